@@ -1,0 +1,59 @@
+package dtype
+
+import "math"
+
+// F16ToF32 widens an IEEE binary16. Exact.
+func F16ToF32(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	exp := uint32(h>>10) & 0x1f
+	frac := uint32(h & 0x3ff)
+	switch exp {
+	case 0:
+		// Zero or subnormal: frac * 2^-24 is exact in binary32.
+		return math.Float32frombits(sign | math.Float32bits(float32(frac)*(1.0/(1<<24))))
+	case 0x1f:
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}
+
+// F32ToF16 rounds to binary16, nearest even; subnormals are kept, overflow
+// gives infinity and any NaN gives sign|0x7E00.
+func F32ToF16(f float32) uint16 {
+	b := math.Float32bits(f)
+	sign := uint16(b>>16) & 0x8000
+	abs := b & 0x7fffffff
+	switch {
+	case abs > 0x7f800000:
+		return sign | 0x7e00
+	case abs >= 0x477ff000: // rounds to 65536 or more
+		return sign | 0x7c00
+	case abs < 0x38800000: // below the smallest normal, 2^-14
+		if abs < 0x33000000 { // below half of the smallest subnormal
+			return sign
+		}
+		shift := 126 - abs>>23
+		frac := abs&0x7fffff | 0x800000
+		half := uint32(1) << (shift - 1)
+		q := frac >> shift
+		rest := frac & (1<<shift - 1)
+		if rest > half || rest == half && q&1 == 1 {
+			q++
+		}
+		return sign | uint16(q)
+	}
+	abs += 0xfff + abs>>13&1
+	return sign | uint16((abs-0x38000000)>>13)
+}
+
+// BF16ToF32 widens a bfloat16. Exact.
+func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
+
+// F32ToBF16 rounds to bfloat16, nearest even; a NaN becomes its upper half | 0x40.
+func F32ToBF16(f float32) uint16 {
+	b := math.Float32bits(f)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
