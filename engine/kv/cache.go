@@ -1,0 +1,413 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"godwit/engine/llm"
+)
+
+// ErrFull is the class of errors about a cache without enough free pages.
+var ErrFull = errors.New("kv: cache is full")
+
+// ErrSequence is the class of errors about a sequence number out of range.
+var ErrSequence = errors.New("kv: no such sequence")
+
+// Copier copies what the cache's books say, inside a backend's memory.
+type Copier interface {
+	// CopyCells copies n cells from cell src on to cell dst on, in every layer
+	// of a group, both sides and parts.
+	CopyCells(group int, dst, src int32, n int) error
+	// CopyState copies a recurrent state slot, in every layer.
+	CopyState(dst, src int32) error
+}
+
+// Options of New. The zero value allocates pages in ascending order and fits
+// models that need no copies.
+type Options struct {
+	Copier  Copier
+	Shuffle *rand.Rand // tests: allocate pages in random order
+	Model   [32]byte   // identity of the model, for saved sequences
+}
+
+// Cache keeps the books of pages, sequences and recurrent states. It holds no
+// cells. It is for one goroutine, the one that owns the device.
+//
+// A page is PageCells consecutive positions of one sequence in every layer of
+// a group. Sequences share pages after Fork; a shared page is copied before
+// the first write into it. A window group gives pages that no later row can
+// see back when its pool runs out, the longest unused sequence's first.
+type Cache struct {
+	layout *Layout
+	pools  []pool
+	seqs   []sequence
+	states states
+	copier Copier
+	model  [32]byte
+	clock  uint64
+}
+
+// pool is the pages of one group.
+type pool struct {
+	window int
+	refs   []int32 // sequences that hold the page
+	free   []int32 // a stack
+}
+
+// sequence is the pages of one sequence.
+type sequence struct {
+	len    int
+	used   uint64    // clock of the last Extend, Fork or Truncate
+	tables [][]int32 // [group] pages in position order, -1 where given back
+	first  []int     // [group] index of the first page that is held
+	marks  []mark    // checkpoints of the recurrent state, ascending
+}
+
+// New makes an empty cache for the pools that l describes.
+func New(l *Layout, o Options) (*Cache, error) {
+	seqs := max(l.Settings.Seqs, 1)
+	all := (l.Settings.Cells + PageCells - 1) / PageCells
+	if all <= 0 {
+		return nil, fmt.Errorf("kv: a cache of %d cells holds nothing", l.Settings.Cells)
+	}
+	c := &Cache{layout: l, copier: o.Copier, model: o.Model, seqs: make([]sequence, seqs)}
+	for i := range l.Groups {
+		c.pools = append(c.pools, newPool(&l.Groups[i], o.Shuffle))
+	}
+	for i := range c.seqs {
+		s := &c.seqs[i]
+		s.first = make([]int, len(c.pools))
+		s.tables = make([][]int32, len(c.pools))
+		for g := range s.tables {
+			s.tables[g] = make([]int32, 0, all)
+		}
+	}
+	c.states = newStates(l, seqs)
+	return c, nil
+}
+
+func newPool(g *Group, shuffle *rand.Rand) pool {
+	p := pool{window: g.Window, refs: make([]int32, g.Pages), free: make([]int32, g.Pages)}
+	for i := range p.free {
+		p.free[i] = int32(g.Pages - 1 - i)
+	}
+	if shuffle != nil {
+		shuffle.Shuffle(g.Pages, func(i, j int) { p.free[i], p.free[j] = p.free[j], p.free[i] })
+	}
+	return p
+}
+
+func (p *pool) take() int32 {
+	page := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.refs[page] = 1
+	return page
+}
+
+func (p *pool) release(page int32) {
+	if p.refs[page]--; p.refs[page] == 0 {
+		p.free = append(p.free, page)
+	}
+}
+
+// Layout is what the cache was made for.
+func (c *Cache) Layout() *Layout { return c.layout }
+
+// Seqs is the number of sequences.
+func (c *Cache) Seqs() int { return len(c.seqs) }
+
+func (c *Cache) seq(seq llm.Seq) (*sequence, error) {
+	if seq < 0 || int(seq) >= len(c.seqs) {
+		return nil, fmt.Errorf("%w: %d of %d", ErrSequence, seq, len(c.seqs))
+	}
+	return &c.seqs[seq], nil
+}
+
+// Len is the number of positions of a sequence; 0 for one that does not exist.
+func (c *Cache) Len(seq llm.Seq) int {
+	if s, err := c.seq(seq); err == nil {
+		return s.len
+	}
+	return 0
+}
+
+// Extend makes room for n more positions of a sequence. On ErrFull the
+// sequence is as it was. In a window group n may be at most the layout's
+// UBatch.
+func (c *Cache) Extend(seq llm.Seq, n int) error {
+	s, err := c.seq(seq)
+	if err != nil {
+		return err
+	}
+	if n < 0 {
+		return fmt.Errorf("kv: sequence %d extended by %d", seq, n)
+	}
+	c.touch(s)
+	for g := range c.pools {
+		if err := c.reserve(seq, s, g, n); err != nil {
+			return err
+		}
+	}
+	if err := c.unshare(s, n); err != nil {
+		return err
+	}
+	s.len += n
+	for g := range c.pools {
+		for len(s.tables[g])*PageCells < s.len {
+			s.tables[g] = append(s.tables[g], c.pools[g].take())
+		}
+	}
+	return nil
+}
+
+// reserve sees to it that group g has the free pages to extend s by n.
+func (c *Cache) reserve(seq llm.Seq, s *sequence, g, n int) error {
+	p := &c.pools[g]
+	need := (s.len+n+PageCells-1)/PageCells - len(s.tables[g])
+	if n > 0 && s.shared(p, g) {
+		need++
+	}
+	if (s.len+n+PageCells-1)/PageCells > cap(s.tables[g]) || need > len(p.free) && !c.reclaim(g, need) {
+		return fmt.Errorf("%w: sequence %d wants %d cells after %d, %d of %d free",
+			ErrFull, seq, n, s.len, len(p.free)*PageCells, len(p.refs)*PageCells)
+	}
+	return nil
+}
+
+// shared reports whether the last page of s is partly filled and held by
+// another sequence too.
+func (s *sequence) shared(p *pool, g int) bool {
+	t := s.tables[g]
+	return s.len%PageCells != 0 && p.refs[t[len(t)-1]] > 1
+}
+
+// unshare gives s its own copy of a shared last page before n rows go into it.
+func (c *Cache) unshare(s *sequence, n int) error {
+	if n == 0 {
+		return nil
+	}
+	for g := range c.pools {
+		p := &c.pools[g]
+		if !s.shared(p, g) {
+			continue
+		}
+		t := s.tables[g]
+		old, page := t[len(t)-1], p.take()
+		if err := c.copyCells(g, page, old, s.len%PageCells); err != nil {
+			p.release(page)
+			return err
+		}
+		p.release(old)
+		t[len(t)-1] = page
+	}
+	return nil
+}
+
+func (c *Cache) copyCells(g int, dst, src int32, n int) error {
+	if c.copier == nil {
+		return errors.New("kv: a shared page needs a copy and the cache has no Copier")
+	}
+	return c.copier.CopyCells(g, dst*PageCells, src*PageCells, n)
+}
+
+// visible is the first page that a row of s at its last page border or later
+// can see: what reclaim leaves alone. The border, not the end, so that a
+// sequence can always be cut back to a multiple of PageCells.
+func (s *sequence) visible(window int) int {
+	if window == 0 {
+		return 0
+	}
+	return max(s.len/PageCells*PageCells-window+1, 0) / PageCells
+}
+
+// reclaim gives pages back that no later row can see, of the longest unused
+// sequence first, until need pages are free. It reports whether they are.
+func (c *Cache) reclaim(g, need int) bool {
+	p := &c.pools[g]
+	if p.window == 0 {
+		return false
+	}
+	for len(p.free) < need {
+		var oldest *sequence
+		for i := range c.seqs {
+			s := &c.seqs[i]
+			if s.first[g] < s.visible(p.window) && (oldest == nil || s.used < oldest.used) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		i := oldest.first[g]
+		p.release(oldest.tables[g][i])
+		oldest.tables[g][i] = -1
+		oldest.first[g]++
+	}
+	return true
+}
+
+func (c *Cache) touch(s *sequence) {
+	c.clock++
+	s.used = c.clock
+}
+
+// reach is the largest position at most pos that s can be cut to: every window
+// must still hold what a row there sees, and a recurrent model must have kept
+// its state there.
+func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
+	whole := func(pos int) bool {
+		for g := range c.pools {
+			w := c.pools[g].window
+			if s.first[g] > 0 && max(pos-w+1, 0) < s.first[g]*PageCells {
+				return false
+			}
+		}
+		return true
+	}
+	if pos >= s.len {
+		return s.len, nil
+	}
+	if !c.states.on() {
+		if whole(pos) {
+			return pos, nil
+		}
+		return 0, nil
+	}
+	for i := len(s.marks) - 1; i >= 0; i-- {
+		if m := &s.marks[i]; m.pos <= pos && whole(m.pos) {
+			return m.pos, m
+		}
+	}
+	return 0, nil
+}
+
+// Truncate cuts a sequence to pos positions and returns the position reached,
+// which is smaller where a recurrent state can only rewind to a checkpoint,
+// and 0 where a window no longer holds what a row at pos sees.
+func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
+	s, err := c.seq(seq)
+	if err != nil {
+		return 0, err
+	}
+	if pos < 0 {
+		return s.len, fmt.Errorf("kv: sequence %d cut to %d", seq, pos)
+	}
+	to, m := c.reach(s, pos)
+	if m != nil {
+		if err := c.copyState(int32(seq), m.slot); err != nil {
+			return s.len, err
+		}
+	}
+	c.touch(s)
+	c.cut(s, to)
+	return to, nil
+}
+
+// cut releases what lies at and beyond pos.
+func (c *Cache) cut(s *sequence, pos int) {
+	keep := (pos + PageCells - 1) / PageCells
+	for g := range c.pools {
+		t := s.tables[g]
+		for i := max(keep, s.first[g]); i < len(t); i++ {
+			c.pools[g].release(t[i])
+		}
+		s.tables[g] = t[:min(keep, len(t))]
+		s.first[g] = min(s.first[g], len(s.tables[g]))
+	}
+	s.len = min(s.len, pos)
+	c.states.cut(s, pos)
+}
+
+// Drop empties a sequence.
+func (c *Cache) Drop(seq llm.Seq) {
+	if s, err := c.seq(seq); err == nil {
+		c.cut(s, 0)
+	}
+}
+
+// Fork makes dst, which is emptied first, a copy of the first pos positions of
+// src and returns the position reached, as Truncate does. Pages are shared.
+func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
+	d, err := c.seq(dst)
+	if err != nil {
+		return 0, err
+	}
+	s, err := c.seq(src)
+	if err != nil {
+		return 0, err
+	}
+	if dst == src || pos < 0 {
+		return 0, fmt.Errorf("kv: fork of sequence %d to %d at %d", src, dst, pos)
+	}
+	c.cut(d, 0)
+	to, m := c.reach(s, pos)
+	if c.states.on() && to > 0 {
+		from := int32(src)
+		if m != nil {
+			from = m.slot
+		}
+		if err := c.copyState(int32(dst), from); err != nil {
+			return 0, err
+		}
+	}
+	for g := range c.pools {
+		t := s.tables[g][:(to+PageCells-1)/PageCells]
+		d.tables[g] = append(d.tables[g], t...)
+		d.first[g] = min(s.first[g], len(t))
+		for _, page := range t[d.first[g]:] {
+			c.pools[g].refs[page]++
+		}
+	}
+	d.len = to
+	c.states.share(d, s, to)
+	c.touch(s)
+	c.touch(d)
+	return to, nil
+}
+
+// Free is the number of cells that can still be extended into without
+// dropping a sequence, the least over the groups without a window.
+func (c *Cache) Free() int {
+	free := -1
+	for g := range c.pools {
+		if p := &c.pools[g]; p.window == 0 || free < 0 && len(c.pools) == 1 {
+			if n := len(p.free) * PageCells; free < 0 || n < free {
+				free = n
+			}
+		}
+	}
+	return max(free, 0)
+}
+
+// Tables fills dst with the page tables of the spans, as llm.Batch.Tables
+// wants them, and returns it. The tables are the cache's own: they hold until
+// its next change.
+func (c *Cache) Tables(dst [][][]int32, spans []llm.Span) [][][]int32 {
+	for len(dst) < len(c.pools) {
+		dst = append(dst, nil)
+	}
+	dst = dst[:len(c.pools)]
+	for g := range dst {
+		t := dst[g][:0]
+		for i := range spans {
+			t = append(t, c.seqs[spans[i].Seq].tables[g])
+		}
+		dst[g] = t
+	}
+	return dst
+}
+
+// Cell is the cell of a position of a sequence in a group; -1 if it was given
+// back or is not there.
+func (c *Cache) Cell(group int, seq llm.Seq, pos int) int32 {
+	s, err := c.seq(seq)
+	if err != nil || pos < 0 || pos >= s.len {
+		return -1
+	}
+	page := s.tables[group][pos/PageCells]
+	if page < 0 {
+		return -1
+	}
+	return page*PageCells + int32(pos%PageCells)
+}

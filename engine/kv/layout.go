@@ -1,0 +1,177 @@
+package kv
+
+import (
+	"log/slog"
+	"sort"
+)
+
+// PageCells is the number of consecutive positions of one sequence in a page.
+const PageCells = 64
+
+// LayerInfo is what Resolve has to know about one layer of a model.
+type LayerInfo struct {
+	Layer              int
+	Cached             bool // false: the layer keeps no K and V (recurrent, convolution)
+	Heads, KVHeads     int
+	HeadDimK, HeadDimV int     // as the weights say; for MLA the latent row and its view
+	Window             int     // positions a row sees, itself among them; 0: all
+	Share              int     // the layer whose cache it reads; -1: its own
+	MLA                bool    // V is the first HeadDimV values of K
+	RopeBase           float32 // base of the rotary embedding; 0: none
+	StateBytes         int64   // recurrent state of one sequence; 0: none
+	Signals            Signals
+}
+
+// Signals are what a model file says about the head size; zero: not there.
+type Signals struct {
+	KeyLength, KeyLengthMLA, KeyLengthSWA, ValueLength int
+	Embd, Heads                                        int
+}
+
+// Layout says what every layer stores and how. It is the one value that
+// memory plan, API, panel, log and save header print.
+type Layout struct {
+	Layers   []LayerLayout
+	Groups   []Group
+	Events   []Event
+	Want     Want
+	Settings Settings
+	Policy   int // the layer policy in force, 0 to 7
+}
+
+// Group is the layers with one window; they share page tables and pools.
+type Group struct {
+	Window int   // 0: all positions
+	Layers []int // indices into Layout.Layers of the layers that own cells
+	Pages  int   // pages in the pool
+}
+
+// Cells is the number of cells in the pool of each layer of the group.
+func (g *Group) Cells() int { return g.Pages * PageCells }
+
+// LayerLayout is one layer of a Layout.
+type LayerLayout struct {
+	Layer          int
+	K, V           SideLayout
+	Heads, KVHeads int
+	Group          int // index into Layout.Groups; -1: no K and V
+	Share          int // index of the layer whose cells it reads; -1: its own
+	MLA            bool
+	Temper         Temper  // what finished logits over K are multiplied with
+	RopeBase       float32 // for encoders that need it
+	StateBytes     int64   // recurrent state of one sequence; 0: none
+}
+
+// Owns reports whether the layer has cells of its own.
+func (l *LayerLayout) Owns() bool { return l.Group >= 0 && l.Share < 0 }
+
+// Side returns K or V of the layer.
+func (l *LayerLayout) Side(s Side) *SideLayout {
+	if s == V {
+		return &l.V
+	}
+	return &l.K
+}
+
+// SideLayout is K or V of one layer.
+type SideLayout struct {
+	Wanted, Active *Type
+	Reason         string // in words; empty where the wish is met as it stands
+	HeadDim        int    // real values of a head
+	Padded         int    // values of a head in the rotated domain, zeros included
+	HeadBytes      int    // one head of one token
+	RowBytes       int    // one token, all KV heads; 0 where nothing is stored (shared, or a view of K)
+	View           bool   // V that is read from the rows of K
+	Bytes          int64  // the whole pool
+	Segments       []Segment
+	Channels       []Channels // calibration, one a KV head; nil: none
+}
+
+// Event is a line for the log of a load: said once, with key and value pairs.
+type Event struct {
+	Level slog.Level
+	Text  string
+	Attrs []slog.Attr
+}
+
+// resize sets the page pools, and the bytes of every side, for a number of
+// cells that all sequences share.
+func (l *Layout) resize(cells int) {
+	l.Settings.Cells = cells
+	for g := range l.Groups {
+		l.Groups[g].Pages = l.pages(&l.Groups[g], cells)
+	}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		n := int64(l.Groups[y.Group].Cells())
+		y.K.Bytes, y.V.Bytes = n*int64(y.K.RowBytes), n*int64(y.V.RowBytes)
+	}
+}
+
+// pages is the pool of a group: all cells, or for a window what the rows of
+// all sequences and of one ubatch each can see.
+func (l *Layout) pages(g *Group, cells int) int {
+	all := (cells + PageCells - 1) / PageCells
+	if g.Window == 0 {
+		return all
+	}
+	seqs := max(l.Settings.Seqs, 1)
+	each := (g.Window+l.Settings.ubatch()+PageCells-1)/PageCells + 1
+	return min(all, seqs*each)
+}
+
+// Bytes is the memory of all cells and recurrent states.
+func (l *Layout) Bytes() int64 {
+	n := l.StateBytes() * int64(l.StateSlots())
+	for i := range l.Layers {
+		n += l.Layers[i].K.Bytes + l.Layers[i].V.Bytes
+	}
+	return n
+}
+
+// BytesPerToken is what one more token of context takes, windows left out.
+func (l *Layout) BytesPerToken() int {
+	n := 0
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if y.Owns() && l.Groups[y.Group].Window == 0 {
+			n += y.K.RowBytes + y.V.RowBytes
+		}
+	}
+	return n
+}
+
+// StateBytes is the recurrent state of one sequence over all layers.
+func (l *Layout) StateBytes() int64 {
+	var n int64
+	for i := range l.Layers {
+		n += l.Layers[i].StateBytes
+	}
+	return n
+}
+
+// StateSlots is the number of recurrent states that are kept: one live state
+// a sequence and as many checkpoints as the state budget holds.
+func (l *Layout) StateSlots() int {
+	one := l.StateBytes()
+	if one == 0 {
+		return 0
+	}
+	return max(l.Settings.Seqs, 1) + int(l.Settings.stateBudget(one)/one)
+}
+
+// LargestContext is the largest number of cells, a multiple of PageCells,
+// whose memory is at most budget bytes; 0 if not even one page fits.
+func (l *Layout) LargestContext(budget int64) int {
+	const most = 1 << 31
+	c := *l
+	c.Layers, c.Groups = append([]LayerLayout(nil), l.Layers...), append([]Group(nil), l.Groups...)
+	pages := sort.Search(most/PageCells, func(p int) bool {
+		c.resize((p + 1) * PageCells)
+		return c.Bytes() > budget
+	})
+	return pages * PageCells
+}

@@ -1,0 +1,132 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrUnknown is the class of errors about names that are no cache type.
+var ErrUnknown = errors.New("kv: unknown cache type")
+
+// registry holds every named type in the order of registration; init fills it.
+var registry []*Type
+
+// register adds types at init. A name or alias given twice is a broken literal.
+func register(types ...*Type) {
+	for _, t := range types {
+		for _, name := range append([]string{t.Name}, t.Aliases...) {
+			if find(name) != nil {
+				panic("kv: type " + name + " is registered twice")
+			}
+		}
+		registry = append(registry, t)
+	}
+}
+
+func find(name string) *Type {
+	for _, t := range registry {
+		if t.Name == name || slices.Contains(t.Aliases, name) {
+			return t
+		}
+	}
+	return nil
+}
+
+// named is find for names inside the module, which always exist.
+func named(name string) *Type {
+	t := find(name)
+	if t == nil {
+		panic("kv: no type " + name)
+	}
+	return t
+}
+
+// Types returns the cache types that a person chooses from, by group and then
+// in the order of their literals.
+func Types() []*Type {
+	var types []*Type
+	for _, group := range []string{Safe, Balanced, Small, Experimental} {
+		for _, t := range registry {
+			if t.Group == group && t.Retired == "" {
+				types = append(types, t)
+			}
+		}
+	}
+	return types
+}
+
+// Forms returns every named encoding, the explicit forms of shorthands among
+// them, that ParseForm accepts.
+func Forms() []*Type {
+	var forms []*Type
+	for _, t := range registry {
+		if t.Heads.By == nil {
+			forms = append(forms, t)
+		}
+	}
+	return forms
+}
+
+// Names returns the names of Types.
+func Names() []string {
+	var names []string
+	for _, t := range Types() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Parse returns the cache type of that name or alias, in any case. An unknown
+// name is ErrUnknown and lists the accepted ones.
+func Parse(name string) (*Type, error) {
+	key := strings.ToLower(strings.TrimSpace(name))
+	if why, ok := removed[key]; ok {
+		return nil, fmt.Errorf("%w %q: %s", ErrUnknown, name, why)
+	}
+	t := find(key)
+	switch {
+	case t == nil:
+		return nil, fmt.Errorf("%w %q; accepted are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+	case t.Retired != "":
+		return nil, fmt.Errorf("%w %q: %s", ErrUnknown, name, t.Retired)
+	}
+	return t, nil
+}
+
+// ParseForm returns the named encoding itself for kv encode and kv decode, no
+// mapping and no policy. Shorthands, which are resolved by head size, are
+// ErrUnknown and list their forms.
+func ParseForm(name string) (*Type, error) {
+	key := strings.ToLower(strings.TrimSpace(name))
+	if why, ok := removed[key]; ok {
+		return nil, fmt.Errorf("%w %q: %s", ErrUnknown, name, why)
+	}
+	t := find(key)
+	switch {
+	case t == nil:
+		var names []string
+		for _, f := range Forms() {
+			names = append(names, f.Name)
+		}
+		return nil, fmt.Errorf("%w %q; forms are %s", ErrUnknown, name, strings.Join(names, ", "))
+	case t.Heads.By != nil:
+		return nil, fmt.Errorf("%w %q: it stands for one of %s, by head size; name the form", ErrUnknown, name, strings.Join(t.forms(), ", "))
+	}
+	return t, nil
+}
+
+// forms lists the names that a shorthand may stand for.
+func (t *Type) forms() []string {
+	var names []string
+	for _, pair := range t.Heads.By {
+		for _, n := range pair {
+			if n != "" && !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,99 @@
+package kv
+
+import (
+	"encoding/hex"
+	"math"
+)
+
+// maxRotation is the largest Rotation.Size, and so the scratch an encoder needs.
+const maxRotation = 1024
+
+// wht is the unnormalised in-place Walsh-Hadamard butterfly, len(x) a power of
+// two. The stride ascends: the order decides the last bits.
+func wht(x []float32) {
+	for stride := 1; stride < len(x); stride *= 2 {
+		for i := 0; i < len(x); i += 2 * stride {
+			lo, hi := x[i:i+stride], x[i+stride:i+2*stride]
+			for j, a := range lo {
+				b := hi[j]
+				lo[j], hi[j] = a+b, a-b
+			}
+		}
+	}
+}
+
+// mul multiplies x by signs, which may be nil.
+func mul(x, signs []float32) {
+	if signs == nil {
+		return
+	}
+	signs = signs[:len(x)]
+	for i := range x {
+		x[i] *= signs[i]
+	}
+}
+
+// scale multiplies x by c; 0 counts as 1.
+func scale(x []float32, c float32) {
+	if c == 0 || c == 1 {
+		return
+	}
+	times(x, c)
+}
+
+// forward turns x, len(x) = Size, as a stored row is turned.
+func (r *Rotation) forward(x []float32) { r.turn(x, r.Forward) }
+
+// query turns x, len(x) = Size, as a query is turned.
+func (r *Rotation) query(x []float32) { r.turn(x, r.Query) }
+
+func (r *Rotation) turn(x []float32, c float32) {
+	mul(x, r.Pre)
+	wht(x)
+	if r.Mid != nil {
+		mul(x, r.Mid)
+		wht(x)
+	}
+	scale(x, c)
+	mul(x, r.Post)
+}
+
+// inverse undoes forward.
+func (r *Rotation) inverse(x []float32) {
+	mul(x, r.Post)
+	wht(x)
+	scale(x, r.Inverse)
+	if r.Mid != nil {
+		mul(x, r.Mid)
+		wht(x)
+		scale(x, r.Inverse)
+	}
+	mul(x, r.Pre)
+}
+
+// signs expands a mask: element j is -1 when bit j mod 8 of byte j div 8 is set.
+func signs(mask string) []float32 {
+	b, err := hex.DecodeString(mask)
+	if err != nil {
+		panic("kv: bad sign mask: " + err.Error())
+	}
+	s := make([]float32, 8*len(b))
+	for j := range s {
+		s[j] = 1
+		if b[j/8]>>(j%8)&1 == 1 {
+			s[j] = -1
+		}
+	}
+	return s
+}
+
+// sumSquares adds the squares in index order.
+func sumSquares(x []float32) float32 {
+	var s float32
+	for _, v := range x {
+		s += float32(v * v)
+	}
+	return s
+}
+
+func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }

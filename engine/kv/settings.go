@@ -1,0 +1,44 @@
+package kv
+
+// Want is the types a person asked for; nil is f16.
+type Want struct{ K, V *Type }
+
+// Switch is a setting that is on, off, or left to the rule of the types.
+type Switch uint8
+
+// The states of a Switch.
+const (
+	Auto Switch = iota
+	On
+	Off
+)
+
+// Settings is everything besides the types that decides a layout. The zero
+// value is one sequence, the forks' automatic rules, and no strictness.
+type Settings struct {
+	Cells  int // cells that all sequences share, rounded up to pages
+	Seqs   int // sequences; 0 counts as 1
+	UBatch int // most rows one run adds; 0 counts as 512
+
+	Policy         *int   // layer policy 0 to 7; nil: 7 where V is turbo2 and the model has 8 or more caches
+	BoundaryBy     string // "cache" (default): ordinals among layers that own a cache; "layer": raw layer numbers
+	AutoAsymmetric Switch // K to q8_0 at 6 or more query heads per KV head; Auto is on
+	SWABypass      Switch // f16 in sliding-window layers; Auto is on for the tbq and amx families
+	Temperature    Switch // attention temperature of tbq keys; Auto is on
+	Strict         bool   // every change of a choice is an error
+	StateBudget    int64  // bytes for checkpoints of recurrent states; 0: four a sequence
+}
+
+func (s *Settings) ubatch() int {
+	if s.UBatch <= 0 {
+		return 512
+	}
+	return s.UBatch
+}
+
+func (s *Settings) stateBudget(one int64) int64 {
+	if s.StateBudget > 0 {
+		return s.StateBudget
+	}
+	return 4 * int64(max(s.Seqs, 1)) * one
+}

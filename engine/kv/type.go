@@ -1,0 +1,242 @@
+// Package kv holds the KV cache types, decides which type each layer gets,
+// and keeps the books of pages and sequences. It holds no cell memory: cells
+// live in a backend, which hands them in and out through Rows.
+//
+//	k, err := kv.Parse("q8_0")
+//	v, err := kv.Parse("turbo3")
+//	layout, err := kv.Resolve(kv.Want{K: k, V: v}, layers, kv.Settings{Cells: 8192, Seqs: 4, UBatch: 512})
+//	cache, err := kv.New(&layout, kv.Options{Copier: program})
+//	err = cache.Extend(seq, 100)
+//	batch.Tables = cache.Tables(batch.Tables, batch.Spans)
+//
+// A cache type is one literal of data. Codecs here, and kernels elsewhere, are
+// written for forms (how codes are packed, where the scale lies, which
+// rotation), never for names.
+package kv
+
+import (
+	"math"
+
+	"godwit/engine/dtype"
+)
+
+// Side is K or V.
+type Side uint8
+
+// The two sides of a cache.
+const (
+	K Side = iota
+	V
+)
+
+func (s Side) String() string {
+	if s == V {
+		return "V"
+	}
+	return "K"
+}
+
+// Groups of cache types, by how much they cost in quality.
+const (
+	Safe         = "safe"
+	Balanced     = "balanced"
+	Small        = "small"
+	Experimental = "experimental"
+)
+
+// Type is a KV cache type ("cache type" in llama.cpp's terms).
+//
+// A simple form stores blocks of Elems values in Bytes bytes, each block with
+// one scale. A head is padded with zeros to whole blocks. A form with Join is
+// made of simple forms one after another. A type with neither Elems nor Join
+// is a shorthand that Heads turns into a form for a given head size.
+//
+// The value of code c is Levels[c]·scale, or Levels[c]·scale + min in an
+// affine form; with Rotation it lies in the rotated domain.
+type Type struct {
+	Name    string
+	Aliases []string
+	Note    string // one line for tables
+	Group   string // Safe, Balanced, Small, Experimental; empty: not offered in lists
+	Family  Family
+
+	Elems, Bytes int
+	Float        bool // values are plain floats of type Stored, without scale or codes
+	Stored       dtype.Type
+	Codes        Codes
+	Scale        Scale
+	Rotation     Rotation
+	Residual     *Residual
+	Polar        *Polar
+	Join         []Piece // composed form: these pieces make up a head
+	Window       Window
+	Temper       Temper
+	Heads        Heads
+	Variants     []Variant // other encodings under the same name, by head size
+	Retired      string    // why the name is no cache type, and what to use; kv encode and decode only
+}
+
+// Family groups types that policies treat alike.
+type Family uint8
+
+// The families that policies know.
+const (
+	Plain Family = iota // stock formats, tq3_0 and all others
+	Turbo
+	TBQ
+	AMX
+)
+
+// Piece is a part of a composed form.
+type Piece struct {
+	Form *Type
+	Dim  int // values of the head that it holds
+}
+
+// Variant is another encoding under the same name.
+type Variant struct {
+	Dim      int // the head size it serves; 0: chosen by Rotation
+	Rotation int // rotation size it uses, for types whose rotation follows the head
+	Form     *Type
+}
+
+// Packing is how the codes of a block lie in its bytes.
+type Packing uint8
+
+// The packings.
+const (
+	Stream Packing = iota // one bit stream, least significant bit first, at Codes.At
+	Planes                // low two bits as a stream at At, the third bit as a stream at High
+	Halves                // byte j at At holds element j low, j+Elems/2 high; a fifth bit as a stream at High
+	Int8                  // one signed byte each at At
+	Cyclic                // trellis: the state of value i is the 8 bits from bit Bits·i of a cyclic string
+)
+
+// Codes describes the codes of a block.
+type Codes struct {
+	Bits       int
+	Packing    Packing
+	At, High   int       // byte offsets in the block
+	Levels     []float32 // value of each code; nil for Int8, whose level is the code itself
+	Boundaries []float32 // code = index of the first boundary strictly greater than the value
+}
+
+// Rule is how an encoder finds the scale of a block.
+type Rule uint8
+
+// The scale rules.
+const (
+	NoScale       Rule = iota
+	CorrectedNorm      // |x| over the length of the chosen levels, so that the decoded block has the length of x
+	RotatedNorm        // length after an unnormalised rotation
+	OuterAmax          // largest rotated magnitude over the outermost level
+	Norm               // length of x, divided out before the rotation
+	RMS                // root mean square after the rotation
+	StockAmax          // q8_0: largest magnitude over 127
+	StockSigned        // q4_0, q5_0: the value of largest magnitude takes the lowest level
+	StockMinStep       // q4_1, q5_1: minimum and step
+	StockFitted        // iq4_nl: nearest levels, then a weighted fit
+)
+
+// Scale describes the scale of a block, an f16.
+type Scale struct {
+	At    int // byte offset in the block
+	Min   int // byte offset of the minimum, an f16, where the form is affine
+	Rule  Rule
+	Floor float32 // at or below this norm a block counts as zero
+	Outer float32 // OuterAmax: the outermost level
+	Joint bool    // RMS: one scale over all blocks of the rotation
+	Affine,
+	ZeroNaN bool // CorrectedNorm: a NaN norm encodes as the zero vector
+	Zero uint8 // RotatedNorm: the code of every value when the norm is not above zero
+}
+
+// Rotation turns Size values together: multiply by Pre, Walsh-Hadamard
+// transform, if Mid is set multiply by Mid and transform again, multiply by
+// Forward and Post. The inverse runs backwards with Inverse after each
+// transform. The zero value is no rotation.
+type Rotation struct {
+	Size           int
+	Pre, Mid, Post []float32 // signs, +1 or -1; nil: all +1
+	Forward        float32   // applied once after the last transform of a stored row; 0 counts as 1
+	Inverse        float32   // applied after each transform of the inverse; 0 counts as 1
+	Query          float32   // takes the place of Forward when a query is turned
+}
+
+// ResidualRule is how the residual signs of a block are found.
+type ResidualRule uint8
+
+// The residual rules.
+const (
+	DirectSign ResidualRule = iota // sign of value minus level; scale = mean magnitude
+	Projected                      // sign of a second transform of the residual; scale = its length
+)
+
+// Residual is a second plane with one sign a value (tbqp).
+type Residual struct {
+	Rule   ResidualRule
+	At     int       // byte offset of its f16 scale
+	Bits   int       // byte offset of its signs, a 1-bit stream, set for not negative
+	Signs  []float32 // Projected: signs before the second transform, Rotation.Size of them
+	Factor float32   // multiplies the query vector of the signs; 0: the signs are stored and never read
+}
+
+// Polar is the position-free copy of a key that amx3 appends: per pair
+// (k, k+Elems/2) a radius and an angle code. Attention does not read it.
+type Polar struct {
+	Sigma         int // byte offset of the f16 scale
+	Radius, Angle int // byte offsets of the 3-bit and 4-bit streams
+	Levels        []float32
+	Boundaries    []float32
+	Floor, Lambda float32
+	RopeBase      float32 // where At gives none
+}
+
+// Window is how much a type keeps exact by default.
+type Window struct{ Sinks, Newest int }
+
+// Temper is the attention temperature of a key type: a finished logit s over
+// n cells becomes s·Factor(n). The zero value changes nothing.
+type Temper struct {
+	Sharpen float32 // s·(1 + Sharpen·sqrt(ln n))
+	Soften  float32 // s·q/(q + sqrt(ln n / ln 2048)), q = Soften
+}
+
+// On reports whether the temperature changes anything.
+func (t Temper) On() bool { return t != Temper{} }
+
+// Factor is what a logit over n unmasked cells is multiplied with. n is
+// rounded up to 256 so that it does not depend on the arrangement of a batch.
+// Source: spec kv-policies.md section 5.
+func (t Temper) Factor(n int) float32 {
+	if !t.On() {
+		return 1
+	}
+	n = max((n+255)/256*256, 256)
+	ln := math.Log(float64(n))
+	if t.Sharpen != 0 {
+		return float32(1 + float64(t.Sharpen)*math.Sqrt(ln))
+	}
+	q := float64(t.Soften)
+	return float32(q / (q + math.Sqrt(ln/7.6246)))
+}
+
+// Heads says which head sizes a type holds and what takes its place elsewhere.
+type Heads struct {
+	Pad  bool              // any size, padded with zeros to whole blocks
+	Only int               // this size only; 0: any multiple of Elems
+	By   map[int][2]string // a shorthand: names for K and V by head size
+	As   string            // how an explicit name is resolved: the name of its shorthand
+	K, V string            // names that replace it on one side, whatever the head
+	Else string            // the type that takes its place where it does not fit
+}
+
+// Channels is the calibration of one layer and KV head.
+type Channels struct{ Mean, Gain []float32 }
+
+// At is what an encoder may need to know about a row besides its values.
+type At struct {
+	Pos      int
+	RopeBase float32
+	Channels *Channels // nil: none
+}
