@@ -1,0 +1,35 @@
+package kernel
+
+import "math"
+
+func quantizeGeneric(dst []actBlock, x []float32) {
+	for b := range dst {
+		v := x[b*32 : b*32+32 : b*32+32]
+		var top uint32
+		for _, f := range v {
+			top = max(top, math.Float32bits(f)&0x7fffffff)
+		}
+		blk := &dst[b]
+		*blk = actBlock{}
+		if top >= 0x7f800000 {
+			blk.d = math.Float32frombits(0x7fc00000)
+			blk.s = blk.d
+			continue
+		}
+		if top < 0x03800000 { // 2^-120
+			continue
+		}
+		amax := math.Float32frombits(top)
+		inv := 127 / amax
+		blk.d = amax / 127
+		for i, f := range v {
+			q := int32(math.RoundToEven(float64(f * inv)))
+			blk.q[i] = int8(q)
+			blk.neg -= q
+			if i == 15 {
+				blk.neg0 = blk.neg
+			}
+		}
+		blk.s = blk.d * float32(-blk.neg)
+	}
+}

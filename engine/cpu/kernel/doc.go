@@ -1,0 +1,47 @@
+// Package kernel holds the arithmetic of the CPU backend as pure functions:
+// matrix times vector and matrix times matrix over repacked weights, and the
+// element-wise ops between them. Nothing here starts goroutines or allocates;
+// the caller splits the work by panels of 16 output rows.
+//
+//	w := &kernel.Packed{Type: t, Rows: rows, Cols: cols, Data: buf}
+//	kernel.Pack(w.Data, t, rows, cols, src, 0, w.Panels())
+//	a := kernel.NewActs(maxRows, cols)
+//	a.Quantize(0, x)
+//	kernel.MatVec(y, w, a, 0, 0, w.Panels())
+//
+// # Tiers
+//
+// Every function has up to three variants: AVX-512 with VNNI and VBMI, AVX2 with FMA
+// and F16C, and plain Go. [Active] names the one in use, the environment
+// variable GODWIT_CPU_TIER (generic, avx2, avx512) forces one. All variants do
+// the same operations in the same order, with fused multiply-adds in the same
+// places, so they give the same bits.
+//
+// # Panels
+//
+// A panel is 16 rows, interleaved block by block; it takes exactly the bytes
+// of 16 rows of the file's format. In a block the two-byte scales of the 16
+// rows come first, then the byte-sized scales (byte 0 of the 16 rows, byte 1
+// of the 16 rows, and so on, in the order of the file), then one group for
+// each 32 columns:
+//
+//	4-bit codes   4 × 64 bytes. Byte 4r+i of chunk j: low nibble is column
+//	              4j+i of row r, high nibble is column 16+4j+i.
+//	5th bit       64 bytes ahead of them. Bit k of byte 4r+i is column 4k+i.
+//	2-bit codes   2 × 64 bytes. Bits 2k, 2k+1 of byte 4r+i of chunk j are
+//	              column 16j+4k+i. Q6_K has its upper two bits like this
+//	              after the nibbles; Q3_K has its third bit after them.
+//	8-bit codes   8 × 64 bytes. Byte 4r+i of chunk j is column 4j+i, plus 128.
+//
+// F32, F16 and BF16 panels hold 16 values, one of each row, for each column.
+// Rows beyond the matrix are zero.
+//
+// # Arithmetic
+//
+// Activations are int8 in blocks of 32 with a float32 scale. For each row and
+// block the integer dot product is exact; the float part runs over the blocks
+// in order, acc = fma(float(dot)·d, da, acc), then acc = fma(m, s, acc) where
+// the format has a minimum; types with a scale for each 16 columns do this by
+// halves. So the result for a row of activations is the same bits alone and in
+// any batch, for any split over threads, and in every tier.
+package kernel

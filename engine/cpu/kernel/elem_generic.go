@@ -1,0 +1,163 @@
+package kernel
+
+import (
+	"math"
+
+	"godwit/engine/dtype"
+)
+
+var generics = [funcs]func(float32) float32{silu, gelu, geluQuick, relu, relu2, sigmoid, softplus, exp, tanh}
+
+func applyGeneric(f Func, dst, x []float32) {
+	g := generics[f]
+	for i, v := range x {
+		dst[i] = g(v)
+	}
+}
+
+func applyMulGeneric(f Func, dst, gate, up []float32) {
+	g := generics[f]
+	for i, v := range gate {
+		dst[i] = g(v) * up[i]
+	}
+}
+
+func softCapGeneric(dst, x []float32, limit float32) {
+	for i, v := range x {
+		dst[i] = limit * tanh(v/limit)
+	}
+}
+
+func addGeneric(dst, a, b []float32) {
+	for i, v := range a {
+		dst[i] = v + b[i]
+	}
+}
+
+func mulGeneric(dst, a, b []float32) {
+	for i, v := range a {
+		dst[i] = v * b[i]
+	}
+}
+
+func scaleGeneric(dst, x []float32, s float32) {
+	for i, v := range x {
+		dst[i] = v * s
+	}
+}
+
+func axpyGeneric(dst, x []float32, s float32) {
+	for i, v := range x {
+		dst[i] = fma(v, s, dst[i])
+	}
+}
+
+func ropePairsGeneric(x, cos, sin []float32) {
+	for i, c := range cos {
+		a, b := x[2*i], x[2*i+1]
+		x[2*i], x[2*i+1] = turn(a, b, c, sin[i])
+	}
+}
+
+func ropeHalvesGeneric(lo, hi, cos, sin []float32) {
+	for i, c := range cos {
+		lo[i], hi[i] = turn(lo[i], hi[i], c, sin[i])
+	}
+}
+
+// turn rotates (a, b); the product with the sine is rounded first.
+func turn(a, b, cos, sin float32) (float32, float32) {
+	return fma(a, cos, -float32(b*sin)), fma(b, cos, float32(a*sin))
+}
+
+func fromF16Generic(dst []float32, x []uint16) {
+	for i, v := range x {
+		dst[i] = dtype.F16ToF32(v)
+	}
+}
+
+func toF16Generic(dst []uint16, x []float32) {
+	for i, v := range x {
+		dst[i] = dtype.F32ToF16(v)
+	}
+}
+
+func fromBF16Generic(dst []float32, x []uint16) {
+	for i, v := range x {
+		dst[i] = dtype.BF16ToF32(v)
+	}
+}
+
+func toBF16Generic(dst []uint16, x []float32) {
+	for i, v := range x {
+		dst[i] = dtype.F32ToBF16(v)
+	}
+}
+
+// lanes is the number of partial sums of a reduction: value i goes to lane
+// i%32, and the lanes are folded in halves.
+const lanes = 32
+
+func fold(s *[lanes]float32) float32 {
+	for n := lanes / 2; n > 0; n /= 2 {
+		for i := range n {
+			s[i] += s[i+n]
+		}
+	}
+	return s[0]
+}
+
+func dotGeneric(a, b []float32) float32 {
+	var s [lanes]float32
+	for i, v := range a {
+		s[i%lanes] = fma(v, b[i], s[i%lanes])
+	}
+	return fold(&s)
+}
+
+func sumGeneric(x []float32) float32 {
+	var s [lanes]float32
+	for i, v := range x {
+		s[i%lanes] += v
+	}
+	return fold(&s)
+}
+
+func maxGeneric(x []float32) float32 {
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > top {
+			top = v
+		}
+	}
+	return top
+}
+
+// expSumGeneric stores e^(x-shift) and returns the sum.
+func expSumGeneric(dst, x []float32, shift float32) float32 {
+	var s [lanes]float32
+	for i, v := range x {
+		e := exp(v - shift)
+		dst[i] = e
+		s[i%lanes] += e
+	}
+	return fold(&s)
+}
+
+// centreGeneric stores x-mean and returns the sum of squares.
+func centreGeneric(dst, x []float32, mean float32) float32 {
+	var s [lanes]float32
+	for i, v := range x {
+		c := v - mean
+		dst[i] = c
+		s[i%lanes] = fma(c, c, s[i%lanes])
+	}
+	return fold(&s)
+}
+
+// scaleMulGeneric computes x·s·w.
+func scaleMulGeneric(dst, x, w []float32, s float32) {
+	for i, v := range x {
+		dst[i] = float32(v*s) * w[i]
+	}
+}

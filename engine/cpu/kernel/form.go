@@ -1,0 +1,97 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+
+	"godwit/engine/dtype"
+)
+
+// form is how one weight type lies in panels. All functions work on one block
+// of 16 rows; blk starts at the block.
+type form struct {
+	elems  int // columns of a block
+	subs   int // groups of 32 columns of a block
+	halves bool
+	mins   bool
+
+	// pack interleaves one block: row r of the source starts at src[r·stride:].
+	// Only the first n rows exist; dst is zeroed beforehand if n < 16.
+	pack func(dst, src []byte, stride, n int)
+	// codes extracts the signed codes of one group of one row.
+	codes func(dst *[32]int8, blk []byte, sub, row int)
+	// scales gives the scales and minima of the two halves of a group of one row.
+	scales func(blk []byte, sub, row int) scales
+}
+
+// scales are those of 32 columns: value = d[col/16]·code + m[col/16].
+type scales struct{ d, m [2]float32 }
+
+var forms = [...]*form{
+	dtype.Q4_0:   &formQ4_0,
+	dtype.Q4_1:   &formQ4_1,
+	dtype.Q5_0:   &formQ5_0,
+	dtype.Q5_1:   &formQ5_1,
+	dtype.Q8_0:   &formQ8_0,
+	dtype.Q2_K:   &formQ2_K,
+	dtype.Q3_K:   &formQ3_K,
+	dtype.Q4_K:   &formQ4_K,
+	dtype.Q5_K:   &formQ5_K,
+	dtype.Q6_K:   &formQ6_K,
+	dtype.IQ4_NL: &formIQ4_NL,
+	dtype.IQ4_XS: &formIQ4_XS,
+	dtype.MXFP4:  &formMXFP4,
+}
+
+func formOf(t dtype.Type) *form {
+	if int(t) < len(forms) {
+		return forms[t]
+	}
+	return nil
+}
+
+func u16(b []byte, i int) uint16        { return binary.LittleEndian.Uint16(b[2*i:]) }
+func u32(b []byte) uint32               { return binary.LittleEndian.Uint32(b) }
+func put32(b []byte, v uint32)          { binary.LittleEndian.PutUint32(b, v) }
+func f32(b []byte, i int) float32       { return math.Float32frombits(u32(b[4*i:])) }
+func putF32(b []byte, i int, v float32) { put32(b[4*i:], math.Float32bits(v)) }
+func f16(b []byte, i int) float32       { return dtype.F16ToF32(u16(b, i)) }
+func same(d float32) [2]float32         { return [2]float32{d, d} }
+func copy16(dst, src []byte, r int)     { dst[2*r], dst[2*r+1] = src[0], src[1] }
+func spread(dst, src []byte, r, n int) {
+	for i := range n {
+		dst[16*i+r] = src[i]
+	}
+}
+
+// nibbles copies 16 bytes whose low nibbles are columns 0 to 15 and whose high
+// nibbles are columns 16 to 31.
+func nibbles(dst, src []byte, r int) {
+	_, _ = dst[192+60+3], src[15]
+	d := dst[4*r:]
+	put32(d, u32(src))
+	put32(d[64:], u32(src[4:]))
+	put32(d[128:], u32(src[8:]))
+	put32(d[192:], u32(src[12:]))
+}
+
+// nibble returns the 4-bit code of a column.
+func nibble(grp []byte, col, row int) uint8 {
+	return grp[64*(col%16/4)+4*row+col%4] >> (col / 16 * 4) & 15
+}
+
+// crumb returns the 2-bit code of a column.
+func crumb(grp []byte, col, row int) uint8 {
+	return grp[64*(col/16)+4*row+col%4] >> (col % 16 / 4 * 2) & 3
+}
+
+// bit returns the 1-bit code of a column.
+func bit(grp []byte, col, row int) uint8 { return grp[4*row+col%4] >> (col / 4) & 1 }
+
+// plane turns bit col of h into bit col/4 of byte col%4.
+func plane(h uint32) (p uint32) {
+	for i := range 8 {
+		p |= (h >> (4 * i) & 15) * 0x00204081 & 0x01010101 << i
+	}
+	return p
+}

@@ -1,0 +1,143 @@
+package kernel
+
+import "math"
+
+// The 32-column types: scale, perhaps a minimum, codes.
+
+var formQ4_0 = form{
+	elems: 32, subs: 1,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			copy16(dst, s, r)
+			nibbles(dst[32:], s[2:], r)
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = int8(nibble(blk[32:], c, row)) - 8
+		}
+	},
+	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
+}
+
+var formQ4_1 = form{
+	elems: 32, subs: 1, mins: true,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			copy16(dst, s, r)
+			copy16(dst[32:], s[2:], r)
+			nibbles(dst[64:], s[4:], r)
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = int8(nibble(blk[64:], c, row))
+		}
+	},
+	scales: blockMin,
+}
+
+var formQ5_0 = form{
+	elems: 32, subs: 1,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			copy16(dst, s, r)
+			put32(dst[32+4*r:], plane(u32(s[2:])))
+			nibbles(dst[96:], s[6:], r)
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = int8(nibble(blk[96:], c, row)|bit(blk[32:], c, row)<<4) - 16
+		}
+	},
+	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
+}
+
+var formQ5_1 = form{
+	elems: 32, subs: 1, mins: true,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			copy16(dst, s, r)
+			copy16(dst[32:], s[2:], r)
+			put32(dst[64+4*r:], plane(u32(s[4:])))
+			nibbles(dst[128:], s[8:], r)
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = int8(nibble(blk[128:], c, row) | bit(blk[64:], c, row)<<4)
+		}
+	},
+	scales: blockMin,
+}
+
+var formQ8_0 = form{
+	elems: 32, subs: 1,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			copy16(dst, s, r)
+			for j := range 8 {
+				put32(dst[32+64*j+4*r:], u32(s[2+4*j:])^0x80808080)
+			}
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = int8(blk[32+64*(c/4)+4*row+c%4] ^ 0x80)
+		}
+	},
+	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
+}
+
+var formIQ4_NL = form{
+	elems: 32, subs: 1,
+	pack: formQ4_0.pack,
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = levelsNL[nibble(blk[32:], c, row)]
+		}
+	},
+	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
+}
+
+var formMXFP4 = form{
+	elems: 32, subs: 1,
+	pack: func(dst, src []byte, stride, n int) {
+		for r := range n {
+			s := src[r*stride:]
+			dst[r] = s[0]
+			nibbles(dst[16:], s[1:], r)
+		}
+	},
+	codes: func(dst *[32]int8, blk []byte, _, row int) {
+		for c := range dst {
+			dst[c] = levelsMX[nibble(blk[16:], c, row)]
+		}
+	},
+	scales: func(blk []byte, _, row int) scales { return scales{d: same(halfE8M0(blk[row]))} },
+}
+
+func blockMin(blk []byte, _, row int) scales {
+	return scales{d: same(f16(blk, row)), m: same(f16(blk, 16+row))}
+}
+
+// levelsNL are the 16 levels of IQ4_NL and IQ4_XS in ggml.
+var levelsNL = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+// levelsMX are twice the values of FP4 (E2M1): OCP Microscaling Formats 1.0, table 5.
+var levelsMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+// halfE8M0 is half of the scale 2^(e-127), so that doubled levels fit; 255,
+// a NaN in the OCP text, is 2^127 as in ggml.
+func halfE8M0(e uint8) float32 {
+	if e < 2 {
+		return math.Float32frombits(0x00200000 << e)
+	}
+	return math.Float32frombits(uint32(e-1) << 23)
+}

@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"godwit/engine/dtype"
+)
+
+// eachTier runs f once for every tier of the machine. CI names the tiers it expects in
+// GODWIT_CPU_TIERS_RUN; without it the list is only logged.
+func eachTier(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	was := Active()
+	defer func() { active = was }()
+	for _, tier := range Tiers() {
+		if err := Use(tier); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(tier.String(), f)
+	}
+}
+
+func TestMain(m *testing.M) {
+	fmt.Fprintln(os.Stderr, "cpu tiers tested:", Tiers())
+	os.Exit(m.Run())
+}
+
+var quantized = []dtype.Type{
+	dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0,
+	dtype.Q2_K, dtype.Q3_K, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K,
+	dtype.IQ4_NL, dtype.IQ4_XS, dtype.MXFP4,
+}
+
+func rnd(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x676f64776974)) }
+
+func gauss(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// halfAt lists the byte offsets of the float16 scales in a block.
+var halfAt = map[dtype.Type][]int{
+	dtype.Q4_0: {0}, dtype.Q4_1: {0, 2}, dtype.Q5_0: {0}, dtype.Q5_1: {0, 2}, dtype.Q8_0: {0},
+	dtype.Q2_K: {80, 82}, dtype.Q3_K: {108}, dtype.Q4_K: {0, 2}, dtype.Q5_K: {0, 2}, dtype.Q6_K: {208},
+	dtype.IQ4_NL: {0}, dtype.IQ4_XS: {0},
+}
+
+// randomRows makes rows of any type: random bytes with scales of ordinary size.
+func randomRows(r *rand.Rand, t dtype.Type, rows, cols int) []byte {
+	b := make([]byte, rows*t.RowBytes(cols))
+	if isFloat(t) {
+		for i := range rows * cols {
+			v := float32(r.NormFloat64())
+			switch t {
+			case dtype.F32:
+				putF32(b, i, v)
+			case dtype.F16:
+				binary.LittleEndian.PutUint16(b[2*i:], dtype.F32ToF16(v))
+			case dtype.BF16:
+				binary.LittleEndian.PutUint16(b[2*i:], dtype.F32ToBF16(v))
+			}
+		}
+		return b
+	}
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	for i := 0; i < len(b); i += t.Bytes() {
+		if t == dtype.MXFP4 {
+			b[i] = byte(120 + r.IntN(8))
+		}
+		for _, o := range halfAt[t] {
+			binary.LittleEndian.PutUint16(b[i+o:], dtype.F32ToF16(float32(r.NormFloat64()/64)))
+		}
+	}
+	return b
+}
+
+func pack(t *testing.T, typ dtype.Type, rows, cols int, src []byte) *Packed {
+	t.Helper()
+	n, ok := PackedSize(typ, rows, cols)
+	if !ok {
+		t.Fatalf("%v %d × %d has no packed size", typ, rows, cols)
+	}
+	w := &Packed{Type: typ, Rows: rows, Cols: cols, Data: make([]byte, n)}
+	half := w.Panels() / 2
+	Pack(w.Data, typ, rows, cols, src, half, w.Panels())
+	Pack(w.Data, typ, rows, cols, src, 0, half)
+	return w
+}
+
+// values widens what a block of activations stands for.
+func (a *Acts) values(row int) []float64 {
+	x := make([]float64, 0, a.cols)
+	for _, b := range a.row(row) {
+		for _, q := range b.q {
+			x = append(x, float64(b.d)*float64(q))
+		}
+	}
+	return x
+}
+
+// Against a float64 sum over the dequantised values of both sides. The bound: each
+// block adds at most four roundings of its partial results and each of the n
+// running sums one, all relative to the sum of magnitudes.
+func TestMatMulReference(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		for _, typ := range quantized {
+			r := rnd(1)
+			const rows, cols, batch = 37, 768, 17
+			w := pack(t, typ, rows, cols, randomRows(r, typ, rows, cols))
+			a := NewActs(batch, cols)
+			for i := range batch {
+				a.Quantize(i, gauss(r, cols))
+			}
+			y := make([]float32, batch*rows)
+			MatMul(y, rows, w, a, 0, batch, 0, w.Panels())
+			row := make([]float32, cols)
+			for j := range rows {
+				w.Row(row, j)
+				for i := range batch {
+					want, mag := 0.0, 0.0
+					for c, x := range a.values(i) {
+						want += float64(row[c]) * x
+						mag += bound(w, row[c]) * math.Abs(x)
+					}
+					limit := mag * float64(cols/16+8) * 0x1p-24
+					if got := float64(y[i*rows+j]); !(math.Abs(got-want) <= limit) {
+						t.Fatalf("%v row %d of activations %d: %g, want %g ± %g", typ, j, i, got, want, limit)
+					}
+				}
+			}
+		}
+	})
+}
+
+// bound is the magnitude that enters the sums for a weight: types with a
+// minimum add code·d and m apart, and both may be larger than the value.
+func bound(w *Packed, v float32) float64 {
+	b := math.Abs(float64(v))
+	if f := formOf(w.Type); f.mins {
+		b += 2
+	}
+	return b
+}

@@ -1,0 +1,60 @@
+package kernel
+
+import "fmt"
+
+// MatVec computes y[r] = w[r]·a[row] for the rows r of panels panel0 to
+// panel1-1; y has w.Rows values. The type must be one of [Quantized].
+func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
+	checkActs(w, a, row, row+1)
+	checkPanels(w, len(y), panel0, panel1)
+	matMul(y, 0, w, a, row, row+1, panel0, panel1)
+}
+
+// MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1
+// and the rows r of panels panel0 to panel1-1. Each result has the bits that
+// MatVec gives.
+func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+	if row0 >= row1 {
+		return
+	}
+	checkActs(w, a, row0, row1)
+	checkPanels(w, min(ldy, len(y)-(row1-1)*ldy), panel0, panel1)
+	matMul(y, ldy, w, a, row0, row1, panel0, panel1)
+}
+
+// MatVecF32 is MatVec for the types F32, F16 and BF16 and float activations x.
+// Products are summed in float32 with fused multiply-add, even and odd columns apart.
+func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
+	checkFloat(w, len(x), w.Cols, 0, 1)
+	checkPanels(w, len(y), panel0, panel1)
+	matMulF32(y, 0, w, x, w.Cols, 0, 1, panel0, panel1)
+}
+
+// MatMulF32 is MatMul for F32, F16 and BF16: activation row i is x[i·ldx:].
+// Each result has the bits that MatVecF32 gives.
+func MatMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
+	if row0 >= row1 {
+		return
+	}
+	checkFloat(w, len(x), ldx, row0, row1)
+	checkPanels(w, min(ldy, len(y)-(row1-1)*ldy), panel0, panel1)
+	matMulF32(y, ldy, w, x, ldx, row0, row1, panel0, panel1)
+}
+
+func checkActs(w *Packed, a *Acts, row0, row1 int) {
+	if !Quantized(w.Type) || a.cols != w.Cols || row0 < 0 || row1 > a.rows {
+		panic(fmt.Sprintf("kernel: %v of %d columns by activation rows %d to %d of %d × %d", w.Type, w.Cols, row0, row1, a.rows, a.cols))
+	}
+}
+
+func checkFloat(w *Packed, n, ldx, row0, row1 int) {
+	if !isFloat(w.Type) || row0 < 0 || ldx < w.Cols || n < (row1-1)*ldx+w.Cols {
+		panic(fmt.Sprintf("kernel: %v of %d columns by rows %d to %d of %d floats, %d apart", w.Type, w.Cols, row0, row1, n, ldx))
+	}
+}
+
+func checkPanels(w *Packed, n, panel0, panel1 int) {
+	if n < w.Rows || panel0 < 0 || panel1 > w.Panels() || len(w.Data) < panel1*panelBytes(w.Type, w.Cols) {
+		panic(fmt.Sprintf("kernel: panels %d to %d of %d × %d in %d bytes, room for %d results", panel0, panel1, w.Rows, w.Cols, len(w.Data), n))
+	}
+}

@@ -1,0 +1,83 @@
+package kernel
+
+import "godwit/engine/dtype"
+
+// matMulGeneric is the definition of [MatMul]: blocks in order, exact integers inside.
+func matMulGeneric(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+	f := formOf(w.Type)
+	size := PanelRows * w.Type.Bytes()
+	var codes [32]int8
+	for r := panel0 * PanelRows; r < min(panel1*PanelRows, w.Rows); r++ {
+		for i := row0; i < row1; i++ {
+			y[i*ldy+r] = 0
+		}
+		panel := w.panel(r / PanelRows)
+		for b := range w.Cols / f.elems {
+			blk := panel[b*size : (b+1)*size]
+			for sub := range f.subs {
+				f.codes(&codes, blk, sub, r%PanelRows)
+				s := f.scales(blk, sub, r%PanelRows)
+				for i := row0; i < row1; i++ {
+					p := &y[i*ldy+r]
+					*p = f.step(*p, &codes, &s, &a.row(i)[b*f.subs+sub])
+				}
+			}
+		}
+	}
+}
+
+// step adds 32 columns to acc.
+func (f *form) step(acc float32, codes *[32]int8, s *scales, x *actBlock) float32 {
+	lo, hi := dot16(codes[:16], x.q[:16]), dot16(codes[16:], x.q[16:])
+	if !f.halves {
+		acc = fma(float32(lo+hi)*s.d[0], x.d, acc)
+		if f.mins {
+			acc = fma(s.m[0], x.s, acc)
+		}
+		return acc
+	}
+	acc = fma(float32(lo)*s.d[0], x.d, acc)
+	acc = fma(float32(hi)*s.d[1], x.d, acc)
+	if f.mins {
+		m := -s.m[0] * float32(x.neg0)
+		m = fma(-s.m[1], float32(x.neg-x.neg0), m)
+		acc = fma(m, x.d, acc)
+	}
+	return acc
+}
+
+func dot16(a, b []int8) (sum int32) {
+	b = b[:len(a)]
+	for i := range a {
+		sum += int32(a[i]) * int32(b[i])
+	}
+	return sum
+}
+
+// matMulF32Generic is the definition of [MatMulF32].
+func matMulF32Generic(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
+	for p := panel0; p < panel1; p++ {
+		panel := w.panel(p)
+		n := min(PanelRows, w.Rows-p*PanelRows)
+		for i := row0; i < row1; i++ {
+			v := x[i*ldx:][:w.Cols]
+			out := y[i*ldy+p*PanelRows:][:n]
+			for r := range out {
+				out[r] = floatDot(w.Type, panel[r*w.Type.Bytes():], v)
+			}
+		}
+	}
+}
+
+// floatDot is one row of a float panel by x, even and odd columns apart.
+func floatDot(t dtype.Type, panel []byte, x []float32) float32 {
+	var even, odd float32
+	for c := 0; c+1 < len(x); c += 2 {
+		even = fma(floatAt(t, panel, PanelRows*c), x[c], even)
+		odd = fma(floatAt(t, panel, PanelRows*(c+1)), x[c+1], odd)
+	}
+	if n := len(x); n%2 == 1 {
+		even = fma(floatAt(t, panel, PanelRows*(n-1)), x[n-1], even)
+	}
+	return even + odd
+}
