@@ -1,0 +1,97 @@
+# Godwit. `make help` lists the targets; each stage of `make test` is a script
+# in build/ci that also runs by itself.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TOOL  := go tool -modfile=build/tools/go.mod
+STAGE := build/ci/stage.sh
+
+.PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
+	notice notice-check tidy-check vuln test-go test-arm64 test-emu test-page test-window test-clients clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+
+run: ## fetch the demo model, build, and start: the window, or the page without a display
+	@build/run.sh
+
+build: build-page ## build build/bin/godwit: with the window where its libraries are, else headless
+	@build/build.sh
+
+build-page: ## build frontend/dist where a source is newer
+	@build/page.sh
+
+##@ Test
+
+test: check test-go test-arm64 test-emu test-page test-window test-clients ## everything that CI runs
+	@echo "make test: passed"
+
+test-all: ## make test, and the long matrices that CI leaves out
+	@GODWIT_TEST=all $(MAKE) test
+
+test-go: ## Go tests; with the race detector where goroutines share data
+	@$(STAGE) go 720 go.mod build/ci/go.sh
+
+test-arm64: ## kernel packages on arm64 under qemu
+	@$(STAGE) arm64 300 engine build/ci/arm64.sh
+
+test-emu: ## GPU kernels on the emulator
+	@$(STAGE) emulator 480 shaders/emu build/ci/emu.sh
+
+test-page: ## the page: types, units, and a real browser against the real server
+	@$(STAGE) page 240 frontend/package.json build/ci/page.sh
+
+test-window: ## the real window under Xvfb
+	@$(STAGE) window 240 wails.json build/ci/window.sh
+
+test-clients: ## the official clients against the real server
+	@$(STAGE) clients 240 app/api build/ci/clients.sh
+
+bench: ## benchmarks of the kernels
+	@build/bench.sh
+
+##@ Check
+
+check: ## format, vet, lint, cross-builds, generated files, licences
+	@$(STAGE) lint 240 go.mod $(MAKE) fmt vet lint
+	@$(STAGE) generated 60 go.mod $(MAKE) generate-check notice-check
+	@$(STAGE) cross-builds 240 go.mod build/ci/cross.sh
+
+fmt: ## fail on a file that gofumpt would change (`make fmt FIX=1` changes it)
+	@if [ -n "$${FIX:-}" ]; then $(TOOL) golangci-lint fmt; else $(TOOL) golangci-lint fmt --diff; fi
+
+vet: ## go vet
+	@go vet ./...
+
+lint: ## golangci-lint with the rules of .golangci.yml
+	@$(TOOL) golangci-lint run ./...
+
+cross: ## build for every platform that is shipped, without cgo
+	@build/ci/cross.sh
+
+generate: ## run the generators
+	@go generate ./engine/... ./app/...
+
+generate-check: ## fail where a generated file is not what its generator writes
+	@build/ci/generated.sh
+
+notice: ## rewrite NOTICE from the modules that are linked
+	@go run -C build/tools ./notice -root ../..
+
+notice-check: ## fail where NOTICE does not match the modules
+	@go run -C build/tools ./notice -root ../.. -check
+
+tidy-check: ## fail where go mod tidy would change a file
+	@go mod tidy -diff
+	@go -C build/tools mod tidy -diff
+
+vuln: ## govulncheck; asks the Go vulnerability database, so it is run by hand
+	@$(TOOL) govulncheck ./...
+
+clean: ## remove what the build made
+	@rm -rf build/bin

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# arm64.sh runs the tests of the packages with arm64 assembly under qemu, with
+# every CPU feature that it knows.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+if [ "$(go env GOHOSTARCH)" = arm64 ]; then
+	echo "arm64.sh: this machine is arm64, the Go tests covered it"
+	exit 0
+fi
+if ! command -v qemu-aarch64-static >/dev/null; then
+	echo "arm64.sh: no qemu-aarch64-static; run: apt-get install -y qemu-user-static" >&2
+	exit 1
+fi
+export GOARCH=arm64 CGO_ENABLED=0
+exec=(-exec 'qemu-aarch64-static -cpu max')
+
+pkgs=()
+for dir in engine/quant engine/kv engine/cpu; do
+	if [ -d "$dir" ]; then pkgs+=("./$dir/..."); fi
+done
+if [ "${#pkgs[@]}" -eq 0 ]; then exit 0; fi
+mapfile -t tested < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' "${pkgs[@]}")
+if [ "${#tested[@]}" -eq 0 ]; then exit 0; fi
+# asmdecl checks the frames of the arm64 files, which the host's vet never sees.
+go vet "${tested[@]}"
+go test "${exec[@]}" -short -timeout 10m "${tested[@]}"
+build/ci/tiers.sh "${exec[@]}"

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# cross.sh builds every package for every platform that is shipped, without cgo.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+for platform in linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do
+	echo "build $platform"
+	CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} go build ./...
+done

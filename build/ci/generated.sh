@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# generated.sh runs the generators and fails where that changes the working tree.
+# What was changed before counts on both sides, so it works on a dirty tree too.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+state() { git status --porcelain --untracked-files=all; git diff; }
+before=$(state)
+go generate ./engine/... ./app/...
+after=$(state)
+if [ "$before" != "$after" ]; then
+	diff <(echo "$before") <(echo "$after") | head -100 >&2 || true
+	echo "generated.sh: generated files are stale; run: make generate" >&2
+	exit 1
+fi
