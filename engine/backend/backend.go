@@ -1,0 +1,90 @@
+// Package backend is the seam between a recorded plan and the device that
+// runs it. A Driver finds devices, a Backend compiles plans for one of them,
+// a Program replays a plan batch by batch and owns the cache memory.
+package backend
+
+import (
+	"context"
+	"errors"
+
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// ErrUnsupported is wrapped by the error of Compile when a device lacks an op
+// or a type; the text names op, type and device.
+var ErrUnsupported = errors.New("not supported on this device")
+
+// ErrNotBuilt is returned by drivers that this build leaves out.
+var ErrNotBuilt = errors.New("not part of this build")
+
+// ErrMemory is wrapped when a device has too little memory; the text has the
+// bytes asked, free and, where known, the largest possible.
+var ErrMemory = errors.New("not enough memory")
+
+// Info describes a device.
+type Info struct {
+	Backend string // cpu, metal, cuda, hip, emu
+	Device  string // as the system names it
+	Detail  string // instruction tier, driver version and the like
+	Memory  int64  // bytes usable for weights and cache, 0: unknown
+	Free    int64  // bytes free now, 0: unknown
+	Threads int    // worker threads, 0: not a CPU
+}
+
+// Driver opens the devices of one kind.
+type Driver interface {
+	Name() string
+	Devices() ([]Info, error)
+	Open(device int, o Options) (Backend, error)
+}
+
+// Options are choices made when a device is opened; the zero value works.
+type Options struct {
+	Threads   int  // CPU workers, 0: physical cores
+	NoRepack  bool // run from the mapped file instead of a repacked copy
+	FloatAttn bool // float arithmetic in attention for every cache type
+}
+
+// Sizes bound what a Program is asked to do.
+type Sizes struct {
+	Rows    int   // rows of a batch
+	Outputs int   // output rows of a batch
+	Pages   []int // pages of each window group of the layout
+	Slots   int   // recurrent state slots
+	SparseV float32
+	// Progress is called while weights are prepared, with a share from 0 to 1;
+	// may be nil. An error ends Compile.
+	Progress func(share float64) error
+}
+
+// Backend compiles plans for one device.
+type Backend interface {
+	Info() Info
+	// Compile prepares a plan: weights, scratch memory and the cache described
+	// by the layout. Slow; cancelled by ctx.
+	Compile(ctx context.Context, p *graph.Plan, c *kv.Layout, s Sizes) (Program, error)
+	Close() error
+}
+
+// Program replays a plan. It is not safe for concurrent use.
+type Program interface {
+	kv.Rows
+	kv.StateRows
+	kv.Copier
+	// Run works on one batch and fills b.Logits.
+	Run(ctx context.Context, b *llm.Batch) error
+	// Skipped returns, for each layer, the cells whose V was considered and
+	// skipped by Sparse V since the program was compiled.
+	Skipped() []Skip
+	// Memory is what the program holds.
+	Memory() Memory
+	Close() error
+}
+
+// Skip counts cells seen by Sparse V in one layer.
+type Skip struct{ Considered, Skipped int64 }
+
+// Memory is what a program holds, in bytes.
+type Memory struct{ Weights, Cache, Scratch, State int64 }

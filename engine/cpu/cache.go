@@ -1,0 +1,167 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu/attn"
+	"godwit/engine/kv"
+)
+
+// cache is the memory of all layers' cells.
+type cache struct {
+	layers []*layerCache // by layer number; nil where a layer has none
+	groups [][]*layerCache
+	size   int64
+}
+
+// layerCache is K and V of one layer. A page holds the cells of one KV head
+// after the other.
+type layerCache struct {
+	group   int
+	kvHeads int
+	temper  kv.Temper
+	k, v    side
+}
+
+type side struct {
+	form *attn.Form // nil: V is a view of K
+	data memory
+	page int // bytes of a page
+}
+
+// head is one KV head of a page.
+func (s *side) head(page int32, head int) []byte {
+	n := s.form.PageBytes()
+	off := int(page)*s.page + head*n
+	return s.data[off : off+n : off+n]
+}
+
+// newCache allocates the cells of a layout.
+func newCache(l *kv.Layout, s backend.Sizes) (*cache, error) {
+	c := &cache{layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups))}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper}
+		pages := s.Pages[y.Group]
+		err := c.side(&lc.k, &y.K, lc.kvHeads, pages)
+		if err == nil && !y.V.View {
+			err = c.side(&lc.v, &y.V, lc.kvHeads, pages)
+		}
+		if err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+		c.layers[i] = lc
+		c.groups[y.Group] = append(c.groups[y.Group], lc)
+	}
+	for i := range l.Layers {
+		if from := l.Layers[i].Share; from >= 0 && c.layers[i] == nil {
+			c.layers[i] = c.layers[from]
+		}
+	}
+	return c, nil
+}
+
+func (c *cache) side(s *side, l *kv.SideLayout, heads, pages int) error {
+	s.form = attn.New(l.Active, l.HeadDim)
+	s.page = heads * s.form.PageBytes()
+	var err error
+	if s.data, err = allocate(pages * s.page); err != nil {
+		return fmt.Errorf("%w: cache of %d pages wants %d bytes", backend.ErrMemory, pages, pages*s.page)
+	}
+	c.size += int64(len(s.data))
+	return nil
+}
+
+func (c *cache) layer(i int) (*layerCache, error) {
+	if i >= len(c.layers) || c.layers[i] == nil {
+		return nil, fmt.Errorf("cpu: layer %d has no cache in the layout", i)
+	}
+	return c.layers[i], nil
+}
+
+// close gives the memory back.
+func (c *cache) close() error {
+	var errs []error
+	for _, g := range c.groups {
+		for _, l := range g {
+			errs = append(errs, l.k.data.free(), l.v.data.free())
+		}
+	}
+	c.groups, c.layers = nil, nil
+	return errors.Join(errs...)
+}
+
+// at finds one side of a layer.
+func (p *program) side(layer int, s kv.Side) (*side, int, error) {
+	l, err := p.cache.layer(layer)
+	if err != nil {
+		return nil, 0, err
+	}
+	sd := &l.k
+	if s == kv.V {
+		sd = &l.v
+	}
+	if sd.form == nil {
+		return nil, 0, fmt.Errorf("cpu: %v of layer %d is a view", s, layer)
+	}
+	return sd, l.kvHeads, nil
+}
+
+// ReadRow copies the KV heads of a cell to dst in the format's own bytes.
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
+	sd, heads, err := p.side(layer, s)
+	if err != nil {
+		return err
+	}
+	n := sd.form.RowBytes()
+	for h := range heads {
+		sd.form.Get(dst[h*n:(h+1)*n], sd.head(cell/kv.PageCells, h), int(cell%kv.PageCells))
+	}
+	return nil
+}
+
+// WriteRow is the inverse of ReadRow.
+func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
+	sd, heads, err := p.side(layer, s)
+	if err != nil {
+		return err
+	}
+	n := sd.form.RowBytes()
+	for h := range heads {
+		sd.form.Put(sd.head(cell/kv.PageCells, h), int(cell%kv.PageCells), src[h*n:(h+1)*n])
+	}
+	return nil
+}
+
+// RowBytes is the size of a row of all KV heads as the memory was allocated.
+func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
+	sd, _, err := p.side(layer, s)
+	if err != nil || part != kv.Packed {
+		return 0
+	}
+	return sd.page / kv.PageCells
+}
+
+// CopyCells copies n cells from cell src on to cell dst on in every layer of
+// a group.
+func (p *program) CopyCells(group int, dst, src int32, n int) error {
+	for _, l := range p.cache.groups[group] {
+		for _, s := range []*side{&l.k, &l.v} {
+			if s.form == nil {
+				continue
+			}
+			for h := range l.kvHeads {
+				for i := range int32(n) {
+					d, c := dst+i, src+i
+					s.form.Copy(s.head(d/kv.PageCells, h), int(d%kv.PageCells), s.head(c/kv.PageCells, h), int(c%kv.PageCells))
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+)
+
+// compiler turns a plan into stages. Consecutive row-wise nodes become one
+// stage whose tasks are rows; consecutive matrices with inputs from earlier
+// stages become one stage whose tasks are panels.
+type compiler struct {
+	p        *program
+	quantise map[graph.Value]int // values that a quantised matrix reads: columns of a vector
+	stages   []stage
+	row      []rowOp // the row stage being built
+	step     []int   // stage of each node
+	acts     []actUse
+	actBytes int64
+	rowSet   graph.RowSet
+	linear   []linear // the matrix stage being built
+}
+
+// rowOp works on one row.
+type rowOp func(row int)
+
+// Compile prepares a plan.
+func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layout, s backend.Sizes) (backend.Program, error) {
+	p := &program{
+		backend: b, plan: plan, layout: layout, sizes: s,
+		acts: make([]*kernel.Acts, len(plan.Values)),
+		span: make([]int32, s.Rows),
+	}
+	var err error
+	if p.weights, err = b.prepare(ctx, plan, s.Progress); err != nil {
+		return nil, err
+	}
+	if p.cache, err = newCache(layout, s); err != nil {
+		return nil, errors.Join(err, p.weights.release())
+	}
+	p.skips = make([]skipCount, len(layout.Layers))
+	for range b.pool.workers {
+		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
+	}
+	p.states = newStates(plan.States, s.Slots)
+	c := &compiler{p: p, quantise: p.weights.quantised(plan)}
+	c.rowOp(graph.BatchRows, p.fillRopes)
+	for _, n := range plan.Nodes {
+		if err := c.node(n); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	c.place()
+	c.rowOp(plan.Values[plan.Output].Rows, func(row int) {
+		w := plan.Values[plan.Output].Width
+		copy(p.b.Logits[row*w:(row+1)*w], p.row(plan.Output, row))
+	})
+	c.flush()
+	p.stages = c.stages
+	p.used = backend.Memory{
+		Weights: p.weights.size, Cache: p.cache.size, State: p.states.size,
+		Scratch: int64(4*len(p.scratch)) + c.actBytes,
+	}
+	return p, nil
+}
+
+// flush ends the stage being built.
+func (c *compiler) flush() {
+	if len(c.row) > 0 {
+		c.stages = append(c.stages, c.rowStage(c.row, c.rowSet))
+		c.row = nil
+	}
+	if len(c.linear) > 0 {
+		c.stages = append(c.stages, c.linearStage(c.linear))
+		c.linear = nil
+	}
+}
+
+// rowOp adds an op to the row stage.
+func (c *compiler) rowOp(set graph.RowSet, op rowOp) {
+	if len(c.linear) > 0 || len(c.row) > 0 && c.rowSet != set {
+		c.flush()
+	}
+	c.rowSet = set
+	c.row = append(c.row, op)
+}
+
+// stage adds a stage of its own.
+func (c *compiler) stage(s stage) {
+	c.flush()
+	c.stages = append(c.stages, s)
+}
+
+// rowStage runs ops row by row, a few rows a task.
+func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
+	p, workers := c.p, c.p.backend.pool.workers
+	chunk := func() int { return max(1, p.rows(set)/(4*workers)) }
+	return newStage(
+		func() int { n := chunk(); return (p.rows(set) + n - 1) / n },
+		func(_, task int) {
+			n := chunk()
+			for row := task * n; row < min((task+1)*n, p.rows(set)); row++ {
+				for _, op := range ops {
+					op(row)
+				}
+			}
+		})
+}
+
+// node adds one node and, where a quantised matrix reads the result, its
+// quantisation.
+func (c *compiler) node(n graph.Node) error {
+	p := c.p
+	set := p.plan.Values[n.Out].Rows
+	switch op := n.Op.(type) {
+	case graph.Linear:
+		c.addLinear(n, op)
+	case graph.HeadLinear:
+		c.stage(c.headLinear(n, op))
+	case graph.ExpertLinear:
+		c.expertLinear(n, op)
+	case graph.Attend:
+		if err := c.attend(n, op.Attention); err != nil {
+			return err
+		}
+	case graph.ShortConv:
+		c.stage(c.shortConv(n, op))
+	case graph.DeltaNet:
+		c.stage(c.deltaNet(n, op))
+	case graph.Pool:
+		c.stage(c.pool(n, op))
+	case graph.Gather:
+		// Rows change here, so the stage before must be finished.
+		c.flush()
+		c.rowOp(set, func(row int) { copy(p.row(n.Out, row), p.row(n.In[0], int(p.b.Outputs[row]))) })
+	default:
+		f, err := c.rowWise(n)
+		if err != nil {
+			return err
+		}
+		c.rowOp(set, f)
+	}
+	c.step = append(c.step, len(c.stages))
+	if cols, ok := c.quantise[n.Out]; ok {
+		c.addQuantise(n.Out, cols)
+	}
+	return nil
+}
+
+// actUse is a value that has a quantised form, made in step.
+type actUse struct {
+	v    graph.Value
+	cols int
+	step int
+}
+
+// addQuantise makes the quantised form of a value as soon as it is there.
+func (c *compiler) addQuantise(v graph.Value, cols int) {
+	p := c.p
+	per := p.plan.Values[v].Width / cols
+	c.rowOp(p.plan.Values[v].Rows, func(row int) {
+		x, a := p.row(v, row), p.acts[v]
+		for i := range per {
+			a.Quantize(row*per+i, x[i*cols:(i+1)*cols])
+		}
+	})
+	c.acts = append(c.acts, actUse{v, cols, len(c.stages)})
+}
+
+// place gives every value its scratch memory, and every quantised value a
+// buffer that it shares with others whose lifetimes do not overlap.
+func (c *compiler) place() {
+	p := c.p
+	first, last := p.plan.Lifetimes(c.step)
+	for _, u := range c.acts {
+		last[u.v] = max(last[u.v], u.step)
+	}
+	p.mem = p.plan.PlanMemory(p.sizes.Rows, max(p.sizes.Outputs, 1), first, last)
+	p.scratch = make([]float32, p.mem.Size)
+	type buffer struct {
+		acts       *kernel.Acts
+		rows, cols int
+		busy       int
+	}
+	var buffers []buffer
+next:
+	for _, u := range c.acts {
+		rows := p.sizes.Rows
+		if p.plan.Values[u.v].Rows == graph.OutputRows {
+			rows = max(p.sizes.Outputs, 1)
+		}
+		rows *= p.plan.Values[u.v].Width / u.cols
+		for i := range buffers {
+			b := &buffers[i]
+			if b.busy < u.step && b.rows == rows && b.cols == u.cols {
+				b.busy, p.acts[u.v] = last[u.v], b.acts
+				continue next
+			}
+		}
+		a := kernel.NewActs(rows, u.cols)
+		c.actBytes += int64(rows*u.cols) * 3 / 2
+		p.acts[u.v] = a
+		buffers = append(buffers, buffer{a, rows, u.cols, last[u.v]})
+	}
+}

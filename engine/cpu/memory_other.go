@@ -1,0 +1,10 @@
+//go:build !unix
+
+package cpu
+
+// memory is a plain slice where there are no anonymous mappings.
+type memory []byte
+
+func allocate(n int) (memory, error) { return make(memory, n), nil }
+
+func (m memory) free() error { return nil }

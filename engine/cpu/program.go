@@ -1,0 +1,136 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// program replays a plan on the worker pool.
+type program struct {
+	backend *Backend
+	plan    *graph.Plan
+	layout  *kv.Layout
+	sizes   backend.Sizes
+
+	mem     graph.Memory
+	scratch []float32
+	weights *weights
+	cache   *cache
+	states  *states
+	stages  []stage
+	acts    []*kernel.Acts // quantised form of each value, nil where no matrix wants one
+	ropes   []*ropeTable
+	used    backend.Memory
+	rowBufs [][]float32 // one a worker: a decoded matrix row
+
+	// The batch in progress.
+	b     *llm.Batch
+	span  []int32 // span of each row
+	skips []skipCount
+}
+
+// ropeTable holds the sine and cosine of every row of a batch for one set of
+// frequencies: [row][cos..., sin...].
+type ropeTable struct {
+	freqs []float32
+	scale float32
+	rows  []float32
+}
+
+// row is row r of value v.
+func (p *program) row(v graph.Value, r int) []float32 {
+	w := p.plan.Values[v].Width
+	off := p.mem.Offset[v] + r*w
+	return p.scratch[off : off+w : off+w]
+}
+
+// all is the whole of value v for n rows.
+func (p *program) all(v graph.Value, n int) []float32 {
+	off := p.mem.Offset[v]
+	return p.scratch[off : off+n*p.plan.Values[v].Width]
+}
+
+// rows is the number of rows of a value in this batch.
+func (p *program) rows(s graph.RowSet) int {
+	if s == graph.OutputRows {
+		return len(p.b.Outputs)
+	}
+	return len(p.b.Tokens)
+}
+
+// Run works on one batch.
+func (p *program) Run(ctx context.Context, b *llm.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := p.check(b); err != nil {
+		return err
+	}
+	p.b = b
+	for s, span := range b.Spans {
+		for r := range span.Rows {
+			p.span[span.First+r] = int32(s)
+		}
+	}
+	p.backend.pool.run(p.stages)
+	p.b = nil
+	return nil
+}
+
+// check rejects batches that do not fit the program: broken invariants of the
+// caller, so the text is terse.
+func (p *program) check(b *llm.Batch) error {
+	n := len(b.Tokens)
+	switch {
+	case n == 0 || n > p.sizes.Rows:
+		return fmt.Errorf("cpu: batch of %d rows, at most %d", n, p.sizes.Rows)
+	case len(b.Outputs) > p.sizes.Outputs:
+		return fmt.Errorf("cpu: %d outputs, at most %d", len(b.Outputs), p.sizes.Outputs)
+	case len(b.Pos) != n:
+		return fmt.Errorf("cpu: %d positions for %d tokens", len(b.Pos), n)
+	case len(b.Logits) < len(b.Outputs)*p.plan.Values[p.plan.Output].Width:
+		return fmt.Errorf("cpu: room for %d logits, want %d", len(b.Logits), len(b.Outputs)*p.plan.Values[p.plan.Output].Width)
+	}
+	return nil
+}
+
+// fillRopes computes the angles of one row.
+func (p *program) fillRopes(row int) {
+	pos := float64(p.b.Pos[row])
+	for _, t := range p.ropes {
+		n := len(t.freqs)
+		cs := t.rows[row*2*n : (row+1)*2*n]
+		for i, f := range t.freqs {
+			sin, cos := math.Sincos(pos * float64(f))
+			cs[i] = float32(cos) * t.scale
+			cs[n+i] = float32(sin) * t.scale
+		}
+	}
+}
+
+// Skipped returns the Sparse V counters of each layer.
+func (p *program) Skipped() []backend.Skip {
+	out := make([]backend.Skip, len(p.layout.Layers))
+	for i := range p.skips {
+		c := &p.skips[i]
+		out[c.layer].Considered += c.considered.Load()
+		out[c.layer].Skipped += c.skipped.Load()
+	}
+	return out
+}
+
+// Memory is what the program holds.
+func (p *program) Memory() backend.Memory { return p.used }
+
+// Close frees the program's memory.
+func (p *program) Close() error {
+	return errors.Join(p.weights.release(), p.cache.close())
+}

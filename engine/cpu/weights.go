@@ -1,0 +1,253 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
+	"godwit/engine/quant"
+)
+
+// mat is a weight as the kernels want it: one matrix, or one for each expert
+// or head.
+type mat struct {
+	w      *graph.Weight
+	packed []kernel.Packed // repacked, one for each matrix
+	raw    []raw           // or read in place from the file's bytes
+}
+
+// raw is one matrix in the file's bytes, for types that are not repacked.
+type raw struct {
+	w    *graph.Weight
+	data []byte
+}
+
+// row decodes row r.
+func (m *raw) row(dst []float32, r int) {
+	n := m.w.Type.RowBytes(len(dst))
+	if err := quant.Decode(m.w.Type, dst, m.data[r*n:(r+1)*n]); err != nil {
+		panic("cpu: " + err.Error()) // the type was checked when the weight was added
+	}
+}
+
+// quantised reports whether the matrix multiplies quantised activations.
+func (m *mat) quantised() bool { return m.packed != nil && kernel.Quantized(m.w.Type) }
+
+// panels is the number of row panels of one matrix.
+func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows }
+
+// row decodes row r of the first matrix.
+func (m *mat) row(dst []float32, r int) {
+	if m.packed != nil {
+		m.packed[0].Row(dst, r)
+		return
+	}
+	m.raw[0].row(dst, r)
+}
+
+// weights are the prepared constants of a plan. Vectors become float32;
+// matrices are repacked into memory of their own. The same weight object is
+// held once however many programs use it.
+type weights struct {
+	b       *Backend
+	mats    map[*graph.Weight]*mat
+	vectors map[*graph.Weight][]float32
+	size    int64
+}
+
+// shared is a prepared matrix that several programs may hold.
+type shared struct {
+	mat  *mat
+	mem  memory
+	refs int
+}
+
+// matrices returns the weights that a plan multiplies with or looks up in.
+func matrices(p *graph.Plan) []*graph.Weight {
+	var out []*graph.Weight
+	for _, n := range p.Nodes {
+		switch op := n.Op.(type) {
+		case graph.Embed:
+			out = append(out, op.W)
+		case graph.Linear:
+			out = append(out, op.W)
+		case graph.HeadLinear:
+			out = append(out, op.W)
+		case graph.ExpertLinear:
+			out = append(out, op.W)
+		}
+	}
+	return out
+}
+
+// vectorsOf returns the weights that a plan uses as plain floats.
+func vectorsOf(p *graph.Plan) []*graph.Weight {
+	var out []*graph.Weight
+	for _, n := range p.Nodes {
+		switch op := n.Op.(type) {
+		case graph.Linear:
+			out = append(out, op.Bias)
+		case graph.ExpertLinear:
+			out = append(out, op.Bias)
+		case graph.Norm:
+			out = append(out, op.W, op.B)
+		case graph.Affine:
+			out = append(out, op.W, op.B)
+		case graph.Attend:
+			out = append(out, op.Sinks)
+		case graph.Route:
+			out = append(out, op.Bias)
+		case graph.ExpertScale:
+			out = append(out, op.W)
+		case graph.ShortConv:
+			out = append(out, op.W, op.Bias)
+		}
+	}
+	return out
+}
+
+// prepare makes the weights of a plan ready.
+func (b *Backend) prepare(ctx context.Context, p *graph.Plan, progress func(float64) error) (*weights, error) {
+	w := &weights{b: b, mats: make(map[*graph.Weight]*mat), vectors: make(map[*graph.Weight][]float32)}
+	for _, v := range vectorsOf(p) {
+		if v == nil || w.vectors[v] != nil {
+			continue
+		}
+		f := make([]float32, v.Elems())
+		if err := quant.Decode(v.Type, f, v.Data); err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", v.Name, err), w.release())
+		}
+		w.vectors[v] = f
+		w.size += int64(4 * len(f))
+	}
+	list := matrices(p)
+	var total, done int64
+	for _, m := range list {
+		total += int64(len(m.Data))
+	}
+	for _, m := range list {
+		done += int64(len(m.Data))
+		if w.mats[m] != nil {
+			continue
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = w.add(m)
+		}
+		if err == nil && progress != nil {
+			err = progress(float64(done) / float64(total))
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.release())
+		}
+	}
+	return w, nil
+}
+
+// add prepares one matrix, or takes another program's.
+func (w *weights) add(g *graph.Weight) error {
+	s := w.b.shared[g]
+	if s == nil {
+		s = &shared{mat: &mat{w: g}}
+		if err := w.b.repack(s); err != nil {
+			return err
+		}
+		w.b.shared[g] = s
+	}
+	s.refs++
+	w.mats[g] = s.mat
+	w.size += int64(len(s.mem))
+	return nil
+}
+
+// repack fills in the packed form of a matrix, or the raw one where the type
+// has no packed form or repacking is off.
+func (b *Backend) repack(s *shared) error {
+	g := s.mat.w
+	rows, cols, n := g.Rows(), g.Cols(), g.Mats()
+	src := rows * g.Type.RowBytes(cols)
+	if len(g.Data) != n*src {
+		return fmt.Errorf("%s: %d bytes for %v of %v", g.Name, len(g.Data), g.Type, g.Shape)
+	}
+	size, ok := kernel.PackedSize(g.Type, rows, cols)
+	if !ok || b.options.NoRepack {
+		if !quant.Supported(g.Type) {
+			return fmt.Errorf("%w: %s: %v on cpu", backend.ErrUnsupported, g.Name, g.Type)
+		}
+		for i := range n {
+			s.mat.raw = append(s.mat.raw, raw{g, g.Data[i*src : (i+1)*src]})
+		}
+		return nil
+	}
+	mem, err := allocate(n * size)
+	if err != nil {
+		return fmt.Errorf("%w: %s wants %d bytes", backend.ErrMemory, g.Name, n*size)
+	}
+	s.mem = mem
+	for i := range n {
+		s.mat.packed = append(s.mat.packed, kernel.Packed{Type: g.Type, Rows: rows, Cols: cols, Data: mem[i*size : (i+1)*size]})
+	}
+	const chunk = 32 // panels
+	per := (s.mat.panels() + chunk - 1) / chunk
+	b.pool.run([]stage{newStage(
+		func() int { return n * per },
+		func(_, task int) {
+			i, p := task/per, task%per*chunk
+			kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, g.Data[i*src:(i+1)*src], p, min(p+chunk, s.mat.panels()))
+		})})
+	return nil
+}
+
+// floats is a vector weight, nil for nil.
+func (w *weights) floats(g *graph.Weight) []float32 { return w.vectors[g] }
+
+// quantised lists the values that a matrix reads in quantised form, with the
+// length of the vectors it reads.
+func (w *weights) quantised(p *graph.Plan) map[graph.Value]int {
+	out := make(map[graph.Value]int)
+	for _, n := range p.Nodes {
+		var g *graph.Weight
+		switch op := n.Op.(type) {
+		case graph.Linear:
+			g = op.W
+		case graph.HeadLinear:
+			g = op.W
+		case graph.ExpertLinear:
+			g = op.W
+		default:
+			continue
+		}
+		if w.mats[g].quantised() {
+			out[n.In[0]] = g.Cols()
+		}
+	}
+	return out
+}
+
+// widestRaw is the longest row of a matrix that is read in place.
+func (w *weights) widestRaw() int {
+	n := 0
+	for _, m := range w.mats {
+		if m.raw != nil {
+			n = max(n, m.w.Cols())
+		}
+	}
+	return n
+}
+
+// release gives the matrices back.
+func (w *weights) release() error {
+	var errs []error
+	for g := range w.mats {
+		s := w.b.shared[g]
+		if s.refs--; s.refs == 0 {
+			delete(w.b.shared, g)
+			errs = append(errs, s.mem.free())
+		}
+	}
+	w.mats = nil
+	return errors.Join(errs...)
+}

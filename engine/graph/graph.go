@@ -1,0 +1,185 @@
+// Package graph records a model's forward pass as data.
+//
+// A Builder turns calls into nodes; the resulting Plan is compiled once by a
+// backend and replayed for every batch. Every value is a matrix of float32
+// with a fixed width; its number of rows is the number of rows of the batch
+// or, after Gather, of the wanted outputs.
+//
+//	b := graph.NewBuilder()
+//	x := b.Embed(tok)
+//	x = b.Norm(x, graph.RMS, norm, nil, 1e-5, 0)
+//	plan, err := b.Finish(b.Linear(x, output, nil))
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/engine/dtype"
+)
+
+// ErrShape is wrapped by every error about operands that do not fit together.
+var ErrShape = errors.New("shapes do not fit")
+
+// Weight is a constant tensor in a format of engine/quant. Shape is in GGUF
+// order: Shape[0] is the length of a row.
+type Weight struct {
+	Name  string
+	Type  dtype.Type
+	Shape []int
+	Data  []byte
+}
+
+// Cols is the length of a row.
+func (w *Weight) Cols() int { return w.Shape[0] }
+
+// Rows is the number of rows of one matrix, the second dimension.
+func (w *Weight) Rows() int {
+	if len(w.Shape) < 2 {
+		return 1
+	}
+	return w.Shape[1]
+}
+
+// Mats is the number of matrices stacked in the tensor: experts or heads.
+func (w *Weight) Mats() int {
+	n := 1
+	for _, d := range w.Shape[min(2, len(w.Shape)):] {
+		n *= d
+	}
+	return n
+}
+
+// Elems is the number of values.
+func (w *Weight) Elems() int {
+	n := 1
+	for _, d := range w.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Value names the result of a node; None stands for a missing operand.
+type Value int
+
+// None is the operand that is not there.
+const None Value = -1
+
+// RowSet says how many rows a value has.
+type RowSet uint8
+
+// The two free sizes of a plan.
+const (
+	BatchRows  RowSet = iota // one for each token of the batch
+	OutputRows               // one for each wanted output
+)
+
+// Info describes a value.
+type Info struct {
+	Width int
+	Rows  RowSet
+}
+
+// Node is one step of a plan.
+type Node struct {
+	Op  Op
+	In  []Value
+	Out Value
+}
+
+// State is recurrent memory that a layer keeps for each sequence, in float32s.
+type State struct {
+	Layer int
+	Size  int
+}
+
+// Plan is a recorded forward pass. Nodes are in execution order.
+type Plan struct {
+	Nodes  []Node
+	Values []Info
+	States []State // state i is named by the ops that use it
+	Output Value
+}
+
+// Builder records a plan. The first error sticks; Finish returns it.
+type Builder struct {
+	plan     Plan
+	err      error
+	adapters map[string][]Adapter
+}
+
+// Adapter is a low-rank addition to the matrix of that name:
+// W·x becomes W·x + Scale·B·(A·x). A is [cols, rank], B is [rank, rows].
+type Adapter struct {
+	A, B  *Weight
+	Scale float32
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder() *Builder { return &Builder{} }
+
+// Adapt makes every later Linear over the named weight add the adapter.
+func (b *Builder) Adapt(weight string, a Adapter) {
+	if b.adapters == nil {
+		b.adapters = make(map[string][]Adapter)
+	}
+	b.adapters[weight] = append(b.adapters[weight], a)
+}
+
+// Finish returns the plan whose result is out.
+func (b *Builder) Finish(out Value) (*Plan, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.plan.Output = out
+	return &b.plan, nil
+}
+
+// Width returns the width of v.
+func (b *Builder) Width(v Value) int {
+	if b.err != nil || v < 0 {
+		return 0
+	}
+	return b.plan.Values[v].Width
+}
+
+func (b *Builder) fail(op string, format string, args ...any) Value {
+	if b.err == nil {
+		b.err = fmt.Errorf("%w: %s: %s", ErrShape, op, fmt.Sprintf(format, args...))
+	}
+	return 0
+}
+
+// add appends a node whose result is width wide and has the rows of its
+// first operand.
+func (b *Builder) add(op Op, width int, in ...Value) Value {
+	if b.err != nil {
+		return 0
+	}
+	rows := BatchRows
+	if len(in) > 0 {
+		rows = b.plan.Values[in[0]].Rows
+	}
+	for _, v := range in {
+		if v != None && b.plan.Values[v].Rows != rows {
+			return b.fail(fmt.Sprintf("%T", op), "operands with different numbers of rows")
+		}
+	}
+	return b.addRows(op, Info{width, rows}, in...)
+}
+
+func (b *Builder) addRows(op Op, info Info, in ...Value) Value {
+	if info.Width <= 0 {
+		return b.fail(fmt.Sprintf("%T", op), "width %d", info.Width)
+	}
+	out := Value(len(b.plan.Values))
+	b.plan.Values = append(b.plan.Values, info)
+	b.plan.Nodes = append(b.plan.Nodes, Node{Op: op, In: in, Out: out})
+	return out
+}
+
+// state reserves recurrent memory for a layer and returns its number.
+func (b *Builder) state(layer, size int) int {
+	b.plan.States = append(b.plan.States, State{layer, size})
+	return len(b.plan.States) - 1
+}

@@ -1,0 +1,235 @@
+package graph
+
+// Op is one kind of step. A backend is a type switch over the types below.
+// Rows are independent of each other in every op but Attend, ShortConv and
+// DeltaNet, which look back along their sequence, and Pool.
+type Op interface{ op() }
+
+// NormKind selects what Norm divides by.
+type NormKind uint8
+
+// The kinds of Norm. Sources: arXiv 1910.07467 (RMS), 1607.06450 (Layer).
+const (
+	RMS   NormKind = iota // x / sqrt(mean(x²) + eps)
+	Layer                 // (x - mean) / sqrt(variance + eps)
+	L2                    // x / max(sqrt(sum(x²)), eps)
+)
+
+// Func is an element-wise function.
+type Func uint8
+
+// The element-wise functions.
+const (
+	Identity Func = iota
+	SiLU          // x·sigmoid(x)
+	GELU          // tanh form: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
+	GELUErf       // 0.5·x·(1 + erf(x/√2))
+	ReLU
+	ReLU2 // relu(x)²
+	Sigmoid
+	Softplus // log(1 + eˣ)
+	Tanh
+)
+
+// Gating is how Route turns router logits into expert weights.
+type Gating uint8
+
+// The kinds of Gating.
+const (
+	Softmax         Gating = iota // softmax over all experts, then choose
+	SigmoidGate                   // sigmoid of each, then choose
+	SoftmaxSelected               // choose by logit, then softmax over the chosen
+)
+
+type (
+	// Embed looks up rows of W, by token or by position, and multiplies by Scale.
+	Embed struct {
+		W     *Weight
+		Scale float32
+		From  Lookup
+	}
+
+	// Linear computes x·Wᵀ + Bias. W is [cols, rows]; Bias may be nil.
+	Linear struct{ W, Bias *Weight }
+
+	// HeadLinear multiplies each head by its own matrix.
+	// x is [heads·in], W is [in, out, heads], the result [heads·out].
+	HeadLinear struct{ W *Weight }
+
+	// Norm normalises each group of Group columns (0: the whole row) and
+	// multiplies by W and adds B where they are not nil; W repeats over groups
+	// or spans the row.
+	Norm struct {
+		Kind  NormKind
+		W, B  *Weight
+		Eps   float32
+		Group int
+	}
+
+	// Affine computes x·W + B with vectors that repeat along the row; either may be nil.
+	Affine struct{ W, B *Weight }
+
+	// Rope rotates pairs of each head of HeadDim columns: for pair i the angle
+	// is position·Freqs[i], and the result is multiplied by Scale. The rotated
+	// part begins at column First of the head and is 2·len(Freqs) wide.
+	Rope struct {
+		HeadDim, First int
+		Freqs          []float32
+		Scale          float32
+		Adjacent       bool // pairs (2i, 2i+1) rather than (i, i+n/2)
+	}
+
+	// Attend writes k and v to the cache of Layer and attends from q.
+	Attend struct{ Attention }
+
+	// Add sums two values; Mul multiplies them column by column, the second
+	// repeating over groups if it is narrower.
+	Add struct{}
+	Mul struct{}
+
+	// Scale multiplies by a constant.
+	Scale struct{ By float32 }
+
+	// Softcap computes Cap·tanh(x/Cap).
+	Softcap struct{ Cap float32 }
+
+	// Act applies a function to every element.
+	Act struct{ F Func }
+
+	// Glu computes F(gate)·up; with Limit > 0 the clamped form of gpt-oss:
+	// gate ≤ Limit, |up| ≤ Limit, gate·sigmoid(1.702·gate)·(up + 1).
+	Glu struct {
+		F     Func
+		Limit float32
+	}
+
+	// Slice takes columns [First, First+Take) of every group of Group columns.
+	Slice struct{ Group, First, Take int }
+
+	// Concat joins, group by group, GroupA columns of the first and GroupB of
+	// the second operand. An operand with one group is repeated.
+	Concat struct{ GroupA, GroupB int }
+
+	// Repeat repeats each group of Group columns Times times: with Tile the
+	// whole row repeats, else each group in place.
+	Repeat struct {
+		Group, Times int
+		Tile         bool
+	}
+
+	// Gather keeps the rows whose outputs are wanted.
+	Gather struct{}
+
+	// Route chooses Used of the experts. The result is [ids, weights]: Used
+	// ids as floats, then Used weights.
+	Route struct{ Routing }
+
+	// ExpertLinear applies the chosen experts' matrices. Operands: x, route. W
+	// is [cols, rows, experts]; x is [cols], or [used·cols] when it differs per
+	// expert; the result is [used·rows]. Bias is [rows, experts] or nil.
+	ExpertLinear struct{ W, Bias *Weight }
+
+	// ExpertSum adds the experts' results by weight. Operands: x, route.
+	ExpertSum struct{ Used int }
+
+	// ExpertScale multiplies each chosen expert's part by W[id]. Operands: x, route.
+	ExpertScale struct {
+		W    *Weight
+		Used int
+	}
+
+	// ShortConv is a causal depthwise convolution along the sequence, W is
+	// [kernel, width], followed by F. It keeps kernel-1 rows in State.
+	ShortConv struct {
+		W, Bias *Weight
+		F       Func
+		State   int
+	}
+
+	// DeltaNet is the gated delta rule, one matrix state a value head.
+	// Operands: q, k [heads·dim], v [valueHeads·dim], g (log decay) and beta
+	// [valueHeads]. Value head h reads key head h mod KeyHeads, or
+	// h/(ValueHeads/KeyHeads) when Grouped. Source: arXiv 2412.06464.
+	DeltaNet struct {
+		KeyHeads, ValueHeads, KeyDim, ValueDim int
+		Scale                                  float32 // applied to q
+		Grouped                                bool
+		State                                  int
+	}
+
+	// Pool reduces each sequence to one row.
+	Pool struct{ Kind PoolKind }
+)
+
+// Lookup is what selects a row of Embed.
+type Lookup uint8
+
+// The lookups.
+const (
+	ByToken Lookup = iota
+	ByPosition
+	ByZero // always the first row
+)
+
+// PoolKind is how Pool reduces a sequence.
+type PoolKind uint8
+
+// The kinds of Pool.
+const (
+	PoolMean PoolKind = iota
+	PoolFirst
+	PoolLast
+)
+
+// Attention is softmax(scale·QKᵀ)V for one layer.
+// Q is [heads·headDim]; k and v may be None when the layer reads the cache of
+// Layer as an earlier layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped
+// heads, arXiv 2305.13245.
+type Attention struct {
+	Layer          int // whose cache is read and, with k given, written
+	Heads, KVHeads int
+	DimK, DimV     int
+	Scale          float32
+	Softcap        float32 // 0: none
+	Window         int     // positions a row sees, itself included; 0: all
+	Sinks          *Weight // one extra logit a head, or nil
+	MLA            bool    // V is the first DimV columns of K's row; v is None
+	RopeBase       float32 // of the keys, for types that store polar parts
+	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence
+}
+
+// Routing is how Route chooses.
+type Routing struct {
+	Experts, Used int
+	Gating        Gating
+	Bias          *Weight // added for the choice only, or nil
+	Normalise     bool    // divide the chosen weights by their sum
+	Scale         float32 // multiplies the weights; 0: 1
+	Groups        int     // group-limited choice: number of groups, or 0
+	UsedGroups    int     // groups kept, by the sum of their two best
+}
+
+func (Embed) op()        {}
+func (Linear) op()       {}
+func (HeadLinear) op()   {}
+func (Norm) op()         {}
+func (Affine) op()       {}
+func (Rope) op()         {}
+func (Attend) op()       {}
+func (Add) op()          {}
+func (Mul) op()          {}
+func (Scale) op()        {}
+func (Softcap) op()      {}
+func (Act) op()          {}
+func (Glu) op()          {}
+func (Slice) op()        {}
+func (Concat) op()       {}
+func (Repeat) op()       {}
+func (Gather) op()       {}
+func (Route) op()        {}
+func (ExpertLinear) op() {}
+func (ExpertSum) op()    {}
+func (ExpertScale) op()  {}
+func (ShortConv) op()    {}
+func (DeltaNet) op()     {}
+func (Pool) op()         {}
