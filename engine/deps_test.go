@@ -1,0 +1,319 @@
+package engine_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "godwit"
+
+// imports is the import order of the module: what the packages of a folder may
+// import of ours, from the bottom up. A folder stands for itself and, with /...,
+// for everything below it that has no line of its own; such a family's packages
+// may import each other. Every package may import what is below its own folder,
+// and the leaves.
+const imports = `
+	engine/dtype, engine/llm:
+	engine/gguf/...: engine/dtype
+	engine/quant/...:
+	engine/kv/...: engine/quant
+	engine/graph/...:
+	engine/ref/...: engine/graph engine/kv engine/quant
+	engine/backend: engine/graph engine/kv
+	engine/backend/split: engine/backend engine/graph engine/kv
+	engine/backend/backendtest: engine/backend engine/graph engine/kv engine/quant engine/ref
+	shaders: engine/kv
+	engine/cpu/...: engine/backend engine/graph engine/kv engine/quant
+	engine/gpu/...: engine/backend engine/graph engine/kv engine/quant shaders
+	shaders/emu/...: engine/gpu engine/backend shaders
+	cuda/...: engine/gpu engine/backend shaders
+	metal/...: engine/gpu engine/backend shaders
+	engine/model/...: engine/graph engine/gguf engine/quant
+	engine/arch/...: engine/model engine/graph
+	engine/tokenizer/...: engine/gguf
+	engine/sample/...:
+	engine/grammar/...: engine/tokenizer
+	engine/chat/...:
+	engine/sched/...: engine/model engine/kv engine/sample engine/grammar engine/backend
+	engine: engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine/eval/...: engine
+	app/telemetry, app/config, app/store/...:
+	app/hub/...: engine/gguf
+	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend
+	app/api/...: engine app/store app/hub app/config app/telemetry
+	app/cli/...: app/api app/device app/store app/hub app/config app/telemetry engine engine/eval engine/kv engine/chat engine/tokenizer engine/gguf engine/quant
+	frontend:
+	app: app/... engine/... frontend
+	app/cmd/godwit: app/cli frontend
+	.: app app/cli frontend
+`
+
+// leaves may be imported by every package.
+var leaves = []string{"engine/dtype", "engine/llm"}
+
+// testOnly is imported by tests, and by the packages named, alone.
+var testOnly = map[string][]string{
+	"engine/ref":                 {"engine/backend/backendtest"},
+	"engine/backend/backendtest": nil,
+	"engine/internal/golden":     {"engine/backend/backendtest"},
+}
+
+// outside says who may import a library of others or a part of the standard
+// library that a layer should not reach. The longest path that matches counts;
+// what is not listed is free for app and closed to the rest.
+var outside = map[string][]string{
+	"C":                               {"metal/..."},
+	"golang.org/x/sys":                {"engine/...", "app/...", "cuda/...", "metal/...", "shaders/..."},
+	"github.com/dlclark/regexp2/v2":   {"engine/tokenizer/..."},
+	"github.com/google/jsonschema-go": {"engine/grammar/..."},
+	"github.com/ebitengine/purego":    {"metal/...", "cuda/...", "shaders/emu/..."},
+	"github.com/progrium/darwinkit":   {"metal/..."},
+	"github.com/wailsapp/wails/v2":    {"app"},
+	"github.com/alecthomas/kong":      {"app/cli/..."},
+	"github.com/schollz/progressbar":  {"app/cli/..."},
+	"github.com/charmbracelet/log":    {"app/telemetry"},
+	"github.com/pelletier/go-toml/v2": {"app/config"},
+	"modernc.org/sqlite":              {"app/store/..."},
+	"database/sql":                    {"app/store/..."},
+	"net/http":                        {"app/..."},
+	"net":                             {"app/..."},
+	"os/exec":                         {"app/...", "shaders/emu/..."},
+}
+
+// sourceFile is one Go file of the module with what it imports.
+type sourceFile struct {
+	path    string // slash separated, below the root
+	dir     string
+	test    bool
+	imports []string
+}
+
+// root is the root of the module, seen from this package's tests.
+const root = ".."
+
+// TestImportOrder checks every file, whatever its build tags, against the tables
+// above.
+func TestImportOrder(t *testing.T) {
+	rules := parseRules(t)
+	files := goFiles(t)
+	if len(files) == 0 {
+		t.Fatal("no Go file found")
+	}
+	for _, f := range files {
+		rule, ok := rules.of(f.dir)
+		if !ok && !f.test && !strings.HasPrefix(f.dir, "engine/internal/") {
+			t.Errorf("%s: folder %s is not in the import table", f.path, f.dir)
+			continue
+		}
+		for _, imp := range f.imports {
+			if msg := rule.check(f, imp); msg != "" {
+				t.Errorf("%s: imports %s: %s", f.path, imp, msg)
+			}
+		}
+	}
+}
+
+// check returns why a file may not import a path, or nothing.
+func (r rule) check(f sourceFile, imp string) string {
+	dir, ours := strings.CutPrefix(imp, module+"/")
+	if !ours {
+		return checkOutside(f, imp)
+	}
+	if f.test {
+		if strings.HasPrefix(dir, "app/") && !within(f.dir, []string{"app/...", "app", "."}) {
+			return "tests below app may not reach up to it"
+		}
+		return ""
+	}
+	if by, ok := testOnly[dir]; ok && !slices.Contains(by, f.dir) {
+		return "only tests may"
+	}
+	if strings.HasPrefix(dir, f.dir+"/") || within(dir, leaves) || within(dir, []string{r.family}) || within(dir, r.may) {
+		return ""
+	}
+	return "the import order does not allow it"
+}
+
+// checkOutside judges an import that is not ours.
+func checkOutside(f sourceFile, imp string) string {
+	best := ""
+	for prefix := range outside {
+		if (imp == prefix || strings.HasPrefix(imp, prefix+"/")) && len(prefix) > len(best) {
+			best = prefix
+		}
+	}
+	switch {
+	case f.test:
+		return ""
+	case best != "" && within(f.dir, outside[best]):
+		return ""
+	case best != "":
+		return "only " + strings.Join(outside[best], ", ") + " may"
+	case strings.Contains(strings.Split(imp, "/")[0], ".") && !within(f.dir, []string{"app/...", "app"}):
+		return "only app takes libraries that the table does not list"
+	}
+	return ""
+}
+
+// rule is a line of the table: the folder as written, and what it may import.
+type rule struct {
+	family string
+	may    []string
+}
+
+// ruleSet is the table by the folder as written.
+type ruleSet map[string]rule
+
+// of returns the rule of a folder: its own line, or that of the nearest folder
+// at or above it with /....
+func (r ruleSet) of(dir string) (rule, bool) {
+	if own, ok := r[dir]; ok {
+		return own, true
+	}
+	for d := dir; ; d = path.Dir(d) {
+		if above, ok := r[d+"/..."]; ok {
+			return above, true
+		}
+		if d == "." || d == "/" {
+			return rule{}, false
+		}
+	}
+}
+
+func parseRules(t *testing.T) ruleSet {
+	t.Helper()
+	rules := ruleSet{}
+	for line := range strings.Lines(imports) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		left, right, ok := strings.Cut(line, ":")
+		if !ok {
+			t.Fatalf("import table: no colon in %q", line)
+		}
+		for dir := range strings.SplitSeq(left, ",") {
+			dir = strings.TrimSpace(dir)
+			if _, twice := rules[dir]; twice {
+				t.Fatalf("import table: %s has two lines", dir)
+			}
+			rules[dir] = rule{dir, strings.Fields(right)}
+		}
+	}
+	return rules
+}
+
+// within reports whether dir is one of the patterns, or below one with /....
+func within(dir string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		above, all := strings.CutSuffix(p, "/...")
+		return dir == above || all && strings.HasPrefix(dir, above+"/")
+	})
+}
+
+// goFiles reads the imports of every Go file of the module. Nested modules
+// (generators, tools) and testdata are not part of it.
+func goFiles(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	fset := token.NewFileSet()
+	walkModule(t, func(name string) {
+		if path.Ext(name) != ".go" {
+			return
+		}
+		parsed, err := parser.ParseFile(fset, filepath.Join(root, filepath.FromSlash(name)), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			return
+		}
+		f := sourceFile{path: name, dir: path.Dir(name), test: strings.HasSuffix(name, "_test.go")}
+		for _, spec := range parsed.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			f.imports = append(f.imports, imp)
+		}
+		files = append(files, f)
+	})
+	return files
+}
+
+// walkModule calls fn with the slash separated path below the root of every file
+// that people wrote for this module.
+func walkModule(t *testing.T, fn func(name string)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() {
+			fn(name)
+			return nil
+		}
+		switch base := path.Base(name); {
+		case name == ".":
+			return nil
+		case strings.HasPrefix(base, ".") && base != ".ci", base == "testdata", base == "node_modules",
+			name == "frontend/dist", name == "build/bin", name == "frontend/wailsjs":
+			return fs.SkipDir
+		}
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name), "go.mod")); err == nil {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportTable keeps the checker honest: a few imports that must be refused
+// and a few that must not.
+func TestImportTable(t *testing.T) {
+	rules := parseRules(t)
+	for _, c := range []struct {
+		dir, imp string
+		test, ok bool
+	}{
+		{"engine/kv", "godwit/engine/quant", false, true},
+		{"engine/quant", "godwit/engine/kv", false, false},
+		{"engine/quant", "godwit/engine/dtype", false, true},
+		{"engine/cpu", "godwit/engine/cpu/kernel", false, true},
+		{"engine/cpu/kernel", "godwit/engine/graph", false, true},
+		{"engine/cpu", "godwit/engine/ref", false, false},
+		{"engine/cpu", "godwit/engine/ref", true, true},
+		{"engine/cpu", "godwit/app/config", true, false},
+		{"engine", "godwit/engine/sched", false, true},
+		{"engine", "godwit/engine/internal/golden", false, false},
+		{"app/api/openai", "godwit/engine", false, true},
+		{"app/api/openai", "godwit/engine/sched", false, false},
+		{"app/store", "modernc.org/sqlite", false, true},
+		{"app/api", "modernc.org/sqlite", false, false},
+		{"app/api", "net/http", false, true},
+		{"engine/gguf", "net/http", false, false},
+		{"engine/gguf", "golang.org/x/sys/unix", false, true},
+		{"engine/gguf", "golang.org/x/text", false, false},
+		{"app/cli", "github.com/wailsapp/wails/v2", false, false},
+		{".", "godwit/app", false, true},
+		{".", "godwit/engine", false, false},
+	} {
+		rule, ok := rules.of(c.dir)
+		if !ok {
+			t.Fatalf("%s has no rule", c.dir)
+		}
+		msg := rule.check(sourceFile{dir: c.dir, test: c.test}, c.imp)
+		if (msg == "") != c.ok {
+			t.Errorf("%s importing %s (test %v): %q, want allowed %v", c.dir, c.imp, c.test, msg, c.ok)
+		}
+	}
+}

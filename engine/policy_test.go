@@ -1,0 +1,189 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFile = 800 // lines of a hand-written file
+	maxFunc = 80  // lines of a Go function, from func to the closing brace
+)
+
+// written names the kinds of files that people write here.
+var written = []string{
+	".go", ".ts", ".js", ".mjs", ".svelte", ".css", ".html", ".py", ".sh",
+	".h", ".c", ".cpp", ".cc", ".cu", ".metal", ".m", ".sql",
+}
+
+// generatedMark is the line by which Go tools know a generated file.
+var generatedMark = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT EDIT\.`)
+
+// readWritten returns the hand-written files by path. A file that says it is
+// generated has to be named so that a reader sees it in a listing: it ends in
+// _gen with its extension, is assembly, or lies beside a nested module.
+func readWritten(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	walkModule(t, func(name string) {
+		ext := path.Ext(name)
+		if !slices.Contains(written, ext) {
+			return
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if !generatedMark.Match(data[:min(len(data), 512)]) {
+			files[name] = data
+			return
+		}
+		nested, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(path.Dir(name)), "*", "go.mod"))
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.HasSuffix(strings.TrimSuffix(name, ext), "_gen") && len(nested) == 0 {
+			t.Errorf("%s says it is generated; name it *_gen%s or keep its generator's module beside it", name, ext)
+		}
+	})
+	return files
+}
+
+// TestLength holds files and functions to their limits, but for the entries of
+// testdata/budget.txt, which have to be exact.
+func TestLength(t *testing.T) {
+	long := map[string]int{}
+	for name, data := range readWritten(t) {
+		if n := bytes.Count(data, []byte("\n")); n > maxFile {
+			long["file "+name] = n
+		}
+		if path.Ext(name) == ".go" {
+			addLongFuncs(t, long, name, data)
+		}
+	}
+	budget := readBudget(t)
+	for _, key := range slices.Sorted(maps.Keys(long)) {
+		if allowed := budget[key]; long[key] > allowed {
+			t.Errorf("%s has %d lines, allowed are %d", key, long[key], max(allowed, limitOf(key)))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(budget)) {
+		if now := long[key]; now < budget[key] {
+			t.Errorf("budget.txt allows %d lines for %s, which needs %d: lower it", budget[key], key, now)
+		}
+	}
+}
+
+func limitOf(key string) int {
+	if strings.HasPrefix(key, "file ") {
+		return maxFile
+	}
+	return maxFunc
+}
+
+// addLongFuncs adds the functions of a file that are over the limit.
+func addLongFuncs(t *testing.T, long map[string]int, name string, data []byte) {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, data, parser.SkipObjectResolution)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, decl := range file.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
+			continue
+		}
+		n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1
+		if n > maxFunc {
+			long[fmt.Sprintf("func %s %s", name, funcName(fn))] = n
+		}
+	}
+}
+
+// funcName returns Name, or Receiver.Name for a method.
+func funcName(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	receiver := fn.Recv.List[0].Type
+	for {
+		switch x := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = x.X
+		case *ast.IndexExpr:
+			receiver = x.X
+		case *ast.Ident:
+			return x.Name + "." + fn.Name.Name
+		default:
+			return fn.Name.Name
+		}
+	}
+}
+
+// readBudget reads the exceptions: key, as in TestLength, to lines.
+func readBudget(t *testing.T) map[string]int {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "budget.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	budget := map[string]int{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		cut := strings.LastIndexByte(line, ' ')
+		n, err := strconv.Atoi(line[cut+1:])
+		if cut < 0 || err != nil || n <= limitOf(line) {
+			t.Fatalf("budget.txt: %q is not an entry over the limit", line)
+		}
+		budget[line[:cut]] = n
+	}
+	return budget
+}
+
+// words are what no file should hold, each with the reason. They are written in
+// two pieces here, since this file is read too.
+var words = []struct {
+	pattern *regexp.Regexp
+	ext     string // of the files it is about; empty for all
+	reason  string
+}{
+	{regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`), "", "finish it, or write it down as an issue"},
+	{regexp.MustCompile(`"[^"\n]*\b[Ff]ailed ` + `to\b`), ".go", "an error says what happened, with the numbers"},
+	{regexp.MustCompile(`(^|[^\w.])/(wo` + `rk/|ro` + `ot/|ho` + `me/[a-z])`), "", "a path of one machine"},
+	{regexp.MustCompile(`\bt\.(Skip|SkipNow|Skipf)\(\)`), ".go", "a skip says why"},
+}
+
+// TestWords looks for text that should not be committed.
+func TestWords(t *testing.T) {
+	for name, data := range readWritten(t) {
+		for _, w := range words {
+			if w.ext != "" && w.ext != path.Ext(name) {
+				continue
+			}
+			for _, at := range w.pattern.FindAllIndex(data, -1) {
+				line := 1 + bytes.Count(data[:at[0]], []byte("\n"))
+				t.Errorf("%s:%d: %q: %s", name, line, data[at[0]:at[1]], w.reason)
+			}
+		}
+	}
+}
