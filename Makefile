@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check vuln test-go test-arm64 test-emu test-page test-window test-clients clean
+	notice notice-check tidy-check tools-test vuln test-go test-arm64 test-emu test-page test-window test-clients clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ bench: ## benchmarks of the kernels
 
 check: ## format, vet, lint, cross-builds, generated files, licences
 	@$(STAGE) lint 240 go.mod $(MAKE) fmt vet lint
-	@$(STAGE) generated 60 go.mod $(MAKE) generate-check notice-check
+	@$(STAGE) generated 60 go.mod $(MAKE) tools-test generate-check notice-check
 	@$(STAGE) cross-builds 240 go.mod build/ci/cross.sh
 
 fmt: ## fail on a file that gofumpt would change (`make fmt FIX=1` changes it)
@@ -89,6 +89,9 @@ notice-check: ## fail where NOTICE does not match the modules
 tidy-check: ## fail where go mod tidy would change a file
 	@go mod tidy -diff
 	@go -C build/tools mod tidy -diff
+
+tools-test: ## tests of the tools in build/tools
+	@go -C build/tools test ./...
 
 vuln: ## govulncheck; asks the Go vulnerability database, so it is run by hand
 	@$(TOOL) govulncheck ./...

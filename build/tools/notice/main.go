@@ -1,0 +1,73 @@
+// Notice writes NOTICE: the licences of the Go modules that are linked into a
+// shipped binary and of the npm packages that are bundled into the page, with the
+// licence texts, and the names of the modules that only tests use.
+//
+// With -check it compares instead of writing. The npm texts come from
+// frontend/node_modules, which a check may do without: then it compares their
+// names, versions and licence names only.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	root := flag.String("root", ".", "root of the repository")
+	check := flag.Bool("check", false, "compare with NOTICE, write nothing")
+	flag.Parse()
+	if err := run(*root, *check); err != nil {
+		fmt.Fprintln(os.Stderr, "notice:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string, check bool) error {
+	shipped, tested, err := goModules(root)
+	if err != nil {
+		return err
+	}
+	packages, complete, err := npmPackages(filepath.Join(root, "frontend"))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, "NOTICE")
+	var out bytes.Buffer
+	writeNotice(&out, shipped, tested, packages)
+	if !check {
+		if !complete {
+			return errors.New("frontend/node_modules is missing or stale; run: npm ci --prefix frontend")
+		}
+		return os.WriteFile(path, out.Bytes(), 0o644)
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	want := out.Bytes()
+	if !complete {
+		have, want = withoutNPMTexts(have), withoutNPMTexts(want)
+	}
+	if line, differ := firstDifference(have, want); differ {
+		return fmt.Errorf("NOTICE does not match the modules from line %d on; run: make notice", line)
+	}
+	return nil
+}
+
+// firstDifference returns the first line, from 1, in which a and b differ.
+func firstDifference(a, b []byte) (line int, differ bool) {
+	if bytes.Equal(a, b) {
+		return 0, false
+	}
+	x, y := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
+	for i := range min(len(x), len(y)) {
+		if !bytes.Equal(x[i], y[i]) {
+			return i + 1, true
+		}
+	}
+	return min(len(x), len(y)) + 1, true
+}

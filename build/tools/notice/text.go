@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// npmTexts is the heading under which the licence texts of the page start.
+const npmTexts = "Licence texts: npm packages"
+
+// writeNotice writes the lists, then each licence text once with the works that
+// come under it.
+func writeNotice(w io.Writer, shipped, tested, packages []work) {
+	fmt.Fprint(w, "Godwit\nCopyright (c) 2026 The Godwit authors. MIT licence, see LICENSE.\n\n",
+		"Written by `make notice`; `make check` compares it with the modules.\n\n")
+	writeList(w, "Go modules in the binaries", shipped)
+	writeList(w, "Go modules used by tests only, not shipped", tested)
+	writeList(w, "npm packages in the page", packages)
+	writeTexts(w, "Licence texts: Go modules", shipped)
+	writeTexts(w, npmTexts, packages)
+}
+
+func heading(w io.Writer, title string) {
+	fmt.Fprintf(w, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
+}
+
+func writeList(w io.Writer, title string, works []work) {
+	if len(works) == 0 {
+		return
+	}
+	heading(w, title)
+	for _, x := range works {
+		fmt.Fprintf(w, "%s: %s\n", strings.TrimSpace(x.name+" "+x.version), x.licence)
+	}
+	fmt.Fprintln(w)
+}
+
+// group is a licence text with those whose works are under it.
+type group struct {
+	text  string
+	works []string // "name version", then the copyright lines indented
+}
+
+// writeTexts writes every text once: works whose texts differ in the copyright
+// lines alone share one.
+func writeTexts(w io.Writer, title string, works []work) {
+	if len(works) == 0 {
+		return
+	}
+	heading(w, title)
+	var groups []*group
+	byText := map[string]*group{}
+	for _, x := range works {
+		for _, text := range x.texts {
+			holders, body := splitCopyright(text)
+			key := strings.ToLower(strings.Join(strings.Fields(body), " "))
+			g := byText[key]
+			if g == nil {
+				g = &group{text: body}
+				byText[key] = g
+				groups = append(groups, g)
+			}
+			entry := strings.TrimSpace(x.name + " " + x.version)
+			for _, h := range holders {
+				entry += "\n    " + h
+			}
+			g.works = append(g.works, entry)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return -cmp.Compare(len(a.works), len(b.works)) })
+	for _, g := range groups {
+		fmt.Fprintf(w, "%s\n\n%s\n\n%s\n\n", strings.Join(g.works, "\n"), strings.TrimSpace(g.text), strings.Repeat("-", 72))
+	}
+}
+
+// splitCopyright takes the copyright lines off the top of a licence text. A long
+// text such as the Apache licence is left whole: its own wording has the word.
+func splitCopyright(text string) (holders []string, body string) {
+	lines := strings.Split(text, "\n")
+	if len(lines) > 60 {
+		return nil, text
+	}
+	var rest []string
+	for _, line := range lines {
+		line = strings.TrimRight(line, " \t")
+		bare := strings.TrimSpace(line)
+		lower := strings.ToLower(bare)
+		isHolder := strings.HasPrefix(lower, "copyright ") && !strings.HasPrefix(lower, "copyright notice") &&
+			!strings.HasPrefix(lower, "copyright holder")
+		if isHolder {
+			holders = append(holders, bare)
+			continue
+		}
+		rest = append(rest, line)
+	}
+	return holders, strings.Join(rest, "\n")
+}
+
+// withoutNPMTexts cuts the part of NOTICE that needs frontend/node_modules.
+func withoutNPMTexts(notice []byte) []byte {
+	cut, _, _ := bytes.Cut(notice, []byte(npmTexts+"\n"))
+	return cut
+}
