@@ -225,7 +225,7 @@ func goFiles(t *testing.T) []sourceFile {
 	t.Helper()
 	var files []sourceFile
 	fset := token.NewFileSet()
-	walkModule(t, func(name string) {
+	walk(t, false, func(name string) {
 		if path.Ext(name) != ".go" {
 			return
 		}
@@ -248,9 +248,9 @@ func goFiles(t *testing.T) []sourceFile {
 	return files
 }
 
-// walkModule calls fn with the slash separated path below the root of every file
-// that people wrote for this module.
-func walkModule(t *testing.T, fn func(name string)) {
+// walk calls fn with the slash separated path below the root of every file of the
+// repository that is not fetched or built, with the nested modules or without.
+func walk(t *testing.T, nested bool, fn func(name string)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -267,7 +267,7 @@ func walkModule(t *testing.T, fn func(name string)) {
 			name == "frontend/dist", name == "build/bin", name == "frontend/wailsjs":
 			return fs.SkipDir
 		}
-		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name), "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(name), "go.mod")); err == nil && !nested {
 			return fs.SkipDir
 		}
 		return nil

@@ -38,7 +38,7 @@ var generatedMark = regexp.MustCompile(`(?m)^(//|#|/\*) Code generated .* DO NOT
 func readWritten(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	walkModule(t, func(name string) {
+	walk(t, true, func(name string) {
 		ext := path.Ext(name)
 		if !slices.Contains(written, ext) {
 			return

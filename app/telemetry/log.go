@@ -1,0 +1,93 @@
+// Package telemetry sets up what Godwit says about itself: the log, on the
+// terminal and in a file of limited size, and the metrics. Nothing leaves the
+// machine, and neither holds prompts, answers or keys.
+//
+//	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: "info", Terminal: os.Stderr, File: path})
+//	...
+//	defer log.Close()
+//	engine.Open(ctx, path, engine.Options{Log: log.Logger})
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	charm "github.com/charmbracelet/log"
+)
+
+// Levels are the names that a level may have, from the most to the least said.
+var Levels = []string{"debug", "info", "warn", "error"}
+
+// ErrLevel is returned for a name that is not in Levels.
+var ErrLevel = errors.New("unknown log level")
+
+// LogOptions says where the log goes. The zero value discards it.
+type LogOptions struct {
+	Level     string    // one of Levels; empty: info
+	Terminal  io.Writer // a person reads here, in colour where it is a terminal; nil: nobody
+	File      string    // path of the log file; empty: none
+	FileBytes int64     // size at which the file is set aside; 0: 4 MiB
+	FileKeep  int       // how many files set aside are kept, FILE.1 the newest; 0: 3
+}
+
+// Log is a logger with a level that can be changed while it is in use.
+type Log struct {
+	*slog.Logger
+	level   slog.LevelVar
+	secrets secrets
+	file    *rotating
+}
+
+// OpenLog opens the log. A file that cannot be opened is an error; the returned
+// log then still writes to the terminal, so that the error can be said there.
+func OpenLog(o LogOptions) (*Log, error) {
+	l := &Log{}
+	var outputs []slog.Handler
+	if o.Terminal != nil {
+		outputs = append(outputs, charm.NewWithOptions(o.Terminal, charm.Options{
+			Level: charm.DebugLevel, ReportTimestamp: true, TimeFormat: time.TimeOnly,
+		}))
+	}
+	var fileErr error
+	if o.File != "" {
+		if l.file, fileErr = openRotating(o.File, o.FileBytes, o.FileKeep); fileErr == nil {
+			outputs = append(outputs, charm.NewWithOptions(l.file, charm.Options{
+				Level: charm.DebugLevel, ReportTimestamp: true, TimeFormat: time.RFC3339,
+				TimeFunction: charm.NowUTC, Formatter: charm.LogfmtFormatter,
+			}))
+		}
+	}
+	l.Logger = slog.New(scrub{slog.NewMultiHandler(outputs...), &l.level, &l.secrets})
+	return l, errors.Join(fileErr, l.SetLevel(o.Level))
+}
+
+// SetLevel changes the level at once, also for loggers that were derived from
+// this one before. An unknown name changes nothing.
+func (l *Log) SetLevel(name string) error {
+	if name == "" {
+		name = "info"
+	}
+	var level slog.Level
+	if !slices.Contains(Levels, name) || level.UnmarshalText([]byte(name)) != nil {
+		return fmt.Errorf("%w %q: use one of %s", ErrLevel, name, strings.Join(Levels, ", "))
+	}
+	l.level.Set(level)
+	return nil
+}
+
+// Hide keeps a secret, such as an API key, out of every later line. Secrets of
+// fewer than four bytes would blank ordinary words and are not hidden.
+func (l *Log) Hide(secret string) { l.secrets.add(secret) }
+
+// Close closes the file. Later lines reach the terminal alone.
+func (l *Log) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
