@@ -64,7 +64,11 @@ const maxQueries = 48
 // attend adds the cache write and the attention of a layer.
 func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	p := c.p
-	l, err := p.cache.layer(a.Layer)
+	own := a.Layer
+	if n.In[1] == graph.None {
+		own = a.Share
+	}
+	l, err := p.cache.layer(own)
 	if err != nil {
 		return err
 	}

@@ -182,11 +182,12 @@ const (
 )
 
 // Attention is softmax(scale·QKᵀ)V for one layer.
-// Q is [heads·headDim]; k and v may be None when the layer reads the cache of
-// Layer as an earlier layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped
+// Q is [heads·headDim]; k and v are None when the layer reads the cache of
+// an earlier layer, Share, as that layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped
 // heads, arXiv 2305.13245.
 type Attention struct {
-	Layer          int // whose cache is read and, with k given, written
+	Layer          int
+	Share          int // the layer whose cache is read when k is None
 	Heads, KVHeads int
 	DimK, DimV     int
 	Scale          float32

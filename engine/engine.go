@@ -1,0 +1,251 @@
+// Package engine runs GGUF language models: open a model, make requests,
+// stream events.
+//
+//	e, err := engine.Open(ctx, "model.gguf", engine.Options{})
+//	for ev, err := range e.Generate(ctx, engine.Request{Prompt: "Hello"}) { … }
+//
+// An Engine is safe for concurrent use; requests share the device and the
+// cache.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/model"
+	"godwit/engine/sched"
+)
+
+// Defaults of Options.
+const (
+	DefaultUBatch   = 512
+	DefaultParallel = 8
+	// MinContext is what a context is never cut below for lack of memory.
+	MinContext = 4096
+	// outputs is how many rows of a batch can have logits.
+	outputs = 32
+)
+
+// Options size an engine. The zero value is the model's own context on the
+// CPU with an f16 cache.
+type Options struct {
+	Driver    backend.Driver // nil: the CPU
+	Device    int
+	Threads   int  // CPU workers, 0: physical cores
+	NoRepack  bool // run from the mapped file
+	FloatAttn bool // float arithmetic in attention for every cache type
+
+	Context  int // tokens of one sequence; 0: the model's own, or what fits
+	Cells    int // cells that all sequences share; 0: Context
+	Parallel int // sequences, 0: 8
+	UBatch   int // rows of a batch, 0: 512
+
+	Want    kv.Want     // nil types: f16
+	KV      kv.Settings // policies; Cells, Seqs and UBatch are filled in
+	SparseV float32     // V of cells with a smaller weight is skipped; 0: off
+
+	Log *slog.Logger // nil: none
+	// Progress is told how far loading is, from 0 to 1; an error cancels.
+	Progress func(share float64) error
+	// Observe is told of every step of the device, for metrics; may be nil.
+	Observe func(sched.Step)
+}
+
+// Engine is a loaded model on a device.
+type Engine struct {
+	*Model
+	o       Options
+	layout  kv.Layout
+	backend backend.Backend
+	prog    backend.Program
+	cache   *kv.Cache
+	sched   *sched.Sched
+	log     *slog.Logger
+	once    sync.Once
+	closed  error
+}
+
+// Open loads a model.
+func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+	m, err := OpenModel(path)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Model: m, o: o, log: o.Log}
+	if e.log == nil {
+		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *Engine) start(ctx context.Context) error {
+	if e.o.Driver == nil {
+		e.o.Driver = cpu.Driver{}
+	}
+	var err error
+	e.backend, err = e.o.Driver.Open(e.o.Device, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack, FloatAttn: e.o.FloatAttn})
+	if err != nil {
+		return err
+	}
+	if err := e.size(); err != nil {
+		return err
+	}
+	p, err := e.plan(model.Inputs{Context: e.o.Context})
+	if err != nil {
+		return err
+	}
+	for _, ev := range e.layout.Events {
+		e.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
+	}
+	s := backend.Sizes{
+		Rows: e.o.UBatch, Outputs: max(outputs, e.o.Parallel), Slots: e.layout.StateSlots(),
+		SparseV: e.o.SparseV, Progress: e.o.Progress,
+	}
+	for _, g := range e.layout.Groups {
+		s.Pages = append(s.Pages, g.Pages)
+	}
+	if e.prog, err = e.backend.Compile(ctx, p, &e.layout, s); err != nil {
+		return err
+	}
+	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.File.Identity()}); err != nil {
+		return err
+	}
+	if !e.o.NoRepack {
+		e.File.DropPages()
+	}
+	e.sched = sched.New(e.prog, e.cache, sched.Options{
+		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
+		StateModel: len(p.States) > 0, Observe: e.o.Observe,
+	})
+	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,
+		"ctx", e.o.Context, "bytes", e.prog.Memory().Weights+e.prog.Memory().Cache)
+	return nil
+}
+
+// size settles the context and the layout.
+func (e *Engine) size() error {
+	o := &e.o
+	if o.Context < 0 || o.Cells < 0 || o.Parallel < 0 || o.UBatch < 0 {
+		return errors.New("context, cells, parallel sequences and batch must not be negative")
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.UBatch == 0 {
+		o.UBatch = DefaultUBatch
+	}
+	trained := e.Config().Context
+	if o.Context == 0 {
+		o.Context = trained
+		if free := e.backend.Info().Free; free > 0 {
+			l, err := e.layoutFor(kv.PageCells)
+			if err != nil {
+				return err
+			}
+			fits := max(l.LargestContext(free/2), min(MinContext, trained))
+			if fits < trained {
+				o.Context = fits
+				e.log.Info("context cut to what fits in half of the free memory", "ctx", fits, "model_ctx", trained)
+			}
+		}
+	}
+	if o.Cells == 0 {
+		o.Cells = o.Context
+	}
+	o.UBatch = min(o.UBatch, max(o.Context, 1))
+	var err error
+	e.layout, err = e.layoutFor(o.Cells)
+	return err
+}
+
+func (e *Engine) layoutFor(cells int) (kv.Layout, error) {
+	s := e.o.KV
+	s.Cells, s.Seqs, s.UBatch = cells, e.o.Parallel, e.o.UBatch
+	return e.Layout(e.o.Context, e.o.Want, s)
+}
+
+// Close ends all requests and frees the model.
+func (e *Engine) Close() error {
+	e.once.Do(func() {
+		var errs []error
+		if e.sched != nil {
+			e.sched.Close()
+		}
+		if e.prog != nil {
+			errs = append(errs, e.prog.Close())
+		}
+		if e.backend != nil {
+			errs = append(errs, e.backend.Close())
+		}
+		e.closed = errors.Join(append(errs, e.Model.Close())...)
+	})
+	return e.closed
+}
+
+// Context is the most tokens a sequence may hold.
+func (e *Engine) Context() int { return e.o.Context }
+
+// KV is the layout of the cache in use.
+func (e *Engine) KV() *kv.Layout { return &e.layout }
+
+// Device describes where the model runs.
+func (e *Engine) Device() backend.Info { return e.backend.Info() }
+
+// Logits returns the logits at each position, [len(positions), vocab], in the
+// order given. With step the tokens are fed one at a time.
+func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int, step bool) ([]float32, error) {
+	vocab := e.Config().Vocab
+	where := make(map[int][]int)
+	for i, p := range positions {
+		if p < 0 || p >= len(tokens) {
+			return nil, fmt.Errorf("position %d of %d tokens", p, len(tokens))
+		}
+		where[p] = append(where[p], i)
+	}
+	if err := e.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(positions)*vocab)
+	err := e.wait(ctx, sched.Job{
+		Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1,
+		Want: func(p int) bool { return where[p] != nil },
+		Row: func(p int, logits []float32) error {
+			for _, i := range where[p] {
+				copy(out[i*vocab:], logits)
+			}
+			return nil
+		},
+	})
+	return out, err
+}
+
+// wait runs a job to its end.
+func (e *Engine) wait(ctx context.Context, j sched.Job) error {
+	done := make(chan error, 1)
+	j.Done = func(_ sched.Finish, _ sched.Stats, err error) { done <- err }
+	if err := e.sched.Submit(ctx, j); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// checkTokens rejects ids outside the vocabulary.
+func (e *Engine) checkTokens(tokens []llm.Token) error {
+	for i, t := range tokens {
+		if t < 0 || int(t) >= e.Config().Vocab {
+			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, e.Config().Vocab)
+		}
+	}
+	return nil
+}

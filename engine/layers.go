@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"godwit/engine/gguf"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+)
+
+// layerInfos reads what every layer keeps from the plan itself, so that the
+// cache is laid out for exactly the attention that will run.
+func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
+	out := make([]kv.LayerInfo, layers)
+	for i := range out {
+		out[i] = kv.LayerInfo{Layer: i, Share: -1}
+	}
+	for _, n := range plan.Nodes {
+		op, ok := n.Op.(graph.Attend)
+		if !ok {
+			continue
+		}
+		a := op.Attention
+		l := &out[a.Layer]
+		if n.In[1] == graph.None {
+			l.Share = a.Share
+		}
+		l.Cached = true
+		l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV = a.Heads, a.KVHeads, a.DimK, a.DimV
+		l.Window, l.MLA, l.RopeBase = a.Window, a.MLA, a.RopeBase
+		l.Signals = sig
+		if a.Window > 0 && sig.KeyLengthSWA > 0 {
+			l.Signals.KeyLength = sig.KeyLengthSWA
+		}
+	}
+	for _, s := range plan.States {
+		out[s.Layer].StateBytes += int64(4 * s.Size)
+	}
+	return out
+}
+
+// signals reads what the file says about head sizes.
+func signals(f *gguf.File) kv.Signals {
+	get := func(key string) int {
+		v, _ := f.KV.Uint(f.Arch() + "." + key)
+		return int(min(v, 1<<20))
+	}
+	heads := get("attention.head_count")
+	if list, ok := f.KV.Ints(f.Arch() + ".attention.head_count"); ok {
+		for _, n := range list {
+			heads = max(heads, int(n))
+		}
+	}
+	return kv.Signals{
+		KeyLength:    get("attention.key_length"),
+		KeyLengthMLA: get("attention.key_length_mla"),
+		KeyLengthSWA: get("attention.key_length_swa"),
+		ValueLength:  get("attention.value_length"),
+		Embd:         get("embedding_length"),
+		Heads:        heads,
+	}
+}

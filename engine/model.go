@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	_ "godwit/engine/arch" // registers the architectures
+	"godwit/engine/gguf"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/model"
+)
+
+// Model is an opened file: metadata and weights bound by name, nothing
+// computed yet. It is what the commands that only read metadata work on.
+type Model struct {
+	Path  string
+	File  *gguf.File
+	model model.Model
+}
+
+// OpenModel opens a GGUF file and checks that its architecture, tensors and
+// hyper-parameters are known.
+func OpenModel(path string) (*Model, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no model at %s: %w", path, err)
+		}
+		return nil, err
+	}
+	m, err := model.Open(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return &Model{Path: path, File: f, model: m}, nil
+}
+
+// Close unmaps the file.
+func (m *Model) Close() error { return m.File.Close() }
+
+// Config is what the architecture read.
+func (m *Model) Config() *model.Config { return m.model.Config() }
+
+// plan records the forward pass.
+func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
+	b := graph.NewBuilder()
+	return b.Finish(m.model.Forward(b, in))
+}
+
+// Layers says what each layer keeps for a context of that many tokens.
+func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
+	p, err := m.plan(model.Inputs{Context: ctx})
+	if err != nil {
+		return nil, err
+	}
+	return layerInfos(p, m.Config().Layers, signals(m.File)), nil
+}
+
+// Layout resolves the cache types that a context would get.
+func (m *Model) Layout(ctx int, want kv.Want, s kv.Settings) (kv.Layout, error) {
+	l, err := m.Layers(ctx)
+	if err != nil {
+		return kv.Layout{}, err
+	}
+	return kv.Resolve(want, l, s)
+}

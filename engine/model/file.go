@@ -1,0 +1,258 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"godwit/engine/dtype"
+	"godwit/engine/gguf"
+	"godwit/engine/graph"
+	"godwit/engine/quant"
+)
+
+// maxLayers bounds what a hostile file can make a model allocate.
+const maxLayers = 4096
+
+// File gives an Opener the hyper-parameters of its architecture and the
+// weights. The first error sticks, so an Opener reads all it wants and
+// returns; getters give harmless values after an error.
+type File struct {
+	gguf *gguf.File
+	arch string
+	err  error
+}
+
+// Err is the first error.
+func (f *File) Err() error { return f.err }
+
+// Fail records an error about a hyper-parameter.
+func (f *File) Fail(key, format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf("%w %s: %s", ErrParam, key, fmt.Sprintf(format, args...))
+	}
+}
+
+func (f *File) key(key string) string { return f.arch + "." + key }
+
+// Has reports whether the architecture's key is present.
+func (f *File) Has(key string) bool { return f.gguf.KV.Has(f.key(key)) }
+
+// Int is a required integer of 1 to 2^31-1.
+func (f *File) Int(key string) int {
+	v, ok := f.gguf.KV.Uint(f.key(key))
+	if !ok || v == 0 || v > math.MaxInt32 {
+		f.Fail(f.key(key), "missing, or not an integer from 1 to %d", math.MaxInt32)
+		return 1
+	}
+	return int(v)
+}
+
+// IntOr is an optional integer of 0 to 2^31-1.
+func (f *File) IntOr(key string, def int) int {
+	if !f.Has(key) {
+		return def
+	}
+	v, ok := f.gguf.KV.Uint(f.key(key))
+	if !ok || v > math.MaxInt32 {
+		f.Fail(f.key(key), "not an integer from 0 to %d", math.MaxInt32)
+		return max(def, 1)
+	}
+	return int(v)
+}
+
+// Float is a required number.
+func (f *File) Float(key string) float32 {
+	if !f.Has(key) {
+		f.Fail(f.key(key), "missing")
+		return 1
+	}
+	return f.FloatOr(key, 1)
+}
+
+// FloatOr is an optional finite number.
+func (f *File) FloatOr(key string, def float32) float32 {
+	if !f.Has(key) {
+		return def
+	}
+	v, ok := f.gguf.KV.Float(f.key(key))
+	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+		f.Fail(f.key(key), "not a finite number")
+		return def
+	}
+	return float32(v)
+}
+
+// BoolOr is an optional truth value.
+func (f *File) BoolOr(key string, def bool) bool {
+	if v, ok := f.gguf.KV.Bool(f.key(key)); ok {
+		return v
+	}
+	return def
+}
+
+// StringOr is an optional string.
+func (f *File) StringOr(key, def string) string {
+	if v, ok := f.gguf.KV.String(f.key(key)); ok {
+		return v
+	}
+	return def
+}
+
+// Layers reads block_count.
+func (f *File) Layers() int {
+	n := f.Int("block_count")
+	if n > maxLayers {
+		f.Fail(f.key("block_count"), "%d, at most %d", n, maxLayers)
+		return 1
+	}
+	return n
+}
+
+// PerLayer is an integer for each of n layers: an array, or one value for
+// all; def where the key is missing, required if def is negative.
+func (f *File) PerLayer(key string, n, def int) []int {
+	out := make([]int, n)
+	if v, ok := f.gguf.KV.Ints(f.key(key)); ok {
+		if len(v) < n {
+			f.Fail(f.key(key), "%d values for %d layers", len(v), n)
+			return slices.Repeat([]int{1}, n)
+		}
+		for i := range out {
+			if v[i] < 0 || v[i] > math.MaxInt32 {
+				f.Fail(f.key(key), "%d in layer %d", v[i], i)
+				return slices.Repeat([]int{1}, n)
+			}
+			out[i] = int(v[i])
+		}
+		return out
+	}
+	if def >= 0 {
+		def = f.IntOr(key, def)
+	} else {
+		def = f.Int(key)
+	}
+	return slices.Repeat([]int{def}, n)
+}
+
+// Floats is an optional array of numbers, one value repeated to n.
+func (f *File) Floats(key string, n int, def float32) []float32 {
+	if v, ok := f.gguf.KV.Floats(f.key(key)); ok {
+		if len(v) < n {
+			f.Fail(f.key(key), "%d values, want %d", len(v), n)
+			return make([]float32, n)
+		}
+		return v[:n]
+	}
+	return slices.Repeat([]float32{f.FloatOr(key, def)}, n)
+}
+
+// Bools is an optional array of truth values of n layers.
+func (f *File) Bools(key string, n int) ([]bool, bool) {
+	v, ok := f.gguf.KV.Bools(f.key(key))
+	if !ok {
+		return nil, false
+	}
+	if len(v) < n {
+		f.Fail(f.key(key), "%d values for %d layers", len(v), n)
+		return make([]bool, n), true
+	}
+	return v[:n], true
+}
+
+// Weight is a required tensor of exactly that shape (GGUF order: row length
+// first). A dimension of 0 accepts any size.
+func (f *File) Weight(name string, shape ...int) *graph.Weight {
+	w := f.Optional(name, shape...)
+	if w == nil {
+		if f.err == nil {
+			f.err = fmt.Errorf("%w %s is missing", ErrTensor, name)
+		}
+		// Harmless stand-in, so that an Opener need not check after each call.
+		s := slices.Clone(shape)
+		for i := range s {
+			s[i] = max(s[i], 1)
+		}
+		return &graph.Weight{Name: name, Type: dtype.F32, Shape: s}
+	}
+	return w
+}
+
+// Optional is Weight for a tensor that may be missing: nil then.
+func (f *File) Optional(name string, shape ...int) *graph.Weight {
+	t, ok := f.gguf.Tensor(name)
+	if !ok || f.err != nil {
+		return nil
+	}
+	got := t.Shape
+	for len(got) > len(shape) && got[len(got)-1] == 1 {
+		got = got[:len(got)-1]
+	}
+	ok = len(got) <= len(shape)
+	for i, want := range shape {
+		d := 1
+		if i < len(got) {
+			d = got[i]
+		}
+		ok = ok && (want == 0 || d == want)
+	}
+	if !ok {
+		f.err = fmt.Errorf("%w %s has shape %v, want %v", ErrTensor, name, t.Shape, shape)
+		return nil
+	}
+	if !quant.Supported(t.Type) {
+		f.err = fmt.Errorf("%w %s: type %v is not supported", ErrTensor, name, t.Type)
+		return nil
+	}
+	full := slices.Clone(got)
+	for len(full) < len(shape) {
+		full = append(full, 1)
+	}
+	return &graph.Weight{Name: name, Type: t.Type, Shape: full, Data: t.Data}
+}
+
+// HasTensor reports whether the file holds the tensor.
+func (f *File) HasTensor(name string) bool {
+	_, ok := f.gguf.Tensor(name)
+	return ok
+}
+
+// Values decodes a small tensor to float32, nil if it is missing.
+func (f *File) Values(name string, n int) []float32 {
+	w := f.Optional(name, n)
+	if w == nil {
+		return nil
+	}
+	out := make([]float32, n)
+	if err := quant.Decode(w.Type, out, w.Data); err != nil && f.err == nil {
+		f.err = fmt.Errorf("%w %s: %w", ErrTensor, name, err)
+	}
+	return out
+}
+
+// Config reads what every architecture has. The vocabulary is the embedding's
+// number of rows.
+func (f *File) Config() Config {
+	name, _ := f.gguf.KV.String("general.name")
+	c := Config{
+		Arch: f.arch, Name: name,
+		Layers:  f.Layers(),
+		Embd:    f.Int("embedding_length"),
+		Context: f.Int("context_length"),
+	}
+	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
+		c.Vocab = t.Shape[1]
+	}
+	return c
+}
+
+// TokenEmbd binds the embedding and the output matrix, which is the embedding
+// itself where the file has no other.
+func (f *File) TokenEmbd(c *Config) (embd, output *graph.Weight) {
+	embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
+	output = f.Optional("output.weight", c.Embd, c.Vocab)
+	if output == nil {
+		output = embd
+	}
+	return embd, output
+}

@@ -1,0 +1,212 @@
+package sched
+
+import (
+	"errors"
+	"time"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// place gives queued jobs a slot, in order, as long as there are idle ones.
+func (s *Sched) place() {
+	for len(s.queue) > 0 {
+		t := s.queue[0]
+		i := s.choose(t)
+		if i < 0 {
+			return
+		}
+		copy(s.queue, s.queue[1:])
+		s.queue[len(s.queue)-1] = nil
+		s.queue = s.queue[:len(s.queue)-1]
+		s.admit++
+		if t.order == 0 {
+			t.order = s.admit
+		}
+		t.started = time.Now()
+		t.stats.Waited = t.started.Sub(t.queued)
+		t.stats.Slot = i
+		s.slots[i].task = t
+		reused := min(len(s.slots[i].tokens), t.stats.Prompt)
+		if t.stats.Generated == 0 {
+			t.stats.Cached = reused
+		}
+		if t.Prefilled != nil {
+			t.Prefilled(reused, t.stats.Prompt)
+		}
+	}
+}
+
+// choose finds a slot for a job and leaves in it the longest prefix of the
+// prompt that any slot's cells hold, a multiple of a page. It returns -1 when
+// every slot is busy.
+func (s *Sched) choose(t *task) int {
+	dst := t.Slot
+	if dst < 0 {
+		dst = s.leastUsed(-1)
+	}
+	if dst < 0 || s.slots[dst].task != nil {
+		return -1
+	}
+	src, n := s.longest(t)
+	if n == 0 {
+		s.empty(dst)
+		return dst
+	}
+	if s.slots[src].task == nil && (t.Slot == src || t.Slot < 0 && len(s.slots[src].tokens)-n < kv.PageCells) {
+		dst = src
+	} else if t.Slot < 0 && dst == src {
+		if other := s.leastUsed(src); other >= 0 {
+			dst = other
+		}
+	}
+	if dst == src {
+		s.cut(dst, n)
+		return dst
+	}
+	s.empty(dst)
+	got, err := s.cache.Fork(s.slots[dst].seq, s.slots[src].seq, n)
+	if err != nil {
+		s.empty(dst)
+		return dst
+	}
+	s.slots[dst].tokens = append(s.slots[dst].tokens[:0], s.slots[src].tokens[:got]...)
+	s.align(dst, got)
+	return dst
+}
+
+// longest finds the slot whose cells share the longest prefix with the prompt.
+// At least one token is left to compute.
+func (s *Sched) longest(t *task) (src, n int) {
+	if t.Fresh {
+		return 0, 0
+	}
+	for i := range s.slots {
+		l := common(s.slots[i].tokens, t.tokens[:len(t.tokens)-1]) / kv.PageCells * kv.PageCells
+		if s.o.StateModel {
+			l = common(s.slots[i].tokens, t.tokens[:len(t.tokens)-1])
+		}
+		if l > n {
+			src, n = i, l
+		}
+	}
+	return src, n
+}
+
+// leastUsed is the idle slot that was used longest ago, an empty one first;
+// -1 if there is none besides except.
+func (s *Sched) leastUsed(except int) int {
+	best := -1
+	for i := range s.slots {
+		sl := &s.slots[i]
+		if i == except || sl.task != nil {
+			continue
+		}
+		if best < 0 || s.age(i) < s.age(best) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (s *Sched) age(i int) uint64 {
+	if len(s.slots[i].tokens) == 0 {
+		return 0
+	}
+	return s.slots[i].used
+}
+
+// cut shortens a slot to at most n positions, whole pages.
+func (s *Sched) cut(i, n int) {
+	got, err := s.cache.Truncate(s.slots[i].seq, n)
+	if err != nil {
+		s.empty(i)
+		return
+	}
+	s.slots[i].tokens = s.slots[i].tokens[:got]
+	s.align(i, got)
+}
+
+// align cuts a slot that could not be cut where asked down to whole pages,
+// so that the rest of a prompt is computed in the same pages every time.
+func (s *Sched) align(i, got int) {
+	if got%kv.PageCells != 0 && !s.o.StateModel {
+		s.cut(i, got/kv.PageCells*kv.PageCells)
+	}
+}
+
+// empty drops what a slot holds.
+func (s *Sched) empty(i int) {
+	s.cache.Drop(s.slots[i].seq)
+	s.slots[i].tokens = s.slots[i].tokens[:0]
+}
+
+// common is the length of the longest common prefix.
+func common(a, b []llm.Token) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// extend makes room for n positions of a slot. When the cells run out it
+// drops idle sequences, the least recently used first, then sends the newest
+// jobs back to the queue. It reports false if the slot itself was sent back.
+func (s *Sched) extend(i, n int) (bool, error) {
+	for {
+		err := s.cache.Extend(s.slots[i].seq, n)
+		if !errors.Is(err, kv.ErrFull) {
+			return err == nil, err
+		}
+		if s.dropIdle() {
+			continue
+		}
+		newest := i
+		busy := 0
+		for j := range s.slots {
+			if t := s.slots[j].task; t != nil {
+				busy++
+				if t.order > s.slots[newest].task.order {
+					newest = j
+				}
+			}
+		}
+		if busy == 1 {
+			return false, err
+		}
+		s.requeue(newest)
+		if newest == i {
+			return false, nil
+		}
+	}
+}
+
+// dropIdle empties the idle slot that was used longest ago.
+func (s *Sched) dropIdle() bool {
+	best := -1
+	for i := range s.slots {
+		sl := &s.slots[i]
+		if sl.task == nil && len(sl.tokens) > 0 && (best < 0 || sl.used < s.slots[best].used) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	s.empty(best)
+	return true
+}
+
+// requeue takes a job out of its slot and puts it back at the head of the
+// queue; what it has generated becomes part of its prompt.
+func (s *Sched) requeue(i int) {
+	t := s.slots[i].task
+	s.slots[i].task = nil
+	s.empty(i)
+	s.queue = append(s.queue, nil)
+	copy(s.queue[1:], s.queue)
+	s.queue[0] = t
+}

@@ -1,0 +1,296 @@
+// Package sched runs many sequences on one device. A single goroutine, locked
+// to its thread, owns the program and the cache; everybody else talks to it
+// over a channel, so neither needs a mutex.
+//
+// Every step is one batch: a row for each sequence that is generating, and
+// chunks of the prompts that are still being read. A finished sequence keeps
+// its cells until somebody needs them, and a later prompt that begins alike
+// takes them over instead of computing them again.
+package sched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"godwit/engine/backend"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// ErrTooLong is the class of errors about prompts that can never fit.
+var ErrTooLong = errors.New("prompt is longer than the context")
+
+// ErrClosed is returned after Close.
+var ErrClosed = errors.New("the engine is closed")
+
+// ErrSlot is the class of errors about slots.
+var ErrSlot = errors.New("slot")
+
+// TooLong carries the numbers of an ErrTooLong.
+type TooLong struct{ Prompt, Context int }
+
+func (e *TooLong) Error() string {
+	return fmt.Sprintf("%v: %d tokens, the context holds %d", ErrTooLong, e.Prompt, e.Context)
+}
+
+// Unwrap makes the class known to errors.Is.
+func (e *TooLong) Unwrap() error { return ErrTooLong }
+
+// Finish says why a job ended.
+type Finish uint8
+
+// The ends of a job.
+const (
+	Stopped Finish = iota // the job's own Next said so
+	Length                // the context is full
+	Failed                // an error, cancellation among them
+)
+
+// Job is one prompt and what to do with the logits behind it.
+type Job struct {
+	Prompt []llm.Token
+	// Next is given the logits of the last token and returns the next one, and
+	// whether to go on. It runs on the scheduler's goroutine, once a step.
+	Next func(logits []float32) (next llm.Token, more bool, err error)
+	// Row, if set, is given the logits of the positions that Want picks, in
+	// order. Next may then be nil: the job ends with its prompt.
+	Row  func(pos int, logits []float32) error
+	Want func(pos int) bool
+	// Done is called once at the end, on the scheduler's goroutine.
+	Done func(Finish, Stats, error)
+	// Prefilled is told how much of the prompt has been read; may be nil.
+	Prefilled func(done, total int)
+
+	Fresh    bool // recompute the whole prompt
+	OneByOne bool // feed the prompt through decode, a token a step
+	Slot     int  // the slot to use; negative: any
+}
+
+// Stats are the counts and times of a job.
+type Stats struct {
+	Slot      int
+	Prompt    int // tokens of the prompt
+	Cached    int // of these, taken from the cache
+	Generated int
+	Prefill   time.Duration // from the start to the first logits
+	Decode    time.Duration // from there to the end
+	Waited    time.Duration // in the queue
+}
+
+// Options size a scheduler.
+type Options struct {
+	Context int // tokens of one sequence
+	Rows    int // rows of a batch
+	Outputs int // output rows of a batch
+	Vocab   int // width of an output row
+	// StateModel says that sequences rewind to checkpoints only.
+	StateModel bool
+	Observe    func(Step) // told of every step; may be nil
+}
+
+// Step is what one run of the device did, for metrics and tests.
+type Step struct {
+	Decode  int // rows of generating sequences
+	Prefill int // rows of prompts
+	Slots   []int
+	Took    time.Duration
+}
+
+// Sched is a running scheduler.
+type Sched struct {
+	o     Options
+	prog  backend.Program
+	cache *kv.Cache
+	ops   chan func()
+	quit  chan struct{}
+	once  sync.Once
+	ended sync.WaitGroup
+
+	// Owned by the loop.
+	slots   []slot
+	queue   []*task
+	batch   llm.Batch
+	logits  []float32
+	rows    []rowUse
+	clock   uint64
+	admit   uint64
+	stepped []int
+}
+
+// task is a job in the queue or in a slot.
+type task struct {
+	Job
+	ctx     context.Context
+	tokens  []llm.Token // prompt and what was generated
+	order   uint64      // admission, for who yields to whom
+	stats   Stats
+	queued  time.Time
+	started time.Time
+	first   time.Time
+}
+
+// slot is a sequence of the cache and the job that uses it, if any.
+type slot struct {
+	seq    llm.Seq
+	tokens []llm.Token // what the cells hold
+	task   *task
+	used   uint64
+}
+
+// rowUse says whose output a batch row is.
+type rowUse struct {
+	slot int
+	pos  int
+	last bool
+}
+
+// New starts a scheduler over a compiled program.
+func New(prog backend.Program, cache *kv.Cache, o Options) *Sched {
+	s := &Sched{
+		o: o, prog: prog, cache: cache,
+		ops: make(chan func()), quit: make(chan struct{}),
+		logits: make([]float32, o.Outputs*o.Vocab),
+	}
+	for i := range cache.Seqs() {
+		s.slots = append(s.slots, slot{seq: llm.Seq(i)})
+	}
+	s.ended.Add(1)
+	go s.loop()
+	return s
+}
+
+// Close ends all jobs with ErrClosed and waits for the loop.
+func (s *Sched) Close() {
+	s.once.Do(func() { close(s.quit) })
+	s.ended.Wait()
+}
+
+// do runs f on the loop's goroutine and waits for it.
+func (s *Sched) do(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case s.ops <- func() { f(); close(done) }:
+	case <-s.quit:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-done
+	return nil
+}
+
+// Submit queues a job. Its Done is called exactly once if and only if Submit
+// returns nil. The job ends early when ctx does.
+func (s *Sched) Submit(ctx context.Context, j Job) error {
+	n := len(j.Prompt)
+	if n == 0 {
+		return errors.New("the prompt is empty")
+	}
+	if n > s.o.Context || n == s.o.Context && j.Next != nil {
+		return &TooLong{n, s.o.Context}
+	}
+	if j.Slot >= len(s.slots) {
+		return fmt.Errorf("%w %d of %d", ErrSlot, j.Slot, len(s.slots))
+	}
+	t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
+	t.stats.Prompt = n
+	return s.do(ctx, func() { s.queue = append(s.queue, t) })
+}
+
+// loop is the device's owner.
+func (s *Sched) loop() {
+	defer s.ended.Done()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		if s.idle() {
+			select {
+			case f := <-s.ops:
+				f()
+			case <-s.quit:
+				s.abort()
+				return
+			}
+		}
+		for more := true; more; {
+			select {
+			case f := <-s.ops:
+				f()
+			case <-s.quit:
+				s.abort()
+				return
+			default:
+				more = false
+			}
+		}
+		s.cancel()
+		s.place()
+		s.step()
+	}
+}
+
+func (s *Sched) idle() bool {
+	if len(s.queue) > 0 {
+		return false
+	}
+	for i := range s.slots {
+		if s.slots[i].task != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// abort ends everything.
+func (s *Sched) abort() {
+	for i := range s.slots {
+		if s.slots[i].task != nil {
+			s.finish(i, Failed, ErrClosed)
+		}
+	}
+	for _, t := range s.queue {
+		t.Done(Failed, t.stats, ErrClosed)
+	}
+	s.queue = nil
+}
+
+// cancel ends the jobs whose context has ended, in the queue too.
+func (s *Sched) cancel() {
+	for i := range s.slots {
+		if t := s.slots[i].task; t != nil && t.ctx.Err() != nil {
+			s.finish(i, Failed, t.ctx.Err())
+		}
+	}
+	kept := s.queue[:0]
+	for _, t := range s.queue {
+		if err := t.ctx.Err(); err != nil {
+			t.Done(Failed, t.stats, err)
+			continue
+		}
+		kept = append(kept, t)
+	}
+	clear(s.queue[len(kept):])
+	s.queue = kept
+}
+
+// finish ends the job of a slot; its cells stay for reuse.
+func (s *Sched) finish(i int, f Finish, err error) {
+	sl := &s.slots[i]
+	t := sl.task
+	sl.task = nil
+	s.clock++
+	sl.used = s.clock
+	if t.first.IsZero() {
+		t.stats.Prefill = time.Since(t.started)
+	} else {
+		t.stats.Decode = time.Since(t.first)
+	}
+	if s.o.StateModel && err == nil {
+		err = s.cache.Checkpoint(sl.seq)
+	}
+	t.Done(f, t.stats, err)
+}

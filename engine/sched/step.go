@@ -1,0 +1,262 @@
+package sched
+
+import (
+	"context"
+	"time"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// step runs one batch.
+func (s *Sched) step() {
+	b := &s.batch
+	b.Tokens, b.Pos, b.Spans, b.Outputs = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0]
+	s.rows, s.stepped = s.rows[:0], s.stepped[:0]
+	decode := s.addDecode()
+	prefill := s.addPrefill()
+	s.unplaced()
+	if len(b.Tokens) == 0 {
+		return
+	}
+	b.Tables = s.cache.Tables(b.Tables, b.Spans)
+	b.Logits = s.logits
+	start := time.Now()
+	err := s.prog.Run(context.Background(), b)
+	if s.o.Observe != nil {
+		s.o.Observe(Step{Decode: decode, Prefill: prefill, Slots: s.stepped, Took: time.Since(start)})
+	}
+	for _, sp := range b.Spans {
+		sl := &s.slots[sp.Seq]
+		if err != nil {
+			s.empty(int(sp.Seq))
+			s.finish(int(sp.Seq), Failed, err)
+			continue
+		}
+		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
+		s.checkpoint(int(sp.Seq))
+	}
+	if err == nil {
+		s.deliver()
+	}
+}
+
+// remaining is the number of tokens of a slot's job that are not in its cells.
+func (sl *slot) remaining() int { return len(sl.task.tokens) - len(sl.tokens) }
+
+// reading reports whether the slot's job still reads its prompt.
+func (sl *slot) reading() bool { return len(sl.tokens) < sl.task.stats.Prompt && sl.remaining() > 0 }
+
+// addDecode adds a row for every generating sequence.
+func (s *Sched) addDecode() (rows int) {
+	for i := range s.slots {
+		if t := s.slots[i].task; t != nil && s.slots[i].remaining() == 1 && (!s.slots[i].reading() || t.OneByOne) {
+			rows += s.add(i, 1)
+		}
+	}
+	return rows
+}
+
+// addPrefill divides the rest of the batch among the prompts being read, so
+// that a short prompt is not kept waiting by a long one.
+func (s *Sched) addPrefill() (rows int) {
+	waiting := 0
+	for i := range s.slots {
+		if s.prefills(i) {
+			waiting++
+		}
+	}
+	for i := range s.slots {
+		if waiting == 0 {
+			break
+		}
+		if !s.prefills(i) {
+			continue
+		}
+		room := s.o.Rows - len(s.batch.Tokens)
+		n := min(s.slots[i].remaining(), max(room/waiting, min(room, 1)))
+		waiting--
+		if s.slots[i].task.OneByOne {
+			n = min(n, 1)
+		}
+		if n = s.border(i, n); n > 0 {
+			rows += s.add(i, n)
+		}
+	}
+	return rows
+}
+
+func (s *Sched) prefills(i int) bool {
+	t := s.slots[i].task
+	return t != nil && s.slots[i].remaining() > 0 && !s.inBatch(i)
+}
+
+func (s *Sched) inBatch(i int) bool {
+	for _, sp := range s.batch.Spans {
+		if int(sp.Seq) == i {
+			return true
+		}
+	}
+	return false
+}
+
+// border shortens a chunk of a recurrent model so that it ends where the
+// state will be kept: at the last page border within the prompt.
+func (s *Sched) border(i, n int) int {
+	if !s.o.StateModel {
+		return n
+	}
+	sl := &s.slots[i]
+	at := (sl.task.stats.Prompt - 1) / kv.PageCells * kv.PageCells
+	if len(sl.tokens) < at {
+		n = min(n, at-len(sl.tokens))
+	}
+	return n
+}
+
+// checkpoint keeps the recurrent state at the border.
+func (s *Sched) checkpoint(i int) {
+	sl := &s.slots[i]
+	if !s.o.StateModel || sl.task == nil || len(sl.tokens) != (sl.task.stats.Prompt-1)/kv.PageCells*kv.PageCells {
+		return
+	}
+	if err := s.cache.Checkpoint(sl.seq); err != nil {
+		s.finish(i, Failed, err)
+	}
+}
+
+// add puts n rows of a slot into the batch and returns how many fit.
+func (s *Sched) add(i, n int) int {
+	sl := &s.slots[i]
+	t := sl.task
+	have := len(sl.tokens)
+	n = s.fitOutputs(t, have, n)
+	ok, err := false, error(nil)
+	if n > 0 {
+		ok, err = s.extend(i, n)
+	}
+	if err != nil {
+		s.finish(i, Failed, err)
+	}
+	if !ok {
+		return 0
+	}
+	b := &s.batch
+	first := len(b.Tokens)
+	for r := range n {
+		pos := have + r
+		last := pos == len(t.tokens)-1
+		if t.Want != nil && t.Want(pos) || last && t.Next != nil {
+			b.Outputs = append(b.Outputs, int32(first+r))
+			s.rows = append(s.rows, rowUse{i, pos, last})
+		}
+		b.Tokens = append(b.Tokens, t.tokens[pos])
+		b.Pos = append(b.Pos, int32(pos))
+	}
+	b.Spans = append(b.Spans, llm.Span{Seq: sl.seq, First: first, Rows: n, Len: have + n, State: s.cache.State(sl.seq)})
+	s.stepped = append(s.stepped, i)
+	return n
+}
+
+// fitOutputs shortens a chunk to the output rows that are left, and to the
+// rows of the batch.
+func (s *Sched) fitOutputs(t *task, have, n int) int {
+	n = min(n, s.o.Rows-len(s.batch.Tokens))
+	left := s.o.Outputs - len(s.batch.Outputs)
+	for r := range n {
+		if t.Want != nil && t.Want(have+r) || have+r == len(t.tokens)-1 {
+			if left == 0 {
+				return r
+			}
+			left--
+		}
+	}
+	return n
+}
+
+// unplaced removes the rows of jobs that were sent back to the queue after
+// they had been added.
+func (s *Sched) unplaced() {
+	b := &s.batch
+	for k := 0; k < len(b.Spans); k++ {
+		sp := b.Spans[k]
+		if s.slots[sp.Seq].task != nil && s.cache.Len(sp.Seq) == sp.Len {
+			continue
+		}
+		b.Tokens = append(b.Tokens[:sp.First], b.Tokens[sp.First+sp.Rows:]...)
+		b.Pos = append(b.Pos[:sp.First], b.Pos[sp.First+sp.Rows:]...)
+		b.Spans = append(b.Spans[:k], b.Spans[k+1:]...)
+		for j := k; j < len(b.Spans); j++ {
+			b.Spans[j].First -= sp.Rows
+		}
+		outs, rows := b.Outputs[:0], s.rows[:0]
+		for j, o := range b.Outputs {
+			switch {
+			case int(o) < sp.First:
+			case int(o) < sp.First+sp.Rows:
+				continue
+			default:
+				o -= int32(sp.Rows)
+			}
+			outs, rows = append(outs, o), append(rows, s.rows[j])
+		}
+		b.Outputs, s.rows = outs, rows
+		k--
+	}
+}
+
+// deliver hands the logits to the jobs.
+func (s *Sched) deliver() {
+	for k, u := range s.rows {
+		t := s.slots[u.slot].task
+		if t == nil {
+			continue
+		}
+		logits := s.logits[k*s.o.Vocab : (k+1)*s.o.Vocab]
+		if t.Want != nil && t.Want(u.pos) && t.Row != nil && u.pos < t.stats.Prompt {
+			if err := t.Row(u.pos, logits); err != nil {
+				s.finish(u.slot, Failed, err)
+				continue
+			}
+		}
+		if u.last && t.Next != nil {
+			s.next(u.slot, logits)
+		}
+	}
+	for i := range s.slots {
+		t := s.slots[i].task
+		if t == nil {
+			continue
+		}
+		if t.Prefilled != nil && s.inBatch(i) && t.stats.Generated == 0 {
+			t.Prefilled(len(s.slots[i].tokens), t.stats.Prompt)
+		}
+		if t.Next == nil && s.slots[i].remaining() == 0 {
+			s.finish(i, Stopped, nil)
+		}
+	}
+}
+
+// next lets a job choose its next token.
+func (s *Sched) next(i int, logits []float32) {
+	sl := &s.slots[i]
+	t := sl.task
+	if t.first.IsZero() {
+		t.first = time.Now()
+		t.stats.Prefill = t.first.Sub(t.started)
+	}
+	tok, more, err := t.Next(logits)
+	if err == nil {
+		t.stats.Generated++
+	}
+	switch {
+	case err != nil:
+		s.finish(i, Failed, err)
+	case !more:
+		s.finish(i, Stopped, nil)
+	case len(t.tokens) >= s.o.Context:
+		s.finish(i, Length, nil)
+	default:
+		t.tokens = append(t.tokens, tok)
+	}
+}
