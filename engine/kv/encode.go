@@ -27,7 +27,8 @@ func (t *Type) encodeGroup(dst []byte, x []float32, at At) (saturated int) {
 }
 
 // encodeCorrected is the rule of turbo: the length is divided out before the
-// rotation and stored over the length of the chosen levels.
+// rotation and stored, over the length of the chosen levels, in every block of
+// the rotation.
 func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 	n := sqrt32(sumSquares(x))
 	inv := float32(0)
@@ -41,7 +42,7 @@ func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 		x[i] *= inv
 	}
 	t.Rotation.forward(x)
-	var codes [maxBlock]uint8
+	var codes [maxRotation]uint8
 	var sum float32
 	for i, v := range x {
 		codes[i] = t.Codes.code(v)
@@ -52,8 +53,13 @@ func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 		n /= m
 	}
 	clear(dst)
-	t.Codes.pack(dst, codes[:len(x)])
-	return putF16(dst, t.Scale.At, n)
+	saturated := 0
+	for first := 0; first < len(x); first += t.Elems {
+		t.Codes.pack(dst[:t.Bytes], codes[first:first+t.Elems])
+		saturated += putF16(dst, t.Scale.At, n)
+		dst = dst[t.Bytes:]
+	}
+	return saturated
 }
 
 // encodeRotatedNorm is the rule of oa-turbo: the length after an unnormalised

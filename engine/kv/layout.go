@@ -2,6 +2,8 @@ package kv
 
 import (
 	"log/slog"
+	"math"
+	"slices"
 	"sort"
 )
 
@@ -54,6 +56,7 @@ type LayerLayout struct {
 	Layer          int
 	K, V           SideLayout
 	Heads, KVHeads int
+	Window         int // positions a row sees; 0: all
 	Group          int // index into Layout.Groups; -1: no K and V
 	Share          int // index of the layer whose cells it reads; -1: its own
 	MLA            bool
@@ -106,30 +109,48 @@ func (l *Layout) resize(cells int) {
 		if !y.Owns() {
 			continue
 		}
-		n := int64(l.Groups[y.Group].Cells())
-		y.K.Bytes, y.V.Bytes = n*int64(y.K.RowBytes), n*int64(y.V.RowBytes)
+		n := l.Groups[y.Group].Cells()
+		y.K.Bytes, y.V.Bytes = mulSat(int64(y.K.RowBytes), n), mulSat(int64(y.V.RowBytes), n)
 	}
 }
 
-// pages is the pool of a group: all cells, or for a window what the rows of
-// all sequences and of one ubatch each can see.
+// pages is the pool of a group: all cells, or for a window what one ubatch of
+// every sequence can see, cut back to a page border before it.
 func (l *Layout) pages(g *Group, cells int) int {
 	all := (cells + PageCells - 1) / PageCells
 	if g.Window == 0 {
 		return all
 	}
 	seqs := max(l.Settings.Seqs, 1)
-	each := (g.Window+l.Settings.ubatch()+PageCells-1)/PageCells + 1
+	each := (g.Window+l.Settings.ubatch()+PageCells-1)/PageCells + 2
 	return min(all, seqs*each)
 }
 
-// Bytes is the memory of all cells and recurrent states.
+// Bytes is the memory of all cells; the largest int64 where that is too small.
 func (l *Layout) Bytes() int64 {
-	n := l.StateBytes() * int64(l.StateSlots())
+	var n int64
 	for i := range l.Layers {
-		n += l.Layers[i].K.Bytes + l.Layers[i].V.Bytes
+		n = addSat(n, addSat(l.Layers[i].K.Bytes, l.Layers[i].V.Bytes))
 	}
 	return n
+}
+
+// StateTotal is the memory of all recurrent states and their checkpoints.
+func (l *Layout) StateTotal() int64 { return mulSat(l.StateBytes(), l.StateSlots()) }
+
+// addSat and mulSat work on non-negative numbers and stop at the largest.
+func addSat(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func mulSat(a int64, n int) int64 {
+	if n > 0 && a > math.MaxInt64/int64(n) {
+		return math.MaxInt64
+	}
+	return a * int64(n)
 }
 
 // BytesPerToken is what one more token of context takes, windows left out.
@@ -160,18 +181,17 @@ func (l *Layout) StateSlots() int {
 	if one == 0 {
 		return 0
 	}
-	return max(l.Settings.Seqs, 1) + int(l.Settings.stateBudget(one)/one)
+	return max(l.Settings.Seqs, 1) + int(min(l.Settings.stateBudget(one)/one, maxCheckpoints))
 }
 
 // LargestContext is the largest number of cells, a multiple of PageCells,
 // whose memory is at most budget bytes; 0 if not even one page fits.
 func (l *Layout) LargestContext(budget int64) int {
-	const most = 1 << 31
 	c := *l
-	c.Layers, c.Groups = append([]LayerLayout(nil), l.Layers...), append([]Group(nil), l.Groups...)
-	pages := sort.Search(most/PageCells, func(p int) bool {
+	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
+	pages := sort.Search(maxCells/PageCells, func(p int) bool {
 		c.resize((p + 1) * PageCells)
-		return c.Bytes() > budget
+		return addSat(c.Bytes(), c.StateTotal()) > budget
 	})
 	return pages * PageCells
 }

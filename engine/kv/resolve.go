@@ -1,10 +1,65 @@
 package kv
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+)
 
-// Resolve decides the type of every layer. It is pure: the same arguments give
-// the same layout.
-// Source: spec kv-policies.md and kv-formats.md section 8.
+// ErrStrict is the class of errors of Settings.Strict: a choice would change.
+var ErrStrict = errors.New("kv: strict")
+
+// Limits that keep hostile models from asking for absurd memory.
+const (
+	maxKVHeads = 1 << 12
+	maxCells   = 1 << 31
+	maxSeqs    = 1 << 16
+
+	maxCheckpoints = 1 << 16
+)
+
+// resolver is one run of Resolve.
+type resolver struct {
+	layers  []LayerInfo
+	set     Settings
+	want    Want
+	k, v    choice // after the rules that look at the whole model
+	policy  policy
+	bypass  bool
+	logged  bool // the head-size signals were
+	changes changes
+	out     Layout
+}
+
+// choice is a type on its way from the wish to what is stored.
+type choice struct {
+	t       *Type
+	reason  string
+	changed bool // a rule, not the person, replaced the type
+	level   slog.Level
+}
+
+// because adds a reason, and a level that the log line has at least.
+func (c *choice) because(level slog.Level, format string, args ...any) {
+	if c.reason != "" {
+		c.reason += "; "
+	}
+	c.reason += fmt.Sprintf(format, args...)
+	c.level = max(c.level, level)
+}
+
+// replace takes another type, by a rule.
+func (c *choice) replace(t *Type, format string, args ...any) {
+	c.t, c.changed = t, true
+	c.because(slog.LevelWarn, format, args...)
+}
+
+// Resolve decides what every layer stores: types by the spec's rules in the
+// spec's order, bytes, page pools. It is pure: the same arguments give the
+// same layout. Layers come in model order.
+// Source: spec kv-policies.md; kv-formats.md section 8.
 func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if want.K == nil {
 		want.K = F16
@@ -12,68 +67,204 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if want.V == nil {
 		want.V = F16
 	}
-	l := Layout{Want: want, Settings: s}
+	if s.Cells < 0 || s.Cells > maxCells {
+		return Layout{}, fmt.Errorf("kv: %d cells; 0 to %d are possible", s.Cells, maxCells)
+	}
+	if s.Seqs < 0 || s.Seqs > maxSeqs || s.UBatch < 0 || s.UBatch > maxCells {
+		return Layout{}, fmt.Errorf("kv: %d sequences and %d rows a run; at most %d and %d are possible", s.Seqs, s.UBatch, maxSeqs, maxCells)
+	}
+	r := resolver{layers: slices.Clone(layers), set: s, want: want, k: choice{t: want.K}, v: choice{t: want.V}}
+	r.out = Layout{Want: want, Settings: s}
 	for i := range layers {
-		y, err := l.layer(&layers[i])
+		if err := r.check(i); err != nil {
+			return Layout{}, err
+		}
+	}
+	r.raiseK()
+	if err := r.setPolicy(); err != nil {
+		return Layout{}, err
+	}
+	r.setBypass()
+	ordinal := 0
+	for i := range r.layers {
+		y, err := r.layer(&r.layers[i], ordinal)
 		if err != nil {
 			return Layout{}, err
 		}
-		l.Layers = append(l.Layers, y)
+		if r.layers[i].owns() {
+			ordinal++
+		}
+		r.out.Layers = append(r.out.Layers, y)
 	}
-	l.group(layers)
-	l.resize(s.Cells)
-	return l, nil
+	r.group()
+	r.changes.events(&r.out)
+	r.out.resize(s.Cells)
+	if r.out.Bytes() == math.MaxInt64 {
+		return Layout{}, fmt.Errorf("kv: %d cells of this model take more bytes than can be counted", s.Cells)
+	}
+	return r.out, nil
 }
 
-// layer resolves one layer.
-func (l *Layout) layer(in *LayerInfo) (LayerLayout, error) {
+// owns reports whether the layer has a cache of its own.
+func (in *LayerInfo) owns() bool { return in.Cached && in.Share < 0 }
+
+// check sets what the head-size cascade finds, takes a window beyond any
+// context as none, and refuses what cannot be.
+func (r *resolver) check(i int) error {
+	in := &r.layers[i]
+	if !in.Cached {
+		return nil
+	}
+	if in.Window >= maxCells {
+		in.Window = 0
+	}
+	if in.Share >= 0 {
+		if in.Share >= i || !r.layers[in.Share].owns() {
+			return fmt.Errorf("kv: layer %d reads the cache of layer %d, which has none before it", in.Layer, in.Share)
+		}
+		if o := &r.layers[in.Share]; o.HeadDimK != in.HeadDimK || o.HeadDimV != in.HeadDimV || o.KVHeads != in.KVHeads {
+			return fmt.Errorf("kv: layer %d reads the cache of layer %d, whose shape is another", in.Layer, in.Share)
+		}
+	}
+	if err := r.signals(in); err != nil {
+		return err
+	}
+	switch {
+	case in.HeadDimK < 1 || in.HeadDimK > maxHeadDim || in.HeadDimV < 1 || in.HeadDimV > maxHeadDim:
+		return fmt.Errorf("%w: layer %d has heads of %d and %d values; 1 to %d are possible", ErrHead, in.Layer, in.HeadDimK, in.HeadDimV, maxHeadDim)
+	case in.MLA && in.HeadDimV > in.HeadDimK:
+		return fmt.Errorf("%w: layer %d reads %d values of V out of %d of K", ErrHead, in.Layer, in.HeadDimV, in.HeadDimK)
+	case in.KVHeads < 1 || in.KVHeads > maxKVHeads:
+		return fmt.Errorf("kv: layer %d has %d KV heads; 1 to %d are possible", in.Layer, in.KVHeads, maxKVHeads)
+	case in.Window < 0:
+		return fmt.Errorf("kv: layer %d has a window of %d", in.Layer, in.Window)
+	}
+	return nil
+}
+
+// setBypass decides whether sliding-window layers keep f16.
+func (r *resolver) setBypass() {
+	family := func(t *Type) bool { return t.Family == TBQ || t.Family == AMX }
+	switch r.set.SWABypass {
+	case On:
+		r.bypass = true
+	case Auto:
+		r.bypass = family(r.want.K) || family(r.want.V)
+	}
+}
+
+// layer resolves one layer; ordinal counts the layers before it that own a cache.
+func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	y := LayerLayout{
-		Layer: in.Layer, Heads: in.Heads, KVHeads: in.KVHeads, Group: -1, Share: in.Share,
+		Layer: in.Layer, Heads: in.Heads, KVHeads: in.KVHeads, Group: -1, Share: -1, Window: in.Window,
 		MLA: in.MLA, RopeBase: in.RopeBase, StateBytes: in.StateBytes,
 	}
 	if !in.Cached {
 		return y, nil
 	}
-	if in.HeadDimK <= 0 || in.HeadDimV <= 0 || in.KVHeads <= 0 {
-		return y, fmt.Errorf("kv: layer %d has head sizes %d and %d and %d KV heads", in.Layer, in.HeadDimK, in.HeadDimV, in.KVHeads)
+	if in.Share >= 0 {
+		o := &r.out.Layers[in.Share]
+		y.Share, y.Temper, y.K, y.V = in.Share, o.Temper, o.K, o.V
+		for _, s := range []*SideLayout{&y.K, &y.V} {
+			s.RowBytes = 0
+			s.Reason = fmt.Sprintf("reads the cache of layer %d", o.Layer)
+		}
+		return y, nil
 	}
-	y.K = l.side(l.Want.K, in.HeadDimK, in.KVHeads)
-	y.V = l.side(l.Want.V, in.HeadDimV, in.KVHeads)
+	k, v := r.k, r.v
+	r.policy.apply(&k, &v, in, ordinal)
+	if r.bypass && in.Window > 0 {
+		for _, c := range []*choice{&k, &v} {
+			if !c.t.Float {
+				c.t, c.changed = F16, true
+				c.because(slog.LevelInfo, "layer with a window of %d", in.Window)
+			}
+		}
+	}
+	fit(&k, in.HeadDimK, K)
+	if !in.MLA {
+		if k.t.Family == TBQ && in.HeadDimV == 512 && v.t.Family != TBQ && v.t.Family != AMX && v.t != F16 && v.t != F32 {
+			v.replace(F16, "beside a %s K a head of 512 keeps V in f16", k.t.Name)
+		}
+		fit(&v, in.HeadDimV, V)
+	}
+	y.K = sideLayout(r.want.K, &k, in.HeadDimK, in.KVHeads, K)
+	if in.MLA {
+		y.V = viewLayout(r.want.V, &y.K, in.HeadDimV)
+	} else {
+		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
+	}
+	if r.set.Temperature != Off {
+		y.Temper = y.K.Active.Temper
+	}
+	r.changes.note(in.Layer, K, r.want.K, &k, &y.K)
+	if !in.MLA {
+		r.changes.note(in.Layer, V, r.want.V, &v, &y.V)
+	}
+	if r.set.Strict {
+		if err := strict(in.Layer, K, r.want.K, &k); err != nil {
+			return y, err
+		}
+		if err := strict(in.Layer, V, r.want.V, &v); err != nil && !in.MLA {
+			return y, err
+		}
+	}
 	return y, nil
 }
 
-func (l *Layout) side(t *Type, dim, heads int) SideLayout {
-	s := SideLayout{Wanted: t, Active: t, HeadDim: dim}
-	if dim%t.Elems != 0 {
-		s.Active = named(t.Heads.Else)
-		s.Reason = fmt.Sprintf("head %d is no multiple of %d", dim, t.Elems)
+func strict(layer int, s Side, want *Type, c *choice) error {
+	if !c.changed || c.t == want {
+		return nil
 	}
-	s.Padded = s.Active.Padded(dim)
-	s.Segments = s.Active.Segments(dim)
-	s.HeadBytes = s.Active.RowBytes(dim)
-	s.RowBytes = s.HeadBytes * heads
-	return s
+	return fmt.Errorf("%w: layer %d: %v %s -> %s (%s)", ErrStrict, layer, s, want.Name, c.t.Name, c.reason)
 }
 
-// group collects layers with one window, in order of first appearance.
-func (l *Layout) group(layers []LayerInfo) {
+// sideLayout measures a choice.
+func sideLayout(want *Type, c *choice, dim, heads int, s Side) SideLayout {
+	t := c.t.Form(dim, s)
+	y := SideLayout{
+		Wanted: want, Active: t, Reason: c.reason, HeadDim: dim, Padded: t.Padded(dim),
+		HeadBytes: t.RowBytes(dim), Segments: t.Segments(dim),
+	}
+	y.RowBytes = y.HeadBytes * heads
+	return y
+}
+
+// viewLayout is a V that is the first dim values of K.
+func viewLayout(want *Type, k *SideLayout, dim int) SideLayout {
+	y := SideLayout{Wanted: want, Active: k.Active, HeadDim: dim, HeadBytes: k.HeadBytes, View: true}
+	y.Reason = fmt.Sprintf("the first %d values of K, no cells of its own", dim)
+	for _, g := range k.Segments {
+		if g.First >= dim {
+			break
+		}
+		g.Dim = min(g.Dim, dim-g.First)
+		g.Blocks = g.Form.Padded(g.Dim) / g.Form.Elems
+		y.Segments = append(y.Segments, g)
+		y.Padded = g.Lane + g.Form.Padded(g.Dim)
+	}
+	return y
+}
+
+// group collects the layers that own cells by window, in order of appearance.
+func (r *resolver) group() {
+	l := &r.out
 	byWindow := map[int]int{}
-	for i := range layers {
-		in, y := &layers[i], &l.Layers[i]
-		if !in.Cached {
-			continue
-		}
-		if y.Share >= 0 {
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		switch {
+		case !r.layers[i].Cached:
+		case y.Share >= 0:
 			y.Group = l.Layers[y.Share].Group
-			continue
+		default:
+			g, ok := byWindow[y.Window]
+			if !ok {
+				g = len(l.Groups)
+				byWindow[y.Window] = g
+				l.Groups = append(l.Groups, Group{Window: y.Window})
+			}
+			l.Groups[g].Layers = append(l.Groups[g].Layers, i)
+			y.Group = g
 		}
-		g, ok := byWindow[in.Window]
-		if !ok {
-			g = len(l.Groups)
-			byWindow[in.Window] = g
-			l.Groups = append(l.Groups, Group{Window: in.Window})
-		}
-		l.Groups[g].Layers = append(l.Groups[g].Layers, i)
-		y.Group = g
 	}
 }

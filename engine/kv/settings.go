@@ -40,5 +40,5 @@ func (s *Settings) stateBudget(one int64) int64 {
 	if s.StateBudget > 0 {
 		return s.StateBudget
 	}
-	return 4 * int64(max(s.Seqs, 1)) * one
+	return mulSat(one, 4*max(s.Seqs, 1))
 }

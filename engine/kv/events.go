@@ -1,0 +1,95 @@
+package kv
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+)
+
+// changes collects what became of the wishes, so that each is said once.
+type changes struct {
+	order []change
+	at    map[change][]int // layers
+	level map[change]slog.Level
+}
+
+type change struct {
+	side     Side
+	from, to *Type
+	reason   string
+}
+
+// note records one side of one layer, unless the wish was met as it stands.
+func (c *changes) note(layer int, s Side, want *Type, ch *choice, y *SideLayout) {
+	if y.Reason == "" {
+		return
+	}
+	if c.at == nil {
+		c.at, c.level = map[change][]int{}, map[change]slog.Level{}
+	}
+	key := change{s, want, ch.t, ch.reason}
+	if _, ok := c.at[key]; !ok {
+		c.order = append(c.order, key)
+		c.level[key] = ch.level
+	}
+	c.at[key] = append(c.at[key], layer)
+}
+
+// events appends one line a change to the layout.
+func (c *changes) events(l *Layout) {
+	for _, key := range c.order {
+		text := fmt.Sprintf("kv: %v %s -> %s (%s)", key.side, key.from.Name, key.to.Name, key.reason)
+		if key.from == key.to {
+			text = fmt.Sprintf("kv: %v %s (%s)", key.side, key.from.Name, key.reason)
+		}
+		l.Events = append(l.Events, Event{
+			Level: c.level[key], Text: text,
+			Attrs: []slog.Attr{slog.String("layer", ranges(c.at[key]))},
+		})
+	}
+	l.count()
+}
+
+// count appends the number of caches of each type, in order of appearance.
+func (l *Layout) count() {
+	type pair struct{ k, v string }
+	var order []pair
+	n := map[pair]int{}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if y.K.Active == nil || y.Share >= 0 {
+			continue
+		}
+		p := pair{y.K.Active.Name, y.V.Active.Name}
+		if n[p]++; n[p] == 1 {
+			order = append(order, p)
+		}
+	}
+	for _, p := range order {
+		l.Events = append(l.Events, Event{
+			Level: slog.LevelInfo, Text: fmt.Sprintf("kv: caches of one kind: %d", n[p]),
+			Attrs: []slog.Attr{slog.String("kv_k", p.k), slog.String("kv_v", p.v)},
+		})
+	}
+}
+
+// ranges writes ascending numbers as "0-3,7".
+func ranges(n []int) string {
+	var b strings.Builder
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(n[i]))
+		if j > i {
+			b.WriteString("-" + strconv.Itoa(n[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}

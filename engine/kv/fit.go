@@ -1,0 +1,45 @@
+package kv
+
+import (
+	"log/slog"
+	"strings"
+)
+
+// fit turns c into a form that holds heads of dim, by the rules that the
+// literals carry.
+// Source: spec kv-formats.md sections 6 and 8.
+func fit(c *choice, dim int, s Side) {
+	for {
+		t := c.t
+		other := t.Heads.K
+		if s == V {
+			other = t.Heads.V
+		}
+		switch {
+		case other != "" && t.Family == AMX && s == V:
+			c.t = named(other)
+			c.because(slog.LevelInfo, "%s for V means %s", t.Name, other)
+		case other != "":
+			c.replace(named(other), "%s is not for %v", t.Name, s)
+		case t.Heads.As != "":
+			if strings.HasSuffix(t.Name, "_3") {
+				c.because(slog.LevelWarn, "%s is deprecated, %s chooses the form", t.Name, t.Heads.As)
+			}
+			c.t = named(t.Heads.As)
+		case t.Heads.By != nil:
+			if name := t.Heads.By[dim][s]; name != "" {
+				c.t = named(name)
+				c.because(slog.LevelInfo, "head %d", dim)
+				return
+			}
+			c.replace(named(t.Heads.Else), "%s has no form for a head of %d", t.Name, dim)
+		case !t.holds(dim):
+			c.replace(named(t.Heads.Else), "%s %s, not %d", t.Name, t.sizes(), dim)
+		default:
+			if n := t.Form(dim, s).Padded(dim); n != dim {
+				c.because(slog.LevelInfo, "head %d padded to %d", dim, n)
+			}
+			return
+		}
+	}
+}

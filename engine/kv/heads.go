@@ -1,0 +1,65 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrHead is the class of errors about a head size that a form cannot hold.
+var ErrHead = errors.New("kv: head size does not fit")
+
+// maxHeadDim bounds head sizes so that hostile ones cannot ask for memory.
+const maxHeadDim = 1 << 14
+
+// Form is the encoding of t for a head size and side: t itself, or the
+// variant that serves it.
+func (t *Type) Form(headDim int, s Side) *Type {
+	for _, v := range t.Variants {
+		if v.Dim == headDim && headDim > 0 || v.Rotation > 0 && v.Rotation == rotationFor(headDim, s) {
+			return v.Form
+		}
+	}
+	return t
+}
+
+// holds reports whether t, a form, can store heads of headDim as it is.
+func (t *Type) holds(headDim int) bool {
+	switch {
+	case headDim <= 0 || headDim > maxHeadDim || t.Elems == 0:
+		return false
+	case t.Heads.Only != 0:
+		return headDim == t.Heads.Only
+	}
+	for _, v := range t.Variants {
+		if v.Dim == headDim {
+			return true
+		}
+	}
+	if t.Variants != nil && t.Variants[0].Dim > 0 { // a form of one size and its variants
+		return headDim == t.Elems
+	}
+	return t.Heads.Pad || headDim%t.Elems == 0
+}
+
+// Hold returns the encoding with which t itself, no mapping and no policy,
+// stores a head of headDim values as K; kv encode and kv decode use it.
+// A head that does not fit is ErrHead.
+func (t *Type) Hold(headDim int) (*Type, error) {
+	if !t.holds(headDim) {
+		return nil, fmt.Errorf("%w: %s %s, asked for %d", ErrHead, t.Name, t.sizes(), headDim)
+	}
+	return t.Form(headDim, K), nil
+}
+
+// sizes says in words which heads a form holds.
+func (t *Type) sizes() string {
+	switch {
+	case t.Heads.Only != 0:
+		return fmt.Sprintf("holds heads of %d", t.Heads.Only)
+	case t.Variants != nil && t.Variants[0].Dim > 0:
+		return fmt.Sprintf("holds heads of %d and %d", t.Elems, t.Variants[0].Dim)
+	case t.Heads.Pad:
+		return fmt.Sprintf("holds heads of 1 to %d", maxHeadDim)
+	}
+	return fmt.Sprintf("holds multiples of %d up to %d", t.Elems, maxHeadDim)
+}

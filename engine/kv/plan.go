@@ -1,0 +1,105 @@
+package kv
+
+// Plan is the layout as `kv plan --json` and GET /api/kv print it. Keys are
+// only ever added.
+type Plan struct {
+	Model      string      `json:"model"`
+	Ctx        int         `json:"ctx"`
+	Wanted     PlanWanted  `json:"wanted"`
+	Policy     int         `json:"policy"`
+	Layers     []PlanLayer `json:"layers"`
+	Bytes      int64       `json:"bytes"`
+	BytesF16   int64       `json:"bytes_f16"`
+	StateBytes int64       `json:"state_bytes"`
+	Events     []string    `json:"events"`
+}
+
+// PlanWanted is what a person asked for.
+type PlanWanted struct {
+	K string `json:"k"`
+	V string `json:"v"`
+}
+
+// PlanLayer is one layer that reads a cache.
+type PlanLayer struct {
+	Layer   int      `json:"layer"`
+	K       PlanSide `json:"k"`
+	V       PlanSide `json:"v"`
+	SparseV SparseV  `json:"sparse_v"`
+	KVHeads int      `json:"kv_heads"`
+	Window  int      `json:"window"`
+	Cells   int      `json:"cells"`
+}
+
+// PlanSide is K or V of a layer; sizes in bytes, RowBytes of one token.
+type PlanSide struct {
+	Wanted   string `json:"wanted"`
+	Active   string `json:"active"`
+	Reason   string `json:"reason"`
+	Bytes    int64  `json:"bytes"`
+	HeadDim  int    `json:"head_dim"`
+	Padded   int    `json:"padded"`
+	RowBytes int    `json:"row_bytes"`
+}
+
+// SparseV counts V rows whose weight was tested, and those skipped.
+type SparseV struct {
+	Considered int64 `json:"considered"`
+	Skipped    int64 `json:"skipped"`
+}
+
+// NewPlan describes a layout for a model and a context of ctx tokens.
+func NewPlan(l *Layout, model string, ctx int) Plan {
+	p := Plan{
+		Model: model, Ctx: ctx, Wanted: PlanWanted{l.Want.K.Name, l.Want.V.Name}, Policy: l.Policy,
+		Layers: []PlanLayer{}, Events: []string{},
+		Bytes: l.Bytes(), BytesF16: l.BytesF16(), StateBytes: l.StateTotal(),
+	}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if y.K.Active == nil {
+			continue
+		}
+		p.Layers = append(p.Layers, PlanLayer{
+			Layer: y.Layer, K: planSide(&y.K), V: planSide(&y.V),
+			KVHeads: y.KVHeads, Window: y.Window, Cells: l.Groups[y.Group].Cells(),
+		})
+	}
+	for _, e := range l.Events {
+		p.Events = append(p.Events, e.String())
+	}
+	return p
+}
+
+func planSide(s *SideLayout) PlanSide {
+	return PlanSide{
+		Wanted: s.Wanted.Name, Active: s.Active.Name, Reason: s.Reason, Bytes: s.Bytes,
+		HeadDim: s.HeadDim, Padded: s.Padded, RowBytes: s.RowBytes,
+	}
+}
+
+// String is the event as one line.
+func (e Event) String() string {
+	line := e.Text
+	for _, a := range e.Attrs {
+		line += " " + a.String()
+	}
+	return line
+}
+
+// BytesF16 is what the same cells would take in f16 without padding.
+func (l *Layout) BytesF16() int64 {
+	var n int64
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		values := y.K.HeadDim
+		if !y.V.View {
+			values += y.V.HeadDim
+		}
+		n = addSat(n, mulSat(int64(2*values*y.KVHeads), l.Groups[y.Group].Cells()))
+	}
+	return n
+}
