@@ -1,0 +1,278 @@
+// Package ref is the oracle: it runs plans in float64, one function an op,
+// each written from its formula and sharing no arithmetic with any backend.
+// It is slow, keeps everything, and is imported by tests only.
+//
+// Keys and values pass through the cache type's own Encode and Decode, so a
+// comparison with a backend judges arithmetic, not formats.
+package ref
+
+import (
+	"fmt"
+	"math"
+
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/quant"
+)
+
+// Machine runs one plan.
+type Machine struct {
+	plan    *graph.Plan
+	layout  *kv.Layout
+	weights map[*graph.Weight][]float64
+	cells   map[cell][]float64 // decoded rows, all KV heads
+	states  map[state][]float64
+}
+
+type cell struct {
+	seq   llm.Seq
+	layer int
+	side  kv.Side
+	pos   int
+}
+
+type state struct {
+	seq llm.Seq
+	id  int
+}
+
+// New makes a machine whose cache stores rows as the layout says; a nil
+// layout stores them as they are.
+func New(p *graph.Plan, l *kv.Layout) *Machine {
+	return &Machine{
+		plan: p, layout: l,
+		weights: make(map[*graph.Weight][]float64),
+		cells:   make(map[cell][]float64),
+		states:  make(map[state][]float64),
+	}
+}
+
+// Run works on one batch and returns the output rows.
+func (m *Machine) Run(b *llm.Batch) [][]float64 {
+	vals := make([][][]float64, len(m.plan.Values))
+	for _, n := range m.plan.Nodes {
+		in := make([][][]float64, len(n.In))
+		for i, v := range n.In {
+			if v != graph.None {
+				in[i] = vals[v]
+			}
+		}
+		vals[n.Out] = m.node(n.Op, in, b)
+	}
+	return vals[m.plan.Output]
+}
+
+// weight decodes a weight once; nil for nil.
+func (m *Machine) weight(w *graph.Weight) []float64 {
+	if w == nil {
+		return nil
+	}
+	if f, ok := m.weights[w]; ok {
+		return f
+	}
+	f32 := make([]float32, w.Elems())
+	if err := quant.Decode(w.Type, f32, w.Data); err != nil {
+		panic(fmt.Sprintf("ref: %s: %v", w.Name, err))
+	}
+	f := widen(f32)
+	m.weights[w] = f
+	return f
+}
+
+func widen(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
+
+// node runs one op on all rows.
+func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 {
+	switch op := op.(type) {
+	case graph.Embed:
+		return m.embed(op, b)
+	case graph.Attend:
+		return m.attend(op.Attention, in, b)
+	case graph.ShortConv:
+		return m.shortConv(op, in[0], b)
+	case graph.DeltaNet:
+		return m.deltaNet(op, in, b)
+	case graph.Gather:
+		var out [][]float64
+		for _, r := range b.Outputs {
+			out = append(out, in[0][r])
+		}
+		return out
+	case graph.Pool:
+		return pool(op, in[0], b)
+	}
+	var out [][]float64
+	for r := range in[0] {
+		row := make([][]float64, len(in))
+		for i := range in {
+			if in[i] != nil {
+				row[i] = in[i][r]
+			}
+		}
+		pos := 0
+		if r < len(b.Pos) {
+			pos = int(b.Pos[r])
+		}
+		out = append(out, m.rowWise(op, row, pos))
+	}
+	return out
+}
+
+func (m *Machine) embed(op graph.Embed, b *llm.Batch) [][]float64 {
+	w, n := m.weight(op.W), op.W.Cols()
+	scale := float64(op.Scale)
+	if scale == 0 {
+		scale = 1
+	}
+	var out [][]float64
+	for r, tok := range b.Tokens {
+		id := 0
+		switch op.From {
+		case graph.ByToken:
+			id = int(tok)
+		case graph.ByPosition:
+			id = int(b.Pos[r])
+		}
+		row := make([]float64, n)
+		for i := range row {
+			row[i] = w[id*n+i] * scale
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func pool(op graph.Pool, x [][]float64, b *llm.Batch) [][]float64 {
+	var out [][]float64
+	for _, s := range b.Spans {
+		rows := x[s.First : s.First+s.Rows]
+		y := make([]float64, len(rows[0]))
+		switch op.Kind {
+		case graph.PoolFirst:
+			copy(y, rows[0])
+		case graph.PoolLast:
+			copy(y, rows[len(rows)-1])
+		case graph.PoolMean:
+			for _, r := range rows {
+				for i, v := range r {
+					y[i] += v / float64(len(rows))
+				}
+			}
+		}
+		out = append(out, y)
+	}
+	return out
+}
+
+// attend stores k and v, then computes softmax(scale·QKᵀ)V row by row.
+func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]float64 {
+	own := a.Layer
+	if in[1] == nil {
+		own = a.Share
+	}
+	for _, s := range b.Spans {
+		for r := s.First; r < s.First+s.Rows && in[1] != nil; r++ {
+			m.store(s.Seq, own, kv.K, int(b.Pos[r]), in[1][r], a.DimK, a.RopeBase)
+			if in[2] != nil {
+				m.store(s.Seq, own, kv.V, int(b.Pos[r]), in[2][r], a.DimV, a.RopeBase)
+			}
+		}
+	}
+	out := make([][]float64, len(b.Tokens))
+	for _, s := range b.Spans {
+		for r := s.First; r < s.First+s.Rows; r++ {
+			for h := range a.Heads {
+				q := in[0][r][h*a.DimK : (h+1)*a.DimK]
+				out[r] = append(out[r], m.head(a, own, s, q, h, int(b.Pos[r]))...)
+			}
+		}
+	}
+	return out
+}
+
+func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
+	row := append([]float64(nil), x...)
+	if m.layout != nil {
+		t := m.layout.Layers[layer].Side(side).Active
+		row = row[:0]
+		for h := 0; h < len(x); h += dim {
+			at := kv.At{Pos: pos, RopeBase: base}
+			buf := make([]byte, t.RowBytes(dim))
+			t.Encode(buf, narrow(x[h:h+dim]), at)
+			back := make([]float32, dim)
+			t.Decode(back, buf, at)
+			row = append(row, widen(back)...)
+		}
+	}
+	m.cells[cell{seq, layer, side, pos}] = row
+}
+
+// head is one query head of one row.
+func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h, pos int) []float64 {
+	kvHead := h / (a.Heads / a.KVHeads)
+	lo, hi := 0, pos+1
+	if a.Bidirectional {
+		hi = s.Len
+	}
+	if a.Window > 0 {
+		lo = max(0, pos-a.Window+1)
+	}
+	temper := 1.0
+	if m.layout != nil {
+		temper = float64(m.layout.Layers[layer].Temper.Factor(hi - lo))
+	}
+	scores := make([]float64, 0, hi-lo)
+	top := math.Inf(-1)
+	for p := lo; p < hi; p++ {
+		k := m.cells[cell{s.Seq, layer, kv.K, p}][kvHead*a.DimK:]
+		var dot float64
+		for i, v := range q {
+			dot += v * k[i]
+		}
+		dot *= float64(a.Scale)
+		if a.Softcap > 0 {
+			dot = float64(a.Softcap) * math.Tanh(dot/float64(a.Softcap))
+		}
+		dot *= temper
+		scores = append(scores, dot)
+		top = math.Max(top, dot)
+	}
+	var sum float64
+	if a.Sinks != nil {
+		sink := m.weight(a.Sinks)[h]
+		top = math.Max(top, sink)
+		sum = math.Exp(sink - top)
+	}
+	out := make([]float64, a.DimV)
+	for i, sc := range scores {
+		w := math.Exp(sc - top)
+		sum += w
+		side, dim := kv.V, a.DimV
+		if a.MLA {
+			side, dim = kv.K, a.DimK
+		}
+		v := m.cells[cell{s.Seq, layer, side, lo + i}][kvHead*dim:]
+		for j := range out {
+			out[j] += w * v[j]
+		}
+	}
+	for j := range out {
+		out[j] /= sum
+	}
+	return out
+}
