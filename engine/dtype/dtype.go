@@ -46,6 +46,7 @@ const (
 	MXFP4   Type = 39
 	NVFP4   Type = 40
 	Q1_0    Type = 41
+	Q2_0    Type = 42
 	TQ3_1S  Type = 45 // TheTom's weight format
 	TQ4_1S  Type = 46 // TheTom's weight format
 )
@@ -90,6 +91,7 @@ var infos = map[Type]info{
 	MXFP4:   {"MXFP4", 32, 17},
 	NVFP4:   {"NVFP4", 64, 36},
 	Q1_0:    {"Q1_0", 128, 18},
+	Q2_0:    {"Q2_0", 64, 18},
 	TQ3_1S:  {"TQ3_1S", 32, 16},
 	TQ4_1S:  {"TQ4_1S", 32, 20},
 }

@@ -5,16 +5,14 @@ import "math"
 // F16ToF32 widens an IEEE binary16. Exact.
 func F16ToF32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
-	exp := uint32(h>>10) & 0x1f
-	frac := uint32(h & 0x3ff)
-	switch exp {
-	case 0:
-		// Zero or subnormal: frac * 2^-24 is exact in binary32.
-		return math.Float32frombits(sign | math.Float32bits(float32(frac)*(1.0/(1<<24))))
-	case 0x1f:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	f := uint32(h&0x7fff)<<13 + 112<<23
+	switch h & 0x7c00 {
+	case 0: // zero or subnormal: 2^-14 + frac·2^-24, less the 2^-14
+		return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(f+1<<23)-0x1p-14))
+	case 0x7c00: // infinity or NaN
+		f += 112 << 23
 	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+	return math.Float32frombits(sign | f)
 }
 
 // F32ToF16 rounds to binary16, nearest even; subnormals are kept, overflow

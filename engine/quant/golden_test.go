@@ -1,0 +1,95 @@
+package quant_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"testing"
+
+	"godwit/engine/dtype"
+	"godwit/engine/internal/golden"
+	"godwit/engine/quant"
+)
+
+// goldenQuant is one entry of manifest.json's quant list.
+type goldenQuant struct {
+	Name, Type, File string
+	RowsFile         string `json:"rows_file"`
+	Rows             []struct {
+		Tensor string
+		First  int `json:"first_row"`
+		N      int `json:"n_rows"`
+		Len    int `json:"row_len"`
+		Offset int
+	}
+}
+
+func readManifest(t testing.TB) []goldenQuant {
+	t.Helper()
+	var m struct{ Quant []goldenQuant }
+	if err := json.Unmarshal(golden.Read(t, "models", "manifest.json"), &m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Quant) == 0 {
+		t.Fatal("manifest.json lists no quant files")
+	}
+	return m.Quant
+}
+
+// Rows that ggml dequantised come out bit for bit.
+func TestGoldenRows(t *testing.T) {
+	for _, m := range readManifest(t) {
+		t.Run(m.Name, func(t *testing.T) {
+			typ, ok := dtype.Parse(m.Type)
+			if !ok {
+				t.Fatalf("dtype does not know %q", m.Type)
+			}
+			file := readGGUF(t, golden.Read(t, "models", m.File))
+			want := floats(golden.Read(t, "models", m.RowsFile))
+			for _, r := range m.Rows {
+				x := file[r.Tensor]
+				if x.typ != typ {
+					t.Fatalf("%s is %v", r.Tensor, x.typ)
+				}
+				size := typ.RowBytes(r.Len)
+				got := make([]float32, r.N*r.Len)
+				if err := quant.Decode(typ, got, x.data[r.First*size:(r.First+r.N)*size]); err != nil {
+					t.Fatal(err)
+				}
+				sameBits(t, r.Tensor, got, want[r.Offset:r.Offset+len(got)])
+			}
+		})
+	}
+}
+
+// sameBits compares by bits, so that -0 and the infinities count; NaNs are equal.
+func sameBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if g, w := got[i], want[i]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
+			t.Fatalf("%s: value %d of %d is %g (%08x), want %g (%08x)",
+				what, i, len(want), g, math.Float32bits(g), w, math.Float32bits(w))
+		}
+	}
+}
+
+func floats(b []byte) []float32 {
+	f := make([]float32, len(b)/4)
+	for i := range f {
+		f[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return f
+}
+
+// The files' own bytes agree with dtype's block sizes: tensors follow each
+// other without a gap beyond the alignment, and the last one ends the file.
+func TestBlockSizes(t *testing.T) {
+	for _, m := range readManifest(t) {
+		for name, x := range readGGUF(t, golden.Read(t, "models", m.File)) {
+			if want := x.typ.RowBytes(x.elems); len(x.data) < want || len(x.data) >= want+32 {
+				t.Errorf("%s: %s has %d values of %v in %d bytes, dtype says %d",
+					m.Name, name, x.elems, x.typ, len(x.data), want)
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package quant
+
+import "encoding/binary"
+
+// Q3_K: 256 values in 110 bytes: 32 bytes of high code bits, bit k of byte i for
+// value 32k+i; 64 bytes of low code bits as in Q2_K; 12 bytes of 16 6-bit
+// scales s; d f16. A value is d·(s-32)·(code-4). The low nibbles of the scales
+// are in bytes 0 to 7, scale j and j+8 in byte j; their high bits in bytes 8 to
+// 11, scales j, j+4, j+8, j+12 in byte 8+j.
+
+func decodeQ3_K(dst []float32, src []byte) {
+	for len(dst) > 0 {
+		b, y := (*[110]byte)(src), (*[256]float32)(dst)
+		d := half(b[108], b[109])
+		s := scalesQ3K((*[12]byte)(b[96:]))
+		for g := range 16 {
+			scale := d * float32(int32(s[g])-32)
+			v := [8]float32{scale * -4, scale * -3, scale * -2, -scale, scale * 0, scale, scale * 2, scale * 3}
+			hi := (*[16]byte)(b[16*(g%2):])
+			lo := (*[16]byte)(b[32+32*(g/8)+16*(g%2):])
+			o := (*[16]float32)(y[16*g:])
+			shift, bit := uint(g/2%4*2), uint(g/2)
+			for j := range o {
+				o[j] = v[lo[j]>>(shift&7)&3|hi[j]>>(bit&7)<<2&4]
+			}
+		}
+		dst, src = dst[256:], src[110:]
+	}
+}
+
+// scalesQ3K unpacks the 6-bit scales.
+func scalesQ3K(b *[12]byte) (s [16]byte) {
+	lo := binary.LittleEndian.Uint64(b[:8])
+	hi := uint64(binary.LittleEndian.Uint32(b[8:]))
+	hi |= hi << 30 // the second four bytes are two bits further on
+	const nib, two = 0x0f0f0f0f0f0f0f0f, 0x3030303030303030
+	binary.LittleEndian.PutUint64(s[:8], lo&nib|hi<<4&two)
+	binary.LittleEndian.PutUint64(s[8:], lo>>4&nib|hi&two)
+	return s
+}
+
+var formQ3K = formK{bytes: 110, group: 16, lo: -4, hi: 3, slo: -32, shi: 31}
+
+func encodeQ3_K(dst []byte, src, importance []float32) {
+	formQ3K.encode(dst, src, importance, func(dst []byte, b *superblock) {
+		for i, q := range b.q {
+			dst[i%32] |= byte(q+4) >> 2 << (i / 32)
+		}
+		b.putPairs(dst[32:96], 4)
+		for g, s := range b.s {
+			v := byte(int8(s) + 32)
+			dst[96+g%8] |= v & 15 << (g / 8 * 4)
+			dst[104+g%4] |= v >> 4 << (g / 4 * 2)
+		}
+		putScale(dst[108:], b.d)
+	})
+}
