@@ -1,0 +1,79 @@
+package gguf
+
+import "iter"
+
+// Metadata is the ordered list of keys and values of a file. Its getters
+// report false for a missing key and for a value of another type; integers are
+// taken from every integer type that the file may use.
+type Metadata struct {
+	keys   []string
+	values []Value
+	index  map[string]int
+}
+
+// Len is the number of keys.
+func (m *Metadata) Len() int { return len(m.keys) }
+
+// All ranges over keys and values in file order.
+func (m *Metadata) All() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		for i, k := range m.keys {
+			if !yield(k, m.values[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Value returns the value of key.
+func (m *Metadata) Value(key string) (Value, bool) {
+	i, ok := m.index[key]
+	if !ok {
+		return Value{}, false
+	}
+	return m.values[i], true
+}
+
+// Has reports whether the file has key.
+func (m *Metadata) Has(key string) bool {
+	_, ok := m.index[key]
+	return ok
+}
+
+// lookup applies one of Value's getters to the value of key.
+func lookup[T any](m *Metadata, key string, as func(Value) (T, bool)) (T, bool) {
+	v, ok := m.Value(key)
+	if !ok {
+		var zero T
+		return zero, false
+	}
+	return as(v)
+}
+
+// String returns a copy of a string. Its bytes need not be valid UTF-8.
+func (m *Metadata) String(key string) (string, bool) { return lookup(m, key, Value.Text) }
+
+// Uint returns an integer that is not negative.
+func (m *Metadata) Uint(key string) (uint64, bool) { return lookup(m, key, Value.Uint) }
+
+// Int returns an integer within int64.
+func (m *Metadata) Int(key string) (int64, bool) { return lookup(m, key, Value.Int) }
+
+// Float returns a float32 or float64.
+func (m *Metadata) Float(key string) (float64, bool) { return lookup(m, key, Value.Float) }
+
+// Bool returns a bool.
+func (m *Metadata) Bool(key string) (value, ok bool) { return lookup(m, key, Value.Bool) }
+
+// Strings returns an array of strings that alias the file: they are gone after
+// Close, and only the slice is allocated.
+func (m *Metadata) Strings(key string) ([]string, bool) { return lookup(m, key, Value.Strings) }
+
+// Ints returns an array of integers, each within int64.
+func (m *Metadata) Ints(key string) ([]int64, bool) { return lookup(m, key, Value.Ints) }
+
+// Floats returns an array of float32, or of float64 rounded to float32.
+func (m *Metadata) Floats(key string) ([]float32, bool) { return lookup(m, key, Value.Floats) }
+
+// Bools returns an array of bools.
+func (m *Metadata) Bools(key string) ([]bool, bool) { return lookup(m, key, Value.Bools) }

@@ -1,0 +1,211 @@
+package gguf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// Open maps a model. Of a split model any part may be named; all parts must
+// lie in one folder under the names that llama.cpp gives them,
+// name-00001-of-00003.gguf. Where a file cannot be mapped it is read.
+func Open(path string) (*File, error) { return open(path, mapOrRead) }
+
+// Load is Open with the files read into memory instead of mapped.
+func Load(path string) (*File, error) { return open(path, read) }
+
+// opener returns a file's bytes and, when they are mapped, how to unmap them.
+type opener func(path string) (data []byte, unmap func() error, err error)
+
+func open(path string, get opener) (*File, error) {
+	f, err := openParts(path, get)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func openParts(path string, get opener) (f *File, err error) {
+	var parts []part
+	defer func() {
+		if err != nil {
+			closeParts(parts)
+		}
+	}()
+	var heads []*head
+	add := func(path string) error {
+		data, unmap, err := get(path)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, part{path: path, data: data, unmap: unmap})
+		h, err := parse(data)
+		heads = append(heads, h)
+		return err
+	}
+	if err := add(path); err != nil {
+		return nil, err
+	}
+	count, ok := heads[0].kv.Uint(splitCountKey)
+	if !ok || count <= 1 {
+		return newFile(parts, heads)
+	}
+	names, err := splitNames(path, count)
+	if err != nil {
+		return nil, err
+	}
+	if first := parts[0]; filepath.Base(names[0]) != filepath.Base(path) {
+		// A later part was named: the first one has the metadata.
+		parts, heads = nil, nil
+		closeParts([]part{first})
+		if err := add(names[0]); err != nil {
+			return nil, fmt.Errorf("first part %s: %w", filepath.Base(names[0]), err)
+		}
+	}
+	for _, name := range names[1:] {
+		if err := add(name); err != nil {
+			return nil, splitError(name, err)
+		}
+	}
+	if err := checkSplits(names, heads); err != nil {
+		return nil, err
+	}
+	return newFile(parts, heads)
+}
+
+func closeParts(parts []part) {
+	for _, p := range parts {
+		if p.unmap != nil {
+			p.unmap() //nolint:errcheck // the error that led here is the one to report
+		}
+	}
+}
+
+const (
+	splitNoKey      = "split.no"
+	splitCountKey   = "split.count"
+	splitTensorsKey = "split.tensors.count"
+)
+
+var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
+
+// SplitParts returns the paths of all parts of the split model that path is
+// named after, and false for a name that is not a part's. It looks at the name
+// only.
+func SplitParts(path string) ([]string, bool) {
+	dir, base := filepath.Split(path)
+	m := splitName.FindStringSubmatch(base)
+	if m == nil {
+		return nil, false
+	}
+	no, _ := strconv.Atoi(m[2])
+	count, _ := strconv.Atoi(m[3])
+	if no < 1 || no > count {
+		return nil, false
+	}
+	names := make([]string, count)
+	for i := range names {
+		names[i] = filepath.Join(dir, fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i+1, count))
+	}
+	return names, true
+}
+
+func splitNames(path string, count uint64) ([]string, error) {
+	names, ok := SplitParts(path)
+	if !ok || uint64(len(names)) != count {
+		return nil, fmt.Errorf("%w: it is one of %d parts and must be named like name-%05d-of-%05d.gguf, beside the others", ErrSplit, count, 1, count)
+	}
+	return names, nil
+}
+
+func splitError(name string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrSplit, filepath.Base(name))
+	}
+	return fmt.Errorf("part %s: %w", filepath.Base(name), err)
+}
+
+// checkSplits compares what each part says about itself with its place.
+func checkSplits(names []string, heads []*head) error {
+	total := 0
+	for i, h := range heads {
+		if no, ok := h.kv.Uint(splitNoKey); !ok || no != uint64(i) {
+			return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(names[i]), splitNoKey, no, i)
+		}
+		if n, ok := h.kv.Uint(splitCountKey); !ok || n != uint64(len(heads)) {
+			return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(names[i]), splitCountKey, n, len(heads))
+		}
+		total += len(h.tensors)
+	}
+	if n, ok := heads[0].kv.Uint(splitTensorsKey); ok && n != uint64(total) {
+		return fmt.Errorf("%w: %s is %d, the parts have %d tensors", ErrSplit, splitTensorsKey, n, total)
+	}
+	return nil
+}
+
+// mapOrRead maps a file, or reads it where the system will not map it.
+func mapOrRead(path string) ([]byte, func() error, error) {
+	f, size, err := regular(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	if size > 0 {
+		if data, unmap, err := mapFile(f, size); err == nil {
+			return data, unmap, nil
+		}
+	}
+	return readAll(f, size)
+}
+
+func read(path string) ([]byte, func() error, error) {
+	f, size, err := regular(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	return readAll(f, size)
+}
+
+// regular opens an ordinary file and gives its size.
+func regular(path string) (*os.File, int, error) {
+	info, err := os.Stat(path) // before opening: a pipe would block
+	if err != nil {
+		return nil, 0, pathless(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%w: not an ordinary file (%s)", ErrNotGGUF, info.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, pathless(err)
+	}
+	if info, err = f.Stat(); err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	if info.Size() != int64(int(info.Size())) {
+		return nil, 0, errors.Join(fmt.Errorf("%d bytes do not fit in the address space", info.Size()), f.Close())
+	}
+	return f, int(info.Size()), nil
+}
+
+// pathless drops the path from an error, since open adds it.
+func pathless(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func readAll(f *os.File, size int) ([]byte, func() error, error) {
+	data := make([]byte, size)
+	n, err := f.ReadAt(data, 0)
+	if n < size {
+		return nil, nil, fmt.Errorf("%w: %d of %d bytes read: %w", ErrTruncated, n, size, err)
+	}
+	return data, nil, nil
+}
