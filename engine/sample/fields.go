@@ -1,0 +1,119 @@
+package sample
+
+import "math"
+
+// maxCount bounds the parameters that count tokens.
+const maxCount = math.MaxInt32
+
+// mass makes a client's 0 the smallest mass: one token is kept.
+func mass(v float64) float64 {
+	if v == 0 {
+		return math.SmallestNonzeroFloat64
+	}
+	return v
+}
+
+var fields = []Field{
+	{
+		Name: "repeat_penalty", Flag: "repeat-penalty", Aliases: []string{"repetition_penalty", "penalty_repeat"},
+		Help: "Divides the logits of tokens seen before; 1 is off.", Max: 10, Default: 1,
+		get: func(p *Params) float64 { return p.RepeatPenalty },
+		set: func(p *Params, v float64) { p.RepeatPenalty = v },
+	},
+	{
+		Name: "frequency_penalty", Flag: "frequency-penalty", Aliases: []string{"penalty_freq"},
+		Help: "Taken from a logit for each time its token was seen.", Min: -2, Max: 2,
+		get: func(p *Params) float64 { return p.FrequencyPenalty },
+		set: func(p *Params, v float64) { p.FrequencyPenalty = v },
+	},
+	{
+		Name: "presence_penalty", Flag: "presence-penalty", Aliases: []string{"penalty_present"},
+		Help: "Taken once from the logit of a token seen before.", Min: -2, Max: 2,
+		get: func(p *Params) float64 { return p.PresencePenalty },
+		set: func(p *Params, v float64) { p.PresencePenalty = v },
+	},
+	{
+		Name: "repeat_last_n", Flag: "repeat-last-n", Aliases: []string{"penalty_last_n"},
+		Help: "Newest tokens that the penalties look at; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
+		get: func(p *Params) float64 { return float64(p.RepeatLastN) },
+		set: func(p *Params, v float64) { p.RepeatLastN = int(v) },
+	},
+	{
+		Name: "dry_multiplier", Flag: "dry-multiplier",
+		Help: "Strength of the penalty on tokens that continue a repeated passage; 0 is off.", Max: 100,
+		get: func(p *Params) float64 { return p.DRYMultiplier },
+		set: func(p *Params, v float64) { p.DRYMultiplier = v },
+	},
+	{
+		Name: "dry_base", Flag: "dry-base",
+		Help: "Growth of the DRY penalty with each repeated token.", Min: 1, Max: 100, Default: dryBase,
+		get: func(p *Params) float64 { return p.DRYBase },
+		set: func(p *Params, v float64) { p.DRYBase = v },
+	},
+	{
+		Name: "dry_allowed_length", Flag: "dry-allowed-length",
+		Help: "Repetitions shorter than this cost nothing under DRY.", Integer: true, Min: 1, Max: maxCount, Default: dryAllowed,
+		get: func(p *Params) float64 { return float64(p.DRYAllowedLength) },
+		set: func(p *Params, v float64) { p.DRYAllowedLength = int(v) },
+	},
+	{
+		Name: "dry_penalty_last_n", Flag: "dry-penalty-last-n",
+		Help: "Newest tokens that DRY searches; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: -1,
+		get: func(p *Params) float64 { return float64(p.DRYLastN) },
+		set: func(p *Params, v float64) { p.DRYLastN = int(v) },
+	},
+	{
+		Name: "top_k", Flag: "top-k",
+		Help: "Keeps the k most likely tokens; 0 or -1 is off.", Integer: true, Min: -1, Max: maxCount, Default: 40,
+		get: func(p *Params) float64 { return float64(p.TopK) },
+		set: func(p *Params, v float64) { p.TopK = int(v) },
+	},
+	{
+		Name: "typical_p", Flag: "typical", Aliases: []string{"typ_p"},
+		Help: "Keeps the most typical tokens that hold this mass; 1 is off.", Max: 1, Default: 1,
+		get: func(p *Params) float64 { return p.TypicalP },
+		set: func(p *Params, v float64) { p.TypicalP = mass(v) },
+	},
+	{
+		Name: "top_p", Flag: "top-p",
+		Help: "Keeps the most likely tokens that hold this mass; 1 is off.", Max: 1, Default: 0.95,
+		get: func(p *Params) float64 { return p.TopP },
+		set: func(p *Params, v float64) { p.TopP = mass(v) },
+	},
+	{
+		Name: "min_p", Flag: "min-p",
+		Help: "Keeps tokens at least this share as likely as the first; 0 is off.", Max: 1, Default: 0.05,
+		get: func(p *Params) float64 { return p.MinP },
+		set: func(p *Params, v float64) { p.MinP = v },
+	},
+	{
+		Name: "xtc_probability", Flag: "xtc-probability",
+		Help: "Chance that a draw leaves out the top choices; 0 is off.", Max: 1,
+		get: func(p *Params) float64 { return p.XTCProbability },
+		set: func(p *Params, v float64) { p.XTCProbability = v },
+	},
+	{
+		Name: "xtc_threshold", Flag: "xtc-threshold",
+		Help: "Probability from which a token is a top choice; above 0.5 is off.", Max: 1, Default: xtcThreshold,
+		get: func(p *Params) float64 { return p.XTCThreshold },
+		set: func(p *Params, v float64) { p.XTCThreshold = v },
+	},
+	{
+		Name: "temperature", Flag: "temp",
+		Help: "Evens out the distribution; 0 always takes the most likely token.", Max: 2, Default: 0.8,
+		get: func(p *Params) float64 { return p.Temperature },
+		set: func(p *Params, v float64) { p.Temperature = v },
+	},
+	{
+		Name: "seed", Flag: "seed",
+		Help: "Start of the random numbers; -1 takes another each time.", Integer: true, Min: math.MinInt64, Max: math.MaxInt64, Default: -1,
+		get: func(p *Params) float64 { return float64(p.Seed) },
+		set: func(p *Params, v float64) {
+			if v >= math.MaxInt64 { // 2⁶³ as a float
+				p.Seed = math.MaxInt64
+			} else {
+				p.Seed = int64(v)
+			}
+		},
+	},
+}

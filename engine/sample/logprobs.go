@@ -1,0 +1,58 @@
+package sample
+
+import (
+	"fmt"
+
+	"godwit/engine/llm"
+)
+
+// Logprob is a token with the natural logarithm of its probability.
+type Logprob struct {
+	Token   llm.Token
+	Logprob float64
+}
+
+// Logprobs is the model's own opinion of a position: probabilities over the
+// whole vocabulary as the logits have them, before grammar, bias, penalties,
+// truncation and temperature. OpenAI's logprobs and top_logprobs mean these.
+type Logprobs struct {
+	top  []cand
+	best float32
+	norm float64 // logarithm of the sum, relative to best
+	row  []float32
+}
+
+// Read takes a row in and finds its n most likely tokens, of equals the lowest
+// id first. It keeps the row and allocates only when n grows.
+func (l *Logprobs) Read(logits []float32, n int) error {
+	v := view{logits: logits}
+	best, _, err := v.max()
+	if err != nil {
+		return err
+	}
+	l.row, l.best = logits, best
+	l.norm = ln(v.sum(best, 1, nil))
+	l.top = l.top[:0]
+	if n = min(n, len(logits)); n > 0 {
+		l.top, err = v.top(l.top, n)
+	}
+	return err
+}
+
+func (l *Logprobs) value(x float32) float64 { return float64(x) - float64(l.best) - l.norm }
+
+// Of returns the value of one token, -Inf for one that the model rules out.
+func (l *Logprobs) Of(t llm.Token) (float64, error) {
+	if t < 0 || int(t) >= len(l.row) {
+		return 0, fmt.Errorf("%w: no token %d among %d", ErrLogits, t, len(l.row))
+	}
+	return l.value(l.row[t]), nil
+}
+
+// Top appends the most likely tokens in falling order.
+func (l *Logprobs) Top(dst []Logprob) []Logprob {
+	for _, c := range l.top {
+		dst = append(dst, Logprob{c.id, l.value(c.logit)})
+	}
+	return dst
+}
