@@ -113,14 +113,14 @@ func (q *codes32) levelsSearch(x, w *[32]float32) float32 {
 
 func (q *codes32) fillIQ4(x *[32]float64, inv float64) {
 	for j, f := range x {
-		q[j] = levelIQ4(f * inv)
+		q[j] = levelIQ4(float64(f * inv))
 	}
 }
 
 // projectIQ4 is project for the levels of IQ4.
 func projectIQ4(x, w *[32]float64, inv float64) (xl, ll float64) {
 	for i, f := range x {
-		l := float64(levelsIQ4[levelIQ4(f*inv)])
+		l := float64(levelsIQ4[levelIQ4(float64(f*inv))])
 		wl := float64(w[i] * l)
 		xl += float64(wl * f)
 		ll += float64(wl * l)

@@ -10,7 +10,7 @@ func decodeQ2_K(dst []float32, src []byte) {
 		b, y := (*[84]byte)(src), (*[256]float32)(dst)
 		d, dmin := half(b[80], b[81]), half(b[82], b[83])
 		for g := range 16 {
-			scale, low := d*float32(b[g]&15), dmin*float32(b[g]>>4)
+			scale, low := float32(d*float32(b[g]&15)), float32(dmin*float32(b[g]>>4))
 			q := (*[16]byte)(b[16+32*(g/8)+16*(g%2):])
 			o := (*[16]float32)(y[16*g:])
 			shift := uint(g / 2 % 4 * 2)

@@ -14,7 +14,7 @@ func decodeQ3_K(dst []float32, src []byte) {
 		d := half(b[108], b[109])
 		s := scalesQ3K((*[12]byte)(b[96:]))
 		for g := range 16 {
-			scale := d * float32(int32(s[g])-32)
+			scale := float32(d * float32(int32(s[g])-32))
 			v := [8]float32{scale * -4, scale * -3, scale * -2, -scale, scale * 0, scale, scale * 2, scale * 3}
 			hi := (*[16]byte)(b[16*(g%2):])
 			lo := (*[16]byte)(b[32+32*(g/8)+16*(g%2):])

@@ -17,8 +17,8 @@ func decodeQ4_K(dst []float32, src []byte) {
 		d, dmin := half(b[0], b[1]), half(b[2], b[3])
 		s, m := scalesK((*[12]byte)(b[4:]))
 		for g := range 4 {
-			s0, m0 := d*float32(s[2*g]), dmin*float32(m[2*g])
-			s1, m1 := d*float32(s[2*g+1]), dmin*float32(m[2*g+1])
+			s0, m0 := d*float32(s[2*g]), float32(dmin*float32(m[2*g]))
+			s1, m1 := d*float32(s[2*g+1]), float32(dmin*float32(m[2*g+1]))
 			q, o := (*[32]byte)(b[16+32*g:]), (*[64]float32)(y[64*g:])
 			for j, c := range q {
 				o[j] = float32(s0*float32(c&15)) - m0

@@ -11,8 +11,8 @@ func decodeQ5_K(dst []float32, src []byte) {
 		s, m := scalesK((*[12]byte)(b[4:]))
 		h := (*[32]byte)(b[16:])
 		for g := range 4 {
-			s0, m0 := d*float32(s[2*g]), dmin*float32(m[2*g])
-			s1, m1 := d*float32(s[2*g+1]), dmin*float32(m[2*g+1])
+			s0, m0 := d*float32(s[2*g]), float32(dmin*float32(m[2*g]))
+			s1, m1 := d*float32(s[2*g+1]), float32(dmin*float32(m[2*g+1]))
 			q, o := (*[32]byte)(b[48+32*g:]), (*[64]float32)(y[64*g:])
 			for j, c := range q {
 				hi := h[j] >> (2 * g)

@@ -21,7 +21,7 @@ func encodeQ8_0(dst []byte, src, _ []float32) {
 		id := inverse32(d)
 		putScale(b[:], d)
 		for j, f := range x {
-			b[2+j] = byte(round8(f * id))
+			b[2+j] = byte(round8(float32(f * id)))
 		}
 		dst, src = dst[34:], src[32:]
 	}

@@ -76,7 +76,7 @@ func (b *superblock) run(g int) (x, w []float64) {
 
 // step returns d·s and dmin·m of group g.
 func (b *superblock) step(g int) (step, low float64) {
-	return float64(b.d) * b.s[g], float64(b.dmin) * b.m[g]
+	return float64(float64(b.d) * b.s[g]), float64(float64(b.dmin) * b.m[g])
 }
 
 // start fits every group alone and then d and dmin to the groups.
@@ -121,7 +121,7 @@ func (b *superblock) tune() (total float64) {
 				if ts < f.slo || ts > f.shi || tm < 0 || tm > f.shi || tm > 0 && !f.mins {
 					continue
 				}
-				err := squares(x, w, float64(b.d)*ts, float64(b.dmin)*tm, f.lo, f.hi)
+				err := squares(x, w, float64(float64(b.d)*ts), float64(float64(b.dmin)*tm), f.lo, f.hi)
 				if err < least {
 					least, b.s[g], b.m[g] = err, ts, tm
 				}
