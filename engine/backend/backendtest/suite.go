@@ -1,0 +1,170 @@
+// Package backendtest is the conformance suite of backends: every op of a
+// plan, run on a device and compared with the float64 oracle.
+//
+// Bounds are not tuned. A sum of n products in float32 is off by at most
+// n·2⁻²⁴ times the sum of the magnitudes; a matrix whose activations are
+// rounded to int8 in blocks by at most half a step of every activation.
+package backendtest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"godwit/engine/backend"
+	"godwit/engine/dtype"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/quant"
+	"godwit/engine/ref"
+)
+
+// vocab is the number of input rows that a case can look up.
+const vocab = 48
+
+// Run checks every op of a driver's first device.
+func Run(t *testing.T, d backend.Driver, o backend.Options) {
+	b, err := d.Open(0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &suite{b: b}
+	t.Run("rowwise", s.rowWise)
+	t.Run("matrices", s.matrices)
+	t.Run("experts", s.experts)
+	t.Run("recurrent", s.recurrent)
+	t.Run("attention", s.attention)
+}
+
+type suite struct{ b backend.Backend }
+
+// input makes weights and rows of random values.
+type input struct{ rng *rand.Rand }
+
+func newInput(seed uint64) *input { return &input{rand.New(rand.NewPCG(seed, 1))} }
+
+// floats are n values from a normal distribution.
+func (in *input) floats(n int, size float64) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(in.rng.NormFloat64() * size)
+	}
+	return out
+}
+
+// weight is a random tensor of any type that can be encoded.
+func (in *input) weight(name string, t dtype.Type, shape ...int) *graph.Weight {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return &graph.Weight{Name: name, Type: t, Shape: shape, Data: encode(t, in.floats(n, 1))}
+}
+
+func encode(t dtype.Type, x []float32) []byte {
+	if t == dtype.F32 {
+		var b []byte
+		for _, v := range x {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		return b
+	}
+	b := make([]byte, t.RowBytes(len(x)))
+	if err := quant.Encode(t, b, x, nil); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// cell is one case: a graph over an input of that width.
+type testCase struct {
+	name  string
+	width int
+	build func(g *graph.Builder, x graph.Value) graph.Value
+	// bound is the largest allowed difference, given the largest magnitude of
+	// the oracle's output.
+	bound func(top float64) float64
+	rows  int // batch rows, 0: 7
+}
+
+// ulps is a bound of n float32 roundings of the largest value.
+func ulps(n float64) func(float64) float64 {
+	return func(top float64) float64 { return n * (1 + top) * 0x1p-24 }
+}
+
+// run compares one case over two spans in two batches.
+func (s *suite) run(t *testing.T, c testCase) {
+	t.Helper()
+	in := newInput(1)
+	table := in.weight("input", dtype.F32, c.width, vocab)
+	g := graph.NewBuilder()
+	x := g.Embed(table, 1, graph.ByToken)
+	plan, err := g.Finish(g.Gather(c.build(g, x)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := c.rows
+	if n == 0 {
+		n = 7
+	}
+	layout := &kv.Layout{}
+	prog, err := s.b.Compile(context.Background(), plan, layout, backend.Sizes{Rows: 2 * n, Outputs: 2 * n, Slots: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	oracle := ref.New(plan, nil)
+	for step := range 2 {
+		b := twoSpans(in, n, step, plan.Values[plan.Output].Width)
+		want := oracle.Run(b)
+		if err := prog.Run(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, fmt.Sprintf("step %d", step), b, want, c.bound)
+	}
+}
+
+// twoSpans is a batch of two sequences, n and n-1 rows, at their step-th turn.
+func twoSpans(in *input, n, step, width int) *llm.Batch {
+	b := &llm.Batch{}
+	for seq, rows := range []int{n, max(n-1, 1)} {
+		first := len(b.Tokens)
+		for r := range rows {
+			b.Tokens = append(b.Tokens, llm.Token(in.rng.IntN(vocab)))
+			b.Pos = append(b.Pos, int32(step*rows+r))
+			b.Outputs = append(b.Outputs, int32(first+r))
+		}
+		b.Spans = append(b.Spans, llm.Span{Seq: llm.Seq(seq), First: first, Rows: rows, Len: (step + 1) * rows, State: int32(seq)})
+	}
+	b.Logits = make([]float32, len(b.Outputs)*width)
+	return b
+}
+
+// compare checks every output.
+func compare(t *testing.T, what string, b *llm.Batch, want [][]float64, bound func(float64) float64) {
+	t.Helper()
+	var top float64
+	for _, row := range want {
+		for _, v := range row {
+			top = max(top, math.Abs(v))
+		}
+	}
+	limit := bound(top)
+	for r, row := range want {
+		for i, w := range row {
+			got := float64(b.Logits[r*len(row)+i])
+			if d := math.Abs(got - w); d > limit || d != d {
+				t.Fatalf("%s: row %d column %d is %g, want %g: off by %g, at most %g", what, r, i, got, w, d, limit)
+			}
+		}
+	}
+}
