@@ -1,0 +1,244 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Field describes one setting, for the settings page, for help and for tests.
+type Field struct {
+	Name    string   `json:"name"`              // section.key, as in the file
+	Flag    string   `json:"flag,omitempty"`    // long flag without dashes; empty: none
+	Short   string   `json:"short,omitempty"`   // one-letter flag
+	Dash    string   `json:"dash,omitempty"`    // llama.cpp's single-dash spelling of more than one letter
+	Env     []string `json:"env"`               // environment variables, the first that is set counts
+	Kind    string   `json:"kind"`              // bool, int, float, text, list, size, time, innerq
+	Auto    bool     `json:"auto,omitempty"`    // may be unset: the engine decides
+	Default string   `json:"default"`           // as text; empty for unset
+	Min     *float64 `json:"min,omitempty"`     // smallest number; for times in seconds
+	Max     *float64 `json:"max,omitempty"`     // largest number
+	Unit    string   `json:"unit,omitempty"`    // what a number counts
+	Choices []string `json:"choices,omitempty"` // the only values
+	From    string   `json:"from,omitempty"`    // registry of the choices: kv, the cache types
+	Secret  bool     `json:"secret,omitempty"`  // never shown
+	Hidden  bool     `json:"hidden,omitempty"`  // not for the page
+	Applies string   `json:"applies"`           // load, start, now
+	Group   string   `json:"group"`
+	Help    string   `json:"help"`
+
+	index []int // of the field in Settings
+}
+
+// fields is the table of all settings, read from the tags once.
+var fields = readFields()
+
+// Fields lists all settings in the order of the sections.
+func Fields() []Field { return append([]Field(nil), fields...) }
+
+// Find returns the setting with a name or a flag.
+func Find(nameOrFlag string) (Field, bool) {
+	for _, f := range fields {
+		if f.Name == nameOrFlag || f.Flag != "" && f.Flag == nameOrFlag {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+func readFields() []Field {
+	var all []Field
+	settings := reflect.TypeFor[Settings]()
+	for i := range settings.NumField() {
+		section := settings.Field(i)
+		for j := range section.Type.NumField() {
+			all = append(all, readField(section.Tag.Get("toml"), section.Type.Field(j), []int{i, j}))
+		}
+	}
+	return all
+}
+
+func readField(section string, sf reflect.StructField, index []int) Field {
+	tag := sf.Tag
+	key := tag.Get("toml")
+	f := Field{
+		Name: section + "." + key, Flag: tag.Get("name"), Short: tag.Get("short"), Dash: tag.Get("dash"),
+		Env:     []string{"GODWIT_" + strings.ToUpper(key)},
+		Default: tag.Get("default"), Unit: tag.Get("unit"), From: tag.Get("from"),
+		Applies: tag.Get("applies"), Group: tag.Get("group"), Help: tag.Get("help"),
+		Kind: kindOf(sf.Type), Auto: sf.Type.Kind() == reflect.Pointer, index: index,
+	}
+	if more := tag.Get("vars"); more != "" {
+		f.Env = append(f.Env, strings.Split(more, ",")...)
+	}
+	if enum := tag.Get("enum"); enum != "" {
+		f.Choices = strings.Split(enum, ",")
+	}
+	_, f.Secret = tag.Lookup("secret")
+	_, f.Hidden = tag.Lookup("hidden")
+	f.Min, f.Max = bound(f.Name, tag.Get("min")), bound(f.Name, tag.Get("max"))
+	return f
+}
+
+func bound(name, text string) *float64 {
+	if text == "" {
+		return nil
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(fmt.Sprintf("config: %s has the bound %q", name, text))
+	}
+	return &x
+}
+
+func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case reflect.TypeFor[Size]():
+		return "size"
+	case reflect.TypeFor[Duration]():
+		return "time"
+	case reflect.TypeFor[InnerQ]():
+		return "innerq"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "bool"
+	case reflect.Int, reflect.Int64:
+		return "int"
+	case reflect.Float64:
+		return "float"
+	case reflect.String:
+		return "text"
+	case reflect.Slice:
+		return "list"
+	}
+	panic("config: no kind for " + t.String())
+}
+
+// Default returns the settings where nobody set anything.
+func Default() Settings {
+	var s Settings
+	for i := range fields {
+		f := &fields[i]
+		if f.Default == "" {
+			continue
+		}
+		if err := f.set(&s, f.Default); err != nil {
+			panic(fmt.Sprintf("config: default of %s: %v", f.Name, err))
+		}
+	}
+	return s
+}
+
+// Value returns the setting's value out of s: nil where it is unset, else a bool,
+// int64, float64, string or []string; sizes, times and innerq as text. This is
+// the form that Save takes and that JSON and TOML hold.
+func (f *Field) Value(s *Settings) any {
+	v := reflect.ValueOf(s).Elem().FieldByIndex(f.index)
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	if text, ok := v.Interface().(fmt.Stringer); ok {
+		return text.String()
+	}
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		return v.Int()
+	case reflect.Slice:
+		return append([]string{}, v.Interface().([]string)...)
+	}
+	return v.Interface()
+}
+
+// Validate reports the settings that are out of their bounds.
+func (e *Engine) Validate() error { return validate("engine", e) }
+
+// Validate reports the settings that are out of their bounds.
+func (s *Sampling) Validate() error { return validate("sampling", s) }
+
+// Validate reports the settings that are out of their bounds.
+func (s *Server) Validate() error { return validate("server", s) }
+
+// Validate reports the settings that are out of their bounds.
+func (l *Library) Validate() error { return validate("library", l) }
+
+// Validate reports the settings that are out of their bounds.
+func (a *App) Validate() error { return validate("app", a) }
+
+// validate checks the first field of a section that is out of bounds; values that
+// were set by other means than set may be.
+func validate(section string, of any) error {
+	v := reflect.ValueOf(of).Elem()
+	for i := range fields {
+		f := &fields[i]
+		if !strings.HasPrefix(f.Name, section+".") {
+			continue
+		}
+		if err := f.check(v.Field(f.index[1])); err != nil {
+			if f.Flag != "" {
+				return fmt.Errorf("--%s: %w", f.Flag, err)
+			}
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// check holds a value to the bounds and choices of its field.
+func (f *Field) check(v reflect.Value) error {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	var x float64
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		x = float64(v.Int())
+		if d, ok := v.Interface().(Duration); ok && d > 0 {
+			x = time.Duration(d).Seconds()
+		}
+	case reflect.Float64:
+		x = v.Float()
+	case reflect.String:
+		return f.checkChoice(v.String())
+	default:
+		return nil
+	}
+	if f.Min != nil && !(x >= *f.Min) || f.Max != nil && !(x <= *f.Max) {
+		return fmt.Errorf("%w: %v is not %s", ErrValue, v.Interface(), f.bounds())
+	}
+	return nil
+}
+
+func (f *Field) checkChoice(text string) error {
+	if len(f.Choices) == 0 {
+		return nil
+	}
+	for _, c := range f.Choices {
+		if text == c {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %q is not one of %s", ErrValue, text, strings.Join(f.Choices, ", "))
+}
+
+func (f *Field) bounds() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+	switch {
+	case f.Max == nil:
+		return number(*f.Min) + " or more"
+	case f.Min == nil:
+		return number(*f.Max) + " or less"
+	}
+	return number(*f.Min) + " to " + number(*f.Max)
+}

@@ -1,0 +1,255 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// maxFile is the largest file that is read; people write a few hundred lines.
+const maxFile = 1 << 20
+
+// ErrDamaged is the class of errors of a file that is not TOML at all, so that
+// nothing in it can be used.
+var ErrDamaged = errors.New("damaged settings file")
+
+// Problem is one fault in a file.
+type Problem struct {
+	Line int    // from 1; 0 where it has none
+	Name string // section.key; empty where the fault is not about one
+	Text string
+}
+
+// Problems is the error of a file with faults. The settings without a fault are
+// still in use.
+type Problems struct {
+	Path  string
+	Aside string // where a damaged file was moved; empty: it was not
+	List  []Problem
+
+	damaged bool
+}
+
+func (p *Problems) Error() string {
+	var b strings.Builder
+	for i, x := range p.List {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Path)
+		if x.Line > 0 {
+			fmt.Fprintf(&b, ":%d", x.Line)
+		}
+		if x.Name != "" {
+			fmt.Fprintf(&b, ": %s", x.Name)
+		}
+		fmt.Fprintf(&b, ": %s", x.Text)
+	}
+	if p.Aside != "" {
+		fmt.Fprintf(&b, "\nmoved to %s; the defaults are in use", p.Aside)
+	}
+	return b.String()
+}
+
+// Is reports whether the file as a whole was unusable, for ErrDamaged.
+func (p *Problems) Is(target error) bool { return target == ErrDamaged && p.damaged }
+
+// File is the settings file. It is safe for concurrent use.
+type File struct {
+	path string
+
+	mu     sync.RWMutex
+	values map[string]any // by section.key, as TOML holds them; each fits its setting
+}
+
+// Open reads the file at path; one that does not exist is empty. A file with
+// faults gives *Problems, an unreadable one its own error; the File works in any
+// case, with the settings that have none.
+func Open(path string) (*File, error) {
+	f := &File{path: path}
+	data, err := readFile(path)
+	if err == nil {
+		f.values, err = parse(path, data)
+	}
+	return f, err
+}
+
+// OpenOrSetAside is Open for a program that has to start: a damaged file is
+// renamed, never deleted, and its new name is in the error.
+func OpenOrSetAside(path string) (*File, error) {
+	f, err := Open(path)
+	var p *Problems
+	if !errors.Is(err, ErrDamaged) || !errors.As(err, &p) {
+		return f, err
+	}
+	aside := fmt.Sprintf("%s.damaged-%s", path, time.Now().UTC().Format("20060102-150405.000"))
+	if renameErr := os.Rename(path, aside); renameErr != nil {
+		return f, errors.Join(err, renameErr)
+	}
+	p.Aside = aside
+	return f, p
+}
+
+// Path returns where the file is, or would be.
+func (f *File) Path() string { return f.path }
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, damaged(path, 0, fmt.Sprintf("more than %d bytes", maxFile))
+	}
+	return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil
+}
+
+func damaged(path string, line int, text string) *Problems {
+	return &Problems{Path: path, List: []Problem{{Line: line, Text: text}}, damaged: true}
+}
+
+// parse returns the values of a file that fit, and *Problems about the others.
+func parse(path string, data []byte) (map[string]any, error) {
+	var tree map[string]any
+	if err := toml.Unmarshal(data, &tree); err != nil {
+		var at *toml.DecodeError
+		line := 0
+		if errors.As(err, &at) {
+			line, _ = at.Position()
+		}
+		return nil, damaged(path, line, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	lines := lineNumbers(data)
+	values := map[string]any{}
+	var problems []Problem
+	fault := func(name, text string) {
+		problems = append(problems, Problem{lines[name], name, text})
+	}
+	var trial Settings
+	for section, inner := range tree {
+		keys, isTable := inner.(map[string]any)
+		if !isTable || !isSection(section) {
+			fault(section, "unknown section"+suggest(section, sections()))
+			continue
+		}
+		for key, value := range keys {
+			name := section + "." + key
+			field, ok := Find(name)
+			if !ok {
+				fault(name, "unknown setting"+suggest(name, names()))
+			} else if err := field.set(&trial, value); err != nil {
+				fault(name, err.Error())
+			} else {
+				values[name] = value
+			}
+		}
+	}
+	if len(problems) == 0 {
+		return values, nil
+	}
+	slices.SortFunc(problems, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return values, &Problems{Path: path, List: problems}
+}
+
+func sections() []string {
+	var all []string
+	for _, name := range names() {
+		if section, _, _ := strings.Cut(name, "."); !slices.Contains(all, section) {
+			all = append(all, section)
+		}
+	}
+	return all
+}
+
+func isSection(name string) bool { return slices.Contains(sections(), name) }
+
+func names() []string {
+	all := make([]string, len(fields))
+	for i := range fields {
+		all[i] = fields[i].Name
+	}
+	return all
+}
+
+// suggest names the nearest of the known words, where one is near.
+func suggest(word string, known []string) string {
+	best, near := "", max(len(word)/4, 1)+1
+	for _, k := range known {
+		if d := distance(word, k); d < near {
+			best, near = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ", did you mean " + best + "?"
+}
+
+// distance counts the letters to insert, drop or change to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := above
+			if a[i] != b[j] {
+				change++
+			}
+			above = row[j+1]
+			row[j+1] = min(change, row[j]+1, above+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// replaceFile puts data in place of the file at path in one step: whoever reads
+// sees the old bytes or the new ones, and a full disk leaves the old.
+func replaceFile(path string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".config-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}

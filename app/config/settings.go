@@ -1,0 +1,102 @@
+// Package config holds the settings: one typed struct whose tags are the only
+// place where a setting's name, flag, range, default and help are written. The
+// command line embeds its sections, the file config.toml mirrors it, and the page
+// lists it through Fields.
+//
+// Where a value comes from, first to last: flag, environment, file, default. The
+// command line fills in the flags; Open and Settings do the rest.
+//
+//	file, err := config.Open(path)     // problems name their lines; file works with the rest
+//	set, err := file.Settings(os.LookupEnv)
+//	err = file.Save(map[string]any{"engine.ctx_size": 8192})
+package config
+
+// Settings is everything that can be set. Its sections are the tables of the file.
+//
+// The tags of a setting: toml is its key in the file and, in capitals after
+// GODWIT_, its environment variable; vars lists further variables; name, short,
+// placeholder, negatable, default, enum, sep, group and help are read by kong too,
+// the command line's parser; dash is the single-dash spelling of llama.cpp; min and
+// max bound a number and unit is what it counts; from names the registry whose
+// names are the choices; secret is never shown; applies says when a change takes
+// effect: load (the next model load), start (the next start), or now. A pointer is
+// nil where the engine decides.
+type Settings struct {
+	Engine   Engine   `toml:"engine"`
+	Sampling Sampling `toml:"sampling"`
+	Server   Server   `toml:"server"`
+	Library  Library  `toml:"library"`
+	App      App      `toml:"app"`
+}
+
+// Engine is how a model is loaded and run.
+type Engine struct {
+	CtxSize  int    `toml:"ctx_size" name:"ctx-size" short:"c" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" help:"Most tokens of one conversation. 0: the model's own length, at most what fits in half of the free memory."`
+	KVCells  int    `toml:"kv_cells" name:"kv-cells" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" help:"Tokens that all conversations together may hold. 0: as many as --ctx-size."`
+	Parallel int    `toml:"parallel" name:"parallel" dash:"np" placeholder:"N" default:"8" min:"1" max:"1024" unit:"conversations" applies:"load" group:"Memory" help:"Most conversations at the same time. Each costs nothing until it is used."`
+	MMap     bool   `toml:"mmap" name:"mmap" negatable:"" default:"true" applies:"load" group:"Memory" help:"Map the model file instead of reading it: loads faster, and other programs share the pages."`
+	MLock    bool   `toml:"mlock" name:"mlock" default:"false" applies:"load" group:"Memory" help:"Keep the weights from being swapped out. Needs the right to lock that much memory."`
+	Repack   string `toml:"repack" name:"repack" default:"auto" enum:"auto,off" applies:"load" group:"Memory" help:"Lay the weights out for the CPU at load. auto: where they fit in free memory; off: run from the mapped file, slower, in less memory."`
+
+	Backend   string   `toml:"backend" name:"backend" default:"auto" enum:"auto,cpu,metal,cuda,hip,emu" applies:"load" group:"Device" help:"What computes. auto: a GPU where there is one, else the CPU."`
+	GPULayers *int     `toml:"gpu_layers" name:"gpu-layers" dash:"ngl" placeholder:"N" min:"0" max:"100000" unit:"layers" applies:"load" group:"Device" help:"Layers on the GPU, the rest on the CPU. Unset: all of them."`
+	Threads   int      `toml:"threads" name:"threads" short:"t" placeholder:"N" default:"0" min:"0" max:"1024" unit:"threads" applies:"load" group:"Device" help:"CPU threads. 0: one for each physical core; more than that is slower."`
+	BatchSize int      `toml:"batch_size" name:"batch-size" short:"b" placeholder:"N" default:"2048" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most prompt tokens that are taken up at once."`
+	UBatch    int      `toml:"ubatch_size" name:"ubatch-size" dash:"ub" placeholder:"N" default:"512" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most rows of one step. More reads a prompt faster and takes more memory; other conversations wait for one step at most."`
+	LoRA      []string `toml:"lora" name:"lora" placeholder:"FILE" sep:"none" applies:"load" group:"Device" help:"LoRA adapter (GGUF) to apply at load. May be given several times."`
+
+	CacheTypeK     string  `toml:"cache_type_k" name:"cache-type-k" dash:"ctk" placeholder:"TYPE" default:"" from:"kv" applies:"load" group:"KV cache" help:"Type of the cached keys. Empty: what --kv-preset says, f16 without one. godwit kv types lists them."`
+	CacheTypeV     string  `toml:"cache_type_v" name:"cache-type-v" dash:"ctv" placeholder:"TYPE" default:"" from:"kv" applies:"load" group:"KV cache" help:"Type of the cached values. Values bear fewer bits than keys."`
+	KVPreset       string  `toml:"kv_preset" name:"kv-preset" default:"off" enum:"off,quality,balanced,small" applies:"load" group:"KV cache" help:"Pair of cache types as the quality lab measured them: from nothing lost to the least memory."`
+	KVPolicy       *int    `toml:"kv_policy" name:"kv-policy" placeholder:"0-7" vars:"TURBO_LAYER_ADAPTIVE" min:"0" max:"7" applies:"load" group:"KV cache" help:"Better types in chosen layers: 7 keeps the values of the first and last two at 8 bits (Boundary V), 0 none. Unset: 7 where the types ask for it."`
+	BoundaryBy     string  `toml:"boundary_by" name:"boundary-by" default:"cache" enum:"cache,layer" applies:"load" group:"KV cache" help:"What a layer policy counts: layers that own a cache, or all layers."`
+	AutoAsymmetric bool    `toml:"auto_asymmetric" name:"auto-asymmetric" negatable:"" vars:"TURBO_AUTO_ASYMMETRIC" default:"true" applies:"load" group:"KV cache" help:"Raise keys to 8 bits where six or more query heads share one, since their error is shared too. Costs memory, saves the answer."`
+	SWABypass      *bool   `toml:"swa_bypass" name:"swa-bypass" negatable:"" applies:"load" group:"KV cache" help:"Keep layers with a sliding window at f16: they are small. Unset: as the type's own system does."`
+	KVStrict       bool    `toml:"kv_strict" name:"kv-strict" default:"false" applies:"load" group:"KV cache" help:"Refuse to load where a layer would get another cache type than asked."`
+	TBQTemperature bool    `toml:"tbq_temperature" name:"tbq-temperature" negatable:"" default:"true" applies:"load" group:"KV cache" help:"Sharpen attention over keys of the tbq types by what their noise takes. Costs nothing."`
+	SparseV        float64 `toml:"sparse_v" name:"sparse-v" placeholder:"TAU" vars:"TURBO_SPARSE_V" default:"1e-6" min:"0" max:"1" applies:"load" group:"KV cache" help:"Skip values whose attention weight is below TAU: faster at long contexts. 0: read them all."`
+	ExactWindow    *int    `toml:"exact_window" name:"exact-window" placeholder:"N" min:"0" max:"65536" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the newest N tokens unpacked: better answers for a little memory. Unset: the type's own."`
+	ExactSinks     *int    `toml:"exact_sinks" name:"exact-sinks" placeholder:"N" min:"0" max:"64" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the first N tokens unpacked for good. Unset: the type's own."`
+	KVAuto         float64 `toml:"kv_auto" name:"kv-auto" placeholder:"BITS" default:"0" min:"0" max:"8" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value over the layers by how much each matters. 0: the same type everywhere."`
+	InnerQ         InnerQ  `toml:"innerq" name:"innerq" placeholder:"N[,STRENGTH]" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of the keys after N calibration groups. 0: off."`
+	AttnMath       string  `toml:"attn_math" name:"attn-math" default:"auto" enum:"auto,float,int8" applies:"load" group:"KV cache" help:"Arithmetic of attention over packed types. auto: int8 where it is faster; float: as exact as the codes."`
+	ContextShift   bool    `toml:"context_shift" name:"context-shift" negatable:"" default:"false" applies:"load" group:"KV cache" help:"When a conversation is full, drop its middle and go on, instead of ending the answer."`
+}
+
+// Sampling is how the next token is chosen where a request does not say.
+type Sampling struct {
+	Temperature float64 `toml:"temperature" name:"temp" placeholder:"T" default:"0.8" min:"0" max:"10" applies:"now" group:"Sampling" help:"Randomness. 0: always the likeliest token."`
+	TopK        int     `toml:"top_k" name:"top-k" placeholder:"N" default:"40" min:"0" max:"1000000" unit:"tokens" applies:"now" group:"Sampling" help:"Choose among the N likeliest tokens. 0: among all."`
+	TopP        float64 `toml:"top_p" name:"top-p" placeholder:"P" default:"0.95" min:"0" max:"1" applies:"now" group:"Sampling" help:"Choose among the likeliest tokens that together have probability P. 1: among all."`
+	MinP        float64 `toml:"min_p" name:"min-p" placeholder:"P" default:"0.05" min:"0" max:"1" applies:"now" group:"Sampling" help:"Drop tokens less likely than P times the likeliest. 0: none."`
+	Seed        *int64  `toml:"seed" name:"seed" short:"s" placeholder:"N" min:"0" max:"9007199254740991" applies:"now" group:"Sampling" help:"The same seed and request give the same answer. Unset: another answer each time."`
+	Predict     int     `toml:"predict" name:"predict" short:"n" placeholder:"N" default:"-1" min:"-1" max:"16777216" unit:"tokens" applies:"now" group:"Sampling" help:"Most tokens of an answer. -1: until the model ends it or the context is full."`
+}
+
+// Server is the API on localhost.
+type Server struct {
+	Host               string   `toml:"host" name:"host" placeholder:"ADDRESS" default:"127.0.0.1" applies:"start" group:"Server" help:"Address to listen on. Another than loopback lets other machines in and needs an API key."`
+	Port               int      `toml:"port" name:"port" placeholder:"N" default:"11711" min:"0" max:"65535" applies:"start" group:"Server" help:"Port to listen on. 0: a free one."`
+	APIKey             []string `toml:"api_key" name:"api-key" placeholder:"KEY" secret:"" applies:"start" group:"Server" help:"Key that a client has to send. May be given several times."`
+	AllowedHost        []string `toml:"allowed_host" name:"allowed-host" placeholder:"NAME" applies:"start" group:"Server" help:"Host name to answer to besides localhost. May be given several times."`
+	AllowedOrigin      []string `toml:"allowed_origin" name:"allowed-origin" placeholder:"URL" applies:"start" group:"Server" help:"Web origin whose pages may use the API. May be given several times."`
+	KeepAlive          Duration `toml:"keep_alive" name:"keep-alive" placeholder:"TIME" default:"5m" min:"-1" applies:"now" group:"Server" help:"Unload a model that nobody used for this long. 0: at once; -1: never."`
+	SlotSavePath       string   `toml:"slot_save_path" name:"slot-save-path" placeholder:"FOLDER" default:"" applies:"start" group:"Server" help:"Where saved conversations go. Empty: the data folder."`
+	StateBudget        Size     `toml:"state_budget" name:"state-budget" placeholder:"SIZE" default:"4GiB" min:"0" unit:"bytes" applies:"now" group:"Server" help:"Disk for saved conversation states; the oldest go first. 0: none are kept."`
+	ChatTemplateKwargs string   `toml:"chat_template_kwargs" name:"chat-template-kwargs" placeholder:"JSON" default:"" applies:"now" group:"Server" help:"Object whose keys become variables of the chat template."`
+	Reasoning          string   `toml:"reasoning" name:"reasoning" default:"auto" enum:"auto,on,off" applies:"now" group:"Server" help:"Whether a model that can think first does. auto: as its template says."`
+	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" help:"Log method, path, model, tokens and time of each request; never what was said."`
+}
+
+// Library is where models come from.
+type Library struct {
+	HubURL  string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" applies:"now" group:"Library" help:"Model hub to search and download from."`
+	Folders []string `toml:"folders" name:"models-folder" placeholder:"FOLDER" sep:"none" applies:"now" group:"Library" help:"Folder with models to list besides the downloads. May be given several times."`
+}
+
+// App is the program itself.
+type App struct {
+	LogLevel string `toml:"log_level" name:"log-level" default:"info" enum:"debug,info,warn,error" applies:"now" group:"Application" help:"How much is logged."`
+	Theme    string `toml:"theme" kong:"-" default:"system" enum:"system,light,dark" applies:"now" group:"Application" help:"Colours of the window."`
+	Welcomed bool   `toml:"welcomed" kong:"-" default:"false" applies:"now" hidden:"" group:"Application" help:"The window has been opened before."`
+}
