@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"godwit/engine/dtype"
-	"godwit/engine/internal/golden"
+	"godwit/engine/gguf"
 	"godwit/engine/quant"
 
 	"pgregory.net/rapid"
@@ -114,35 +113,38 @@ func TestTQGaussianError(t *testing.T) {
 // The matrices of the golden files are quantised at least as well as ggml
 // quantised them, with its importance of ones.
 func TestGoldenError(t *testing.T) {
-	files := map[dtype.Type]map[string]tensor{}
+	files := map[dtype.Type]*gguf.File{}
 	for _, m := range readManifest(t) {
 		typ, _ := dtype.Parse(m.Type)
-		files[typ] = readGGUF(t, golden.Read(t, "models", m.File))
+		files[typ] = openGGUF(t, m)
 	}
 	for _, typ := range []dtype.Type{
 		dtype.Q8_0, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q2_K, dtype.Q3_K,
 		dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.IQ4_NL, dtype.MXFP4,
 	} {
 		var x, theirs []float32
-		for name, plain := range files[dtype.F32] {
-			if strings.Contains(name, "norm") {
-				continue
+		for _, packed := range files[typ].Tensors {
+			if packed.Type != typ {
+				continue // a norm
 			}
-			a, b := make([]float32, plain.elems), make([]float32, plain.elems)
-			if err := quant.Decode(dtype.F32, a, plain.data[:4*plain.elems]); err != nil {
-				t.Fatal(err)
-			}
-			packed := files[typ][name]
-			if err := quant.Decode(typ, b, packed.data[:typ.RowBytes(plain.elems)]); err != nil {
-				t.Fatal(err)
-			}
-			x, theirs = append(x, a...), append(theirs, b...)
+			plain, _ := files[dtype.F32].Tensor(packed.Name)
+			x = append(x, decodeTensor(t, plain)...)
+			theirs = append(theirs, decodeTensor(t, &packed)...)
 		}
 		ours := relative(x, roundTrip(t, typ, x, ones(len(x))), nil)
 		if ref := relative(x, theirs, nil); ours > ref {
 			t.Errorf("%v: relative error %.6f, ggml %.6f", typ, ours, ref)
 		}
 	}
+}
+
+func decodeTensor(t *testing.T, x *gguf.Tensor) []float32 {
+	t.Helper()
+	dst := make([]float32, x.Rows()*x.Shape[0])
+	if err := quant.Decode(x.Type, dst, x.Data); err != nil {
+		t.Fatal(err)
+	}
+	return dst
 }
 
 // Importance is worth its while: the weighted error is below that of a search
