@@ -16,12 +16,13 @@ func decodeQ3_K(dst []float32, src []byte) {
 		for g := range 16 {
 			scale := float32(d * float32(int32(s[g])-32))
 			v := [8]float32{scale * -4, scale * -3, scale * -2, -scale, scale * 0, scale, scale * 2, scale * 3}
-			hi := (*[16]byte)(b[16*(g%2):])
-			lo := (*[16]byte)(b[32+32*(g/8)+16*(g%2):])
-			o := (*[16]float32)(y[16*g:])
-			shift, bit := uint(g/2%4*2), uint(g/2)
-			for j := range o {
-				o[j] = v[lo[j]>>(shift&7)&3|hi[j]>>(bit&7)<<2&4]
+			hi, lo := b[16*(g%2):], b[32+32*(g/8)+16*(g%2):]
+			for k := 0; k < 16; k += 8 { // eight codes at once
+				c := binary.LittleEndian.Uint64(hi[k:]) >> (g / 2) & 0x0101010101010101 << 2
+				c |= binary.LittleEndian.Uint64(lo[k:]) >> (g / 2 % 4 * 2) & 0x0303030303030303
+				o := (*[8]float32)(y[16*g+k:])
+				o[0], o[1], o[2], o[3] = v[c&7], v[c>>8&7], v[c>>16&7], v[c>>24&7]
+				o[4], o[5], o[6], o[7] = v[c>>32&7], v[c>>40&7], v[c>>48&7], v[c>>56&7]
 			}
 		}
 		dst, src = dst[256:], src[110:]
