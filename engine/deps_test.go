@@ -23,6 +23,8 @@ const module = "godwit"
 const imports = `
 	engine/dtype, engine/llm:
 	engine/gguf/...: engine/dtype
+	engine/fetch:
+	engine/testmodel: engine/fetch
 	engine/quant/...:
 	engine/kv/...: engine/quant
 	engine/graph/...:
@@ -46,7 +48,7 @@ const imports = `
 	engine: engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine
 	app/telemetry, app/config, app/store/...:
-	app/hub/...: engine/gguf
+	app/hub/...: engine/gguf engine/fetch
 	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend
 	app/api/...: engine app/store app/hub app/config app/telemetry
 	app/cli/...: app/api app/device app/store app/hub app/config app/telemetry engine engine/eval engine/kv engine/chat engine/tokenizer engine/gguf engine/quant
@@ -64,6 +66,7 @@ var testOnly = map[string][]string{
 	"engine/ref":                 {"engine/backend/backendtest"},
 	"engine/backend/backendtest": nil,
 	"engine/internal/golden":     {"engine/backend/backendtest"},
+	"engine/testmodel":           nil,
 }
 
 // outside says who may import a library of others or a part of the standard
@@ -85,7 +88,7 @@ var outside = map[string][]string{
 	"database/sql":                    {"app/store/..."},
 	"net/http":                        {"app/..."},
 	"net":                             {"app/..."},
-	"os/exec":                         {"app/...", "shaders/emu/..."},
+	"os/exec":                         {"app/...", "shaders/emu/...", "engine/fetch"},
 }
 
 // sourceFile is one Go file of the module with what it imports.
