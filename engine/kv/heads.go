@@ -51,6 +51,20 @@ func (t *Type) Hold(headDim int) (*Type, error) {
 	return t.Form(headDim, K), nil
 }
 
+// Fit is what Resolve stores for t at a head size on one side when no policy
+// changes it, and why where that is another type or padded.
+func (t *Type) Fit(headDim int, s Side) (form *Type, reason string) {
+	c := choice{t: t}
+	fit(&c, headDim, s)
+	return c.t.Form(headDim, s), c.reason
+}
+
+// Bits is what a value of a head takes, padding and replacement included.
+func (t *Type) Bits(headDim int, s Side) float64 {
+	form, _ := t.Fit(headDim, s)
+	return 8 * float64(form.RowBytes(headDim)) / float64(headDim)
+}
+
 // sizes says in words which heads a form holds.
 func (t *Type) sizes() string {
 	switch {

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,16 +45,22 @@ func named(name string) *Type {
 }
 
 // Types returns the cache types that a person chooses from, by group and then
-// in the order of their literals.
+// by size, the largest first.
 func Types() []*Type {
+	groups := []string{Safe, Balanced, Small, Experimental}
 	var types []*Type
-	for _, group := range []string{Safe, Balanced, Small, Experimental} {
-		for _, t := range registry {
-			if t.Group == group && t.Retired == "" {
-				types = append(types, t)
-			}
+	for _, t := range registry {
+		if slices.Contains(groups, t.Group) && t.Retired == "" {
+			types = append(types, t)
 		}
 	}
+	slices.SortStableFunc(types, func(a, b *Type) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(groups, a.Group), slices.Index(groups, b.Group)),
+			cmp.Compare(b.Bits(128, K), a.Bits(128, K)),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
 	return types
 }
 

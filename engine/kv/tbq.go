@@ -68,7 +68,7 @@ func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*
 	f0.Temper, wide.Temper, f2.Temper, f3.Temper = hot, hot, soft, soft
 	f4 := &Type{Family: TBQ, Join: []Piece{{wide, 512}, {F16, 64}}}
 	f4.Elems, f4.Bytes = 576, f4.RowBytes(576)
-	f0.Heads.As, f3.Heads.As = name, name
+	f0.Heads.As, f3.Heads = name, Heads{As: name, Only: 64}
 	f1.Heads, f2.Heads, f4.Heads = Heads{Only: 128}, Heads{Only: 64}, Heads{Only: 576}
 	forms := []*Type{f0, f1, f2, f3, f4}
 	suffix := []string{"_0", "_1", "_2", "_3", "_4"}

@@ -1,0 +1,158 @@
+package kv
+
+import (
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"godwit/engine/dtype"
+)
+
+// Sources that may name no cache type: adding one touches one file. Shaders
+// are among them.
+var guarded = []string{".go", ".ts", ".js", ".svelte", ".metal", ".cu", ".cl", ".comp", ".h", ".hpp", ".c", ".cpp", ".cc"}
+
+// Folders that hold no sources of ours, or generated ones.
+var unguarded = []string{"node_modules", "testdata", "dist", "wailsjs", ".git", "vendor"}
+
+// cacheOnly matches the names of cache types that are not weight types too: as
+// a word in any case, a dash or an underscore standing for the other, and
+// inside a camelCase word.
+func cacheOnly() *regexp.Regexp {
+	var words, camel []string
+	for _, t := range registry {
+		for _, name := range append([]string{t.Name}, t.Aliases...) {
+			if _, weight := dtype.Parse(name); weight {
+				continue
+			}
+			words = append(words, strings.NewReplacer("-", "[-_]?", "_", "[-_]?").Replace(name))
+			if !strings.ContainsAny(name, "-_") && name != "tq3" { // weights are TQ3 too
+				camel = append(camel, strings.ToUpper(name), strings.ToUpper(name[:1])+name[1:])
+			}
+		}
+	}
+	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
+	return regexp.MustCompile(`(?:^|[^A-Za-z0-9])((?i:` + strings.Join(words, "|") + `))(?:$|[^A-Za-z0-9])` +
+		`|[a-z](` + strings.Join(camel, "|") + `)(?:$|[^a-z0-9])`)
+}
+
+// weightNames are those that begin like a cache type.
+var weightNames = regexp.MustCompile(`(?i)tq[34]_1s`)
+
+// Names that are only cache types occur in no source outside this package;
+// tests, documents and command examples ("godwit ...") are exempt.
+func TestGuard(t *testing.T) {
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	names := cacheOnly()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains(unguarded, d.Name()) || rel == filepath.Join("engine", "kv")):
+			return filepath.SkipDir
+		case d.IsDir() || !slices.Contains(guarded, filepath.Ext(path)) || isTest(d.Name()):
+			return nil
+		}
+		src, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for line, word := range namesIn(filepath.Ext(path), src, names) {
+			t.Errorf("%s:%d: %q is a name of engine/kv; range over kv.Types or use the data of the type", filepath.ToSlash(rel), line, word)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isTest(name string) bool {
+	for _, s := range []string{"_test.go", ".test.ts", ".spec.ts", ".test.js", ".spec.js"} {
+		if strings.HasSuffix(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesIn returns the guarded names of a source by line.
+func namesIn(ext string, src []byte, names *regexp.Regexp) map[int]string {
+	found := map[int]string{}
+	add := func(line int, text string) {
+		if strings.Contains(text, "godwit ") {
+			return
+		}
+		if m := names.FindStringSubmatch(weightNames.ReplaceAllString(text, "")); m != nil {
+			found[line] = m[1] + m[2]
+		}
+	}
+	if ext != ".go" {
+		for i, text := range strings.Split(string(src), "\n") {
+			if at := strings.Index(text, "//"); at >= 0 {
+				text = text[:at]
+			}
+			add(i+1, text)
+		}
+		return found
+	}
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, 0)
+	for {
+		pos, tok, lit := s.Scan()
+		switch tok {
+		case token.EOF:
+			return found
+		case token.IDENT, token.STRING, token.CHAR:
+			add(fset.Position(pos).Line, lit)
+		}
+	}
+}
+
+// The guard sees what it should and spares what it should.
+func TestGuardSees(t *testing.T) {
+	names := cacheOnly()
+	for _, c := range []struct {
+		ext, src string
+		found    bool
+	}{
+		{".go", `x := "turbo3"`, true},
+		{".go", `x := kv.Turbo3`, true},
+		{".go", `x := kv.OATurbo3`, true},
+		{".go", `case "tbqp4_2":`, true},
+		{".go", "x := `a, q4_0-rot, b`", true},
+		{".go", `x := "q8_0" + "iq4_nl"`, false},
+		{".go", `// turbo3 in a comment`, false},
+		{".go", `x := "godwit chat m -ctv turbo3"`, false},
+		{".go", `x := dtype.TQ3_1S`, false},
+		{".go", `x := turbo3x`, false},
+		{".ts", `const t = 'tq3_0'`, true},
+		{".ts", `// tq3_0`, false},
+		{".metal", `kernel void dot_turbo3 (`, true},
+		{".metal", `turbo3_rotate(x)`, true},
+		{".go", `func dotTurbo3() {}`, true},
+		{".go", `f := formTQ3.decode`, false},
+		{".go", `x := "tq3_1s"`, false},
+		{".metal", `constant float turbo3[8]`, true},
+		{".svelte", `<option>amx3</option>`, true},
+	} {
+		if got := len(namesIn(c.ext, []byte(c.src), names)) > 0; got != c.found {
+			t.Errorf("%s %s: %v", c.ext, c.src, got)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrPreset is the class of errors about names that are no preset.
+var ErrPreset = errors.New("kv: unknown preset")
+
+// Preset is a pair of cache types under a name. Each side lists types in order
+// of preference: the first that needs no padding and no replacement on any
+// layer of the model is taken.
+type Preset struct {
+	Name   string
+	Note   string
+	K, V   []string
+	Latent string // the type of both sides in models with latent attention
+}
+
+var presets = []Preset{
+	{
+		Name: "off", Note: "f16, nothing is packed",
+		K: []string{"f16"}, V: []string{"f16"}, Latent: "f16",
+	},
+	{
+		Name: "quality", Note: "keys in 8 bits, values in 4",
+		K: []string{"q8_0", "f16"}, V: []string{"turbo4", "tbq4", "q4_0-rot", "q8_0", "f16"}, Latent: "tbq4",
+	},
+	{
+		Name: "balanced", Note: "keys in 8 bits, values in 3",
+		K: []string{"q8_0", "f16"}, V: []string{"turbo3", "tbq3", "tq3_0", "q8_0", "f16"}, Latent: "tbq4",
+	},
+	{
+		Name: "small", Note: "keys in 4 bits, values in 3; keys in 8 where many query heads share one KV head",
+		K: []string{"turbo4", "q4_0-rot", "q8_0", "f16"}, V: []string{"turbo3", "tbq3", "tq3_0", "q8_0", "f16"}, Latent: "tbq3",
+	},
+}
+
+// Presets returns the presets, from nothing lost to the least memory.
+func Presets() []Preset { return append([]Preset(nil), presets...) }
+
+// Want is the pair of types that a preset means for a model.
+func (p *Preset) Want(layers []LayerInfo) Want {
+	latent, most := false, 0
+	for i := range layers {
+		if in := &layers[i]; in.owns() {
+			latent = latent || in.MLA
+			most = max(most, in.Heads/max(in.KVHeads, 1))
+		}
+	}
+	if latent {
+		t := named(p.Latent)
+		return Want{t, t}
+	}
+	w := Want{p.pick(p.K, layers, K), p.pick(p.V, layers, V)}
+	if w.K.Family == Turbo && most >= 6 {
+		w.K = Q8_0
+	}
+	return w
+}
+
+func (p *Preset) pick(names []string, layers []LayerInfo, s Side) *Type {
+	for _, name := range names {
+		if t := named(name); t.suits(layers, s) {
+			return t
+		}
+	}
+	return F16
+}
+
+// suits reports whether t is stored without padding or replacement in every
+// layer that has a cache.
+func (t *Type) suits(layers []LayerInfo, s Side) bool {
+	for i := range layers {
+		in := &layers[i]
+		dim := in.HeadDimK
+		if s == V {
+			dim = in.HeadDimV
+		}
+		if !in.owns() {
+			continue
+		}
+		c := choice{t: t}
+		if fit(&c, dim, s); c.changed || c.t.Form(dim, s).Padded(dim) != dim {
+			return false
+		}
+	}
+	return true
+}
+
+// PresetWant is the pair of types that a named preset means for a model. An
+// unknown name is ErrPreset.
+func PresetWant(name string, layers []LayerInfo) (Want, error) {
+	var names []string
+	for i := range presets {
+		if presets[i].Name == strings.ToLower(name) {
+			return presets[i].Want(layers), nil
+		}
+		names = append(names, presets[i].Name)
+	}
+	return Want{}, fmt.Errorf("%w %q; accepted are %s", ErrPreset, name, strings.Join(names, ", "))
+}
