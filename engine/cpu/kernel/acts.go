@@ -14,10 +14,6 @@ type actBlock struct {
 	neg0 int32   // minus the sum of the first 16
 }
 
-// tileRows is the number of activation rows a matrix-matrix kernel takes at
-// once; Acts and float batches are padded so that a last, partial tile may read on.
-const tileRows = 12
-
 // Acts holds rows of activations in the form that every packed type takes:
 // blocks of 32 int8 with a float32 scale and the sum.
 type Acts struct {
@@ -33,7 +29,7 @@ func NewActs(rows, cols int) *Acts {
 		panic(fmt.Sprintf("kernel: activations of %d rows × %d columns", rows, cols))
 	}
 	a := &Acts{}
-	a.blocks = make([]actBlock, (rows+tileRows)*(cols/32))
+	a.blocks = make([]actBlock, rows*(cols/32))
 	a.Reshape(rows, cols)
 	return a
 }
@@ -41,7 +37,7 @@ func NewActs(rows, cols int) *Acts {
 // Reshape gives the same memory another form; the contents are lost. It panics
 // if rows × cols is more than the memory holds.
 func (a *Acts) Reshape(rows, cols int) {
-	if rows < 0 || cols < 0 || cols%32 != 0 || (rows+tileRows)*(cols/32) > len(a.blocks) {
+	if rows < 0 || cols < 0 || cols%32 != 0 || rows*(cols/32) > len(a.blocks) {
 		panic(fmt.Sprintf("kernel: %d rows × %d columns do not fit %d blocks of activations", rows, cols, len(a.blocks)))
 	}
 	a.rows, a.cols, a.stride = rows, cols, cols/32

@@ -2,16 +2,21 @@ package kernel
 
 func quantize(dst []actBlock, x []float32) { quantizeGeneric(dst, x) }
 
-func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
-	matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
-}
-
 func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
 	matMulF32Generic(y, ldy, w, x, ldx, row0, row1, panel0, panel1)
 }
 
-func apply(f Func, dst, x []float32)                 { applyGeneric(f, dst, x) }
-func applyMul(f Func, dst, gate, up []float32)       { applyMulGeneric(f, dst, gate, up) }
+func silus(dst, x []float32)                         { silusGeneric(dst, x) }
+func gelus(dst, x []float32)                         { gelusGeneric(dst, x) }
+func geluErfs(dst, x []float32)                      { geluErfsGeneric(dst, x) }
+func geluQuicks(dst, x []float32)                    { geluQuicksGeneric(dst, x) }
+func relus(dst, x []float32)                         { relusGeneric(dst, x) }
+func relu2s(dst, x []float32)                        { relu2sGeneric(dst, x) }
+func sigmoids(dst, x []float32)                      { sigmoidsGeneric(dst, x) }
+func softpluses(dst, x []float32)                    { softplusesGeneric(dst, x) }
+func exps(dst, x []float32)                          { expsGeneric(dst, x) }
+func siluMuls(dst, gate, up []float32)               { siluMulsGeneric(dst, gate, up) }
+func geluMuls(dst, gate, up []float32)               { geluMulsGeneric(dst, gate, up) }
 func softCap(dst, x []float32, limit float32)        { softCapGeneric(dst, x, limit) }
 func add(dst, a, b []float32)                        { addGeneric(dst, a, b) }
 func mul(dst, a, b []float32)                        { mulGeneric(dst, a, b) }

@@ -5,86 +5,113 @@ import "fmt"
 // Element-wise ops: dst may be the same slice as an input, and must not
 // overlap one otherwise. Lengths must agree.
 
-// Func is a function of one value.
-type Func uint8
-
-// The functions of [Apply] and [ApplyMul]. Bounds are of the float32 result
-// against the real function, from the exhaustive test, in units in the last place.
-const (
-	SiLU      Func = iota // x·sigmoid(x)
-	GELU                  // x/2·(1 + tanh(√(2/π)(x + 0.044715x³)))
-	GELUQuick             // x·sigmoid(1.702x)
-	ReLU                  // max(x, 0)
-	ReLU2                 // max(x, 0)²
-	Sigmoid               // 1/(1 + e^-x)
-	Softplus              // log(1 + e^x)
-	Exp                   // e^x
-	Tanh                  // hyperbolic tangent
-	funcs
-)
-
-var funcNames = [funcs]string{"silu", "gelu", "gelu-quick", "relu", "relu2", "sigmoid", "softplus", "exp", "tanh"}
-
-func (f Func) String() string {
-	if f < funcs {
-		return funcNames[f]
-	}
-	return fmt.Sprintf("func %d", uint8(f))
+// SiLU computes dst = x·sigmoid(x).
+func SiLU(dst, x []float32) {
+	checkLen("silu", len(dst), len(x))
+	silus(dst, x)
 }
 
-// Apply computes dst[i] = f(x[i]).
-func Apply(f Func, dst, x []float32) {
-	checkLen("apply", len(dst), len(x))
-	apply(f, dst, x)
+// SiLUMul computes dst = SiLU(gate)·up.
+func SiLUMul(dst, gate, up []float32) {
+	checkLen("silu", len(dst), len(gate), len(up))
+	siluMuls(dst, gate, up)
 }
 
-// ApplyMul computes dst[i] = f(gate[i])·up[i].
-func ApplyMul(f Func, dst, gate, up []float32) {
-	checkLen("apply and multiply", len(dst), len(gate), len(up))
-	applyMul(f, dst, gate, up)
+// GELU computes dst = x/2·(1 + tanh(√(2/π)·(x + 0.044715x³))).
+// Source: arXiv 1606.08415, the tanh form.
+func GELU(dst, x []float32) {
+	checkLen("gelu", len(dst), len(x))
+	gelus(dst, x)
 }
 
-// SoftCap computes dst[i] = limit·tanh(x[i]/limit).
-func SoftCap(dst, x []float32, limit float32) {
+// GELUMul computes dst = GELU(gate)·up.
+func GELUMul(dst, gate, up []float32) {
+	checkLen("gelu", len(dst), len(gate), len(up))
+	geluMuls(dst, gate, up)
+}
+
+// GELUErf computes dst = x/2·(1 + erf(x/√2)).
+func GELUErf(dst, x []float32) {
+	checkLen("gelu", len(dst), len(x))
+	geluErfs(dst, x)
+}
+
+// GELUQuick computes dst = x·sigmoid(1.702x).
+func GELUQuick(dst, x []float32) {
+	checkLen("gelu", len(dst), len(x))
+	geluQuicks(dst, x)
+}
+
+// ReLU computes dst = max(x, 0); a NaN stays.
+func ReLU(dst, x []float32) {
+	checkLen("relu", len(dst), len(x))
+	relus(dst, x)
+}
+
+// ReLU2 computes dst = max(x, 0)².
+func ReLU2(dst, x []float32) {
+	checkLen("relu", len(dst), len(x))
+	relu2s(dst, x)
+}
+
+// Sigmoid computes dst = 1/(1 + e^-x).
+func Sigmoid(dst, x []float32) {
+	checkLen("sigmoid", len(dst), len(x))
+	sigmoids(dst, x)
+}
+
+// Softplus computes dst = log(1 + e^x).
+func Softplus(dst, x []float32) {
+	checkLen("softplus", len(dst), len(x))
+	softpluses(dst, x)
+}
+
+// Exp computes dst = e^x.
+func Exp(dst, x []float32) {
+	checkLen("exp", len(dst), len(x))
+	exps(dst, x)
+}
+
+// Softcap computes dst = limit·tanh(x/limit); with limit 1 it is the hyperbolic tangent.
+func Softcap(dst, x []float32, limit float32) {
 	checkLen("soft cap", len(dst), len(x))
 	softCap(dst, x, limit)
 }
 
-// Add computes dst[i] = a[i] + b[i].
+// Add computes dst = a + b.
 func Add(dst, a, b []float32) {
 	checkLen("add", len(dst), len(a), len(b))
 	add(dst, a, b)
 }
 
-// Mul computes dst[i] = a[i]·b[i].
+// Mul computes dst = a·b.
 func Mul(dst, a, b []float32) {
 	checkLen("multiply", len(dst), len(a), len(b))
 	mul(dst, a, b)
 }
 
-// Scale computes dst[i] = x[i]·s.
+// Scale computes dst = x·s.
 func Scale(dst, x []float32, s float32) {
 	checkLen("scale", len(dst), len(x))
 	scale(dst, x, s)
 }
 
-// Axpy computes dst[i] = fma(x[i], s, dst[i]).
+// Axpy computes dst += x·s, rounded once.
 func Axpy(dst, x []float32, s float32) {
 	checkLen("axpy", len(dst), len(x))
 	axpy(dst, x, s)
 }
 
-// RoPEPairs turns adjacent pairs: (x[2i], x[2i+1]) by the angle whose cosine and sine are
-// cos[i] and sin[i]. x has 2·len(cos) values.
-func RoPEPairs(x, cos, sin []float32) {
+// Rope turns pairs of x by the angles whose cosines and sines are cos and sin:
+// (x[2i], x[2i+1]) if adjacent, else (x[i], x[i+n]) with n = len(cos). x has 2n values.
+// Source: arXiv 2104.09864.
+func Rope(x, cos, sin []float32, adjacent bool) {
 	checkLen("rope", len(x), 2*len(cos), 2*len(sin))
-	ropePairs(x, cos, sin)
-}
-
-// RoPEHalves turns the pairs (x[i], x[i+n/2]).
-func RoPEHalves(x, cos, sin []float32) {
-	checkLen("rope", len(x), 2*len(cos), 2*len(sin))
-	ropeHalves(x[:len(cos)], x[len(cos):], cos, sin)
+	if adjacent {
+		ropePairs(x, cos, sin)
+	} else {
+		ropeHalves(x[:len(cos)], x[len(cos):], cos, sin)
+	}
 }
 
 // FromF16 widens binary16 values. Exact; a NaN stays a NaN.

@@ -6,21 +6,30 @@ import (
 	"godwit/engine/dtype"
 )
 
-var generics = [funcs]func(float32) float32{silu, gelu, geluQuick, relu, relu2, sigmoid, softplus, exp, tanh}
-
-func applyGeneric(f Func, dst, x []float32) {
-	g := generics[f]
+func each(dst, x []float32, f func(float32) float32) {
 	for i, v := range x {
-		dst[i] = g(v)
+		dst[i] = f(v)
 	}
 }
 
-func applyMulGeneric(f Func, dst, gate, up []float32) {
-	g := generics[f]
+func eachMul(dst, gate, up []float32, f func(float32) float32) {
 	for i, v := range gate {
-		dst[i] = g(v) * up[i]
+		dst[i] = f(v) * up[i]
 	}
 }
+
+func silusGeneric(dst, x []float32)      { each(dst, x, silu) }
+func gelusGeneric(dst, x []float32)      { each(dst, x, gelu) }
+func geluErfsGeneric(dst, x []float32)   { each(dst, x, geluErf) }
+func geluQuicksGeneric(dst, x []float32) { each(dst, x, geluQuick) }
+func relusGeneric(dst, x []float32)      { each(dst, x, relu) }
+func relu2sGeneric(dst, x []float32)     { each(dst, x, relu2) }
+func sigmoidsGeneric(dst, x []float32)   { each(dst, x, sigmoid) }
+func softplusesGeneric(dst, x []float32) { each(dst, x, softplus) }
+func expsGeneric(dst, x []float32)       { each(dst, x, exp) }
+
+func siluMulsGeneric(dst, gate, up []float32) { eachMul(dst, gate, up, silu) }
+func geluMulsGeneric(dst, gate, up []float32) { eachMul(dst, gate, up, gelu) }
 
 func softCapGeneric(dst, x []float32, limit float32) {
 	for i, v := range x {

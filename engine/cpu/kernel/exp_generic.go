@@ -25,6 +25,21 @@ const (
 	atanh3 = 0.139803
 	atanh4 = 0.14089167
 
+	// Minimax for Q(x)·e^(x²/2)/t, t = 1/(1+0.3x) over x in [0, 15], Q the upper tail
+	// of the normal distribution.
+	tailStep = 0.3
+	tailMax  = 15
+	tail0    = 0.119686715
+	tail1    = 0.11957132
+	tail2    = 0.11023934
+	tail3    = 0.07837226
+	tail4    = 0.0962048
+	tail5    = -0.07950893
+	tail6    = 0.191883
+	tail7    = -0.22828457
+	tail8    = 0.112464696
+	tail9    = -0.020628642
+
 	tanhMax  = 9.5                   // tanh rounds to ±1 from 9.02 on
 	geluIn   = 1.5957691216057307    // 2·√(2/π)
 	geluCube = 0.07135481282747269   // 0.044715 · geluIn
@@ -45,8 +60,8 @@ func split(x float32) (n, r float32) {
 	return n, fma(n, -ln2Lo, r)
 }
 
-// tail is (e^r - 1 - r)/r².
-func tail(r float32) float32 {
+// expTail is (e^r - 1 - r)/r².
+func expTail(r float32) float32 {
 	p := fma(exp6, r, exp5)
 	p = fma(p, r, exp4)
 	p = fma(p, r, exp3)
@@ -66,7 +81,7 @@ func pow2(p, n float32) float32 {
 
 func exp(x float32) float32 {
 	n, r := split(x)
-	p := float32(tail(r) * r)
+	p := float32(expTail(r) * r)
 	p = fma(p, r, r)
 	return pow2(p+1, n)
 }
@@ -78,7 +93,7 @@ func tanh(x float32) float32 {
 		a = tanhMax
 	}
 	n, r := split(a + a)
-	p := float32(tail(r) * r)
+	p := float32(expTail(r) * r)
 	p = fma(p, r, r)
 	s := pow2(1, n)
 	e := fma(p, s, s-1)
@@ -112,6 +127,26 @@ func softplus(x float32) float32 {
 		return x + fma(p, s, s)
 	}
 	return fma(p, s, s)
+}
+
+// geluErf is x·Φ(x) = max(x, 0) - |x|·Q(|x|); what the rounding of x² loses goes into
+// the exponential.
+func geluErf(x float32) float32 {
+	a := float32(math.Abs(float64(x)))
+	if a > tailMax {
+		a = tailMax
+	}
+	t := 1 / fma(a, tailStep, 1)
+	p := fma(tail9, t, tail8)
+	for _, c := range [...]float32{tail7, tail6, tail5, tail4, tail3, tail2, tail1, tail0} {
+		p = fma(p, t, c)
+	}
+	sq := float32(a * a)
+	low := fma(a, a, -sq)
+	e := exp(float32(sq * -0.5))
+	e = fma(e, float32(low*-0.5), e)
+	q := float32(p*t) * e
+	return fma(q, -a, relu(x))
 }
 
 func relu(x float32) float32 {

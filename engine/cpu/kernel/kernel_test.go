@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"godwit/engine/dtype"
@@ -24,6 +25,19 @@ func eachTier(t *testing.T, f func(t *testing.T)) {
 		t.Run(tier.String(), f)
 	}
 }
+
+func eachTierBench(b *testing.B, f func(b *testing.B)) {
+	was := Active()
+	defer func() { active = was }()
+	for _, tier := range Tiers() {
+		if err := Use(tier); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(tier.String(), f)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 func TestMain(m *testing.M) {
 	fmt.Fprintln(os.Stderr, "cpu tiers tested:", Tiers())

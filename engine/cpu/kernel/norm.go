@@ -56,6 +56,12 @@ func normalize(dst, x, w []float32, squares, eps float32) {
 	scaleMul(dst, x, w, s)
 }
 
+// ExpSum computes dst = e^(x-shift) and returns the sum of dst, in 32 partial sums.
+func ExpSum(dst, x []float32, shift float32) float32 {
+	checkLen("exponential sum", len(dst), len(x))
+	return expSum(dst, x, shift)
+}
+
 // Softmax computes dst[i] = e^(x[i]-max) / Σ. Values of -Inf get 0; if all are -Inf, or one is
 // +Inf or NaN, the result is NaN.
 func Softmax(dst, x []float32) {

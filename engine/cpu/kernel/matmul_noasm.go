@@ -1,0 +1,7 @@
+//go:build !amd64
+
+package kernel
+
+func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+	matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
+}

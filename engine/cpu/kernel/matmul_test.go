@@ -1,0 +1,114 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+
+	"godwit/engine/dtype"
+)
+
+// A row's result does not depend on company, on how panels are split, or on the tier.
+func TestMatMulBits(t *testing.T) {
+	const rows, batch = 5*16 + 3, 31
+	for _, typ := range quantized {
+		for _, cols := range []int{256, 768} {
+			r := rnd(2)
+			w := pack(t, typ, rows, cols, randomRows(r, typ, rows, cols))
+			a := NewActs(batch, cols)
+			for i := range batch {
+				a.Quantize(i, gauss(r, cols))
+			}
+			want := make([]float32, batch*rows)
+			matMulGeneric(want, rows, w, a, 0, batch, 0, w.Panels())
+			eachTier(t, func(t *testing.T) {
+				for n := 1; n <= batch; n++ {
+					got := make([]float32, batch*rows)
+					MatMul(got, rows, w, a, batch-n, batch, 0, 2)
+					MatMul(got, rows, w, a, batch-n, batch, 2, w.Panels())
+					sameBits(t, typ, got[(batch-n)*rows:], want[(batch-n)*rows:])
+				}
+				for i := range batch {
+					got := make([]float32, rows)
+					MatVec(got, w, a, i, 0, w.Panels())
+					sameBits(t, typ, got, want[i*rows:(i+1)*rows])
+				}
+			})
+		}
+	}
+}
+
+func sameBits(t *testing.T, what any, got, want []float32) {
+	t.Helper()
+	for i, g := range got {
+		if math.Float32bits(g) != math.Float32bits(want[i]) && (g == g || want[i] == want[i]) {
+			t.Fatalf("%v: value %d of %d is %g (%08x), want %g (%08x)", what, i, len(got),
+				g, math.Float32bits(g), want[i], math.Float32bits(want[i]))
+		}
+	}
+}
+
+func benchmarkMatVec(b *testing.B, typ dtype.Type, rows, cols int) {
+	n, _ := PackedSize(typ, rows, cols)
+	w := &Packed{Type: typ, Rows: rows, Cols: cols, Data: huge(b, n)}
+	Pack(w.Data, typ, rows, cols, randomRows(rnd(1), typ, rows, cols), 0, w.Panels())
+	a := NewActs(1, cols)
+	a.Quantize(0, gauss(rnd(2), cols))
+	y := make([]float32, rows)
+	b.SetBytes(int64(n))
+	for b.Loop() {
+		MatVec(y, w, a, 0, 0, w.Panels())
+	}
+}
+
+// Weights from memory: 256 MB, far more than any cache holds.
+func BenchmarkMatVecMemory(b *testing.B) {
+	eachTierBench(b, func(b *testing.B) {
+		for _, typ := range quantized {
+			b.Run(typ.String(), func(b *testing.B) {
+				const cols = 2048
+				benchmarkMatVec(b, typ, (128<<20)/typ.RowBytes(cols), cols)
+			})
+		}
+	})
+}
+
+// Weights in the second-level cache: the arithmetic alone.
+func BenchmarkMatVecCache(b *testing.B) {
+	eachTierBench(b, func(b *testing.B) {
+		for _, typ := range quantized {
+			b.Run(typ.String(), func(b *testing.B) {
+				const cols = 2048
+				benchmarkMatVec(b, typ, (256<<10)/typ.RowBytes(cols)/16*16, cols)
+			})
+		}
+	})
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	eachTierBench(b, func(b *testing.B) {
+		for _, s := range [...]struct{ rows, cols int }{{1536, 576}, {640, 2048}} {
+			for _, typ := range quantized {
+				if s.cols%typ.Elems() != 0 {
+					continue
+				}
+				b.Run(typ.String()+"/"+itoa(s.rows)+"x"+itoa(s.cols), func(b *testing.B) {
+					const batch = 512
+					w := &Packed{Type: typ, Rows: s.rows, Cols: s.cols}
+					n, _ := PackedSize(typ, s.rows, s.cols)
+					w.Data = make([]byte, n)
+					Pack(w.Data, typ, s.rows, s.cols, randomRows(rnd(1), typ, s.rows, s.cols), 0, w.Panels())
+					a := NewActs(batch, s.cols)
+					for i := range batch {
+						a.Quantize(i, gauss(rnd(2), s.cols))
+					}
+					y := make([]float32, batch*s.rows)
+					for b.Loop() {
+						MatMul(y, s.rows, w, a, 0, batch, 0, w.Panels())
+					}
+					ops := 2 * float64(batch) * float64(s.rows) * float64(s.cols)
+					b.ReportMetric(ops*float64(b.N)/b.Elapsed().Seconds()/1e9, "Gop/s")
+				})
+			}
+		}
+	})
+}
