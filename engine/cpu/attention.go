@@ -311,7 +311,7 @@ func (t *attention) weigh(s []float32, part *softmax, lo, hi, pos int) (skipped 
 	v := s[lo:hi]
 	kernel.Scale(v, v, t.Scale)
 	if t.Softcap > 0 {
-		kernel.SoftCap(v, v, t.Softcap)
+		kernel.Softcap(v, v, t.Softcap)
 	}
 	if t.temper.On() {
 		seen := pos + 1
@@ -327,7 +327,7 @@ func (t *attention) weigh(s []float32, part *softmax, lo, hi, pos int) (skipped 
 		kernel.Scale(part.acc, part.acc, f)
 	}
 	part.max = top
-	part.sum += expSum(v, top)
+	part.sum += kernel.ExpSum(v, v, top)
 	clear(s[:lo])
 	clear(s[hi:])
 	if tau := t.p.sizes.SparseV; tau > 0 {
@@ -339,15 +339,6 @@ func (t *attention) weigh(s []float32, part *softmax, lo, hi, pos int) (skipped 
 		}
 	}
 	return skipped
-}
-
-// expSum turns v into e^(v-top) and returns the sum.
-func expSum(v []float32, top float32) float32 {
-	for i := range v {
-		v[i] -= top
-	}
-	kernel.Apply(kernel.Exp, v, v)
-	return kernel.Sum(v)
 }
 
 func exp(x float32) float32 { return float32(math.Exp(float64(x))) }

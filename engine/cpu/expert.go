@@ -86,7 +86,7 @@ func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 		case graph.Softmax:
 			softmaxRow(prob, x)
 		case graph.SigmoidGate:
-			kernel.Apply(kernel.Sigmoid, prob, x)
+			kernel.Sigmoid(prob, x)
 		case graph.SoftmaxSelected:
 			copy(prob, x)
 		}
@@ -167,7 +167,6 @@ func limitGroups(choose []float32, groups, used int) {
 }
 
 func softmaxRow(dst, x []float32) {
-	copy(dst, x)
-	sum := expSum(dst, kernel.Max(x))
+	sum := kernel.ExpSum(dst, x, kernel.Max(x))
 	kernel.Scale(dst, dst, 1/sum)
 }

@@ -30,7 +30,7 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 	case graph.Scale:
 		return func(row int) { kernel.Scale(out(row), in(0, row), op.By) }, nil
 	case graph.Softcap:
-		return func(row int) { kernel.SoftCap(out(row), in(0, row), op.Cap) }, nil
+		return func(row int) { kernel.Softcap(out(row), in(0, row), op.Cap) }, nil
 	case graph.Act:
 		return func(row int) { act(op.F, out(row), in(0, row)) }, nil
 	case graph.Glu:
@@ -150,11 +150,7 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) rowOp {
 		cs := t.rows[row*2*half : (row+1)*2*half]
 		copy(y, x)
 		for i := op.First; i < len(y); i += op.HeadDim {
-			if op.Adjacent {
-				kernel.RoPEPairs(y[i:i+2*half], cs[:half], cs[half:])
-			} else {
-				kernel.RoPEHalves(y[i:i+2*half], cs[:half], cs[half:])
-			}
+			kernel.Rope(y[i:i+2*half], cs[:half], cs[half:], op.Adjacent)
 		}
 	}
 }
@@ -183,42 +179,47 @@ func mulGroups(dst, x, y []float32) {
 	}
 }
 
-// funcs are the kernels' names of the functions that they have.
-var funcs = map[graph.Func]kernel.Func{
-	graph.SiLU: kernel.SiLU, graph.GELU: kernel.GELU, graph.ReLU: kernel.ReLU, graph.ReLU2: kernel.ReLU2,
-	graph.Sigmoid: kernel.Sigmoid, graph.Softplus: kernel.Softplus, graph.Tanh: kernel.Tanh,
-}
-
 func act(f graph.Func, dst, x []float32) {
 	switch f {
 	case graph.Identity:
 		copy(dst, x)
+	case graph.SiLU:
+		kernel.SiLU(dst, x)
+	case graph.GELU:
+		kernel.GELU(dst, x)
 	case graph.GELUErf:
-		for i, v := range x {
-			dst[i] = float32(0.5 * float64(v) * (1 + math.Erf(float64(v)/math.Sqrt2)))
-		}
-	default:
-		kernel.Apply(funcs[f], dst, x)
+		kernel.GELUErf(dst, x)
+	case graph.ReLU:
+		kernel.ReLU(dst, x)
+	case graph.ReLU2:
+		kernel.ReLU2(dst, x)
+	case graph.Sigmoid:
+		kernel.Sigmoid(dst, x)
+	case graph.Softplus:
+		kernel.Softplus(dst, x)
+	case graph.Tanh:
+		kernel.Softcap(dst, x, 1)
 	}
 }
 
 func glu(op graph.Glu, dst, gate, up []float32) {
-	if op.Limit > 0 {
+	switch {
+	case op.Limit > 0:
 		for i, g := range gate {
 			dst[i] = min(g, op.Limit)
 		}
-		kernel.Apply(kernel.GELUQuick, dst, dst)
+		kernel.GELUQuick(dst, dst)
 		for i, u := range up {
 			dst[i] *= max(-op.Limit, min(op.Limit, u)) + 1
 		}
-		return
+	case op.F == graph.SiLU:
+		kernel.SiLUMul(dst, gate, up)
+	case op.F == graph.GELU:
+		kernel.GELUMul(dst, gate, up)
+	default:
+		act(op.F, dst, gate)
+		kernel.Mul(dst, dst, up)
 	}
-	if f, ok := funcs[op.F]; ok {
-		kernel.ApplyMul(f, dst, gate, up)
-		return
-	}
-	act(op.F, dst, gate)
-	kernel.Mul(dst, dst, up)
 }
 
 func concat(op graph.Concat, dst, x, y []float32) {
