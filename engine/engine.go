@@ -48,7 +48,8 @@ type Options struct {
 	Parallel int // sequences, 0: 8
 	UBatch   int // rows of a batch, 0: 512
 
-	Want    kv.Want     // nil types: f16
+	Want    kv.Want     // nil types: what Preset says, f16 without one
+	Preset  string      // a name of kv.Presets; empty: off
 	KV      kv.Settings // policies; Cells, Seqs and UBatch are filled in
 	SparseV float32     // V of cells with a smaller weight is skipped; 0: off
 
@@ -172,7 +173,7 @@ func (e *Engine) size() error {
 func (e *Engine) layoutFor(cells int) (kv.Layout, error) {
 	s := e.o.KV
 	s.Cells, s.Seqs, s.UBatch = cells, e.o.Parallel, e.o.UBatch
-	return e.Layout(e.o.Context, e.o.Want, s)
+	return e.Layout(e.o.Context, e.o.Want, e.o.Preset, s)
 }
 
 // Close ends all requests and frees the model.

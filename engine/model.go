@@ -58,11 +58,24 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 	return layerInfos(p, m.Config().Layers, signals(m.File)), nil
 }
 
-// Layout resolves the cache types that a context would get.
-func (m *Model) Layout(ctx int, want kv.Want, s kv.Settings) (kv.Layout, error) {
+// Layout resolves the cache types that a context would get. A side that want
+// leaves open takes what the preset says; an empty preset is f16.
+func (m *Model) Layout(ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
 	l, err := m.Layers(ctx)
 	if err != nil {
 		return kv.Layout{}, err
+	}
+	if preset != "" {
+		p, err := kv.PresetWant(preset, l)
+		if err != nil {
+			return kv.Layout{}, err
+		}
+		if want.K == nil {
+			want.K = p.K
+		}
+		if want.V == nil {
+			want.V = p.V
+		}
 	}
 	return kv.Resolve(want, l, s)
 }

@@ -1,0 +1,159 @@
+// Package cli holds every command of the godwit binaries. Data goes to
+// standard output; progress and logs go to standard error. Exit codes: 0 done,
+// 1 failed, 2 wrong use.
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"godwit/app/config"
+	"godwit/app/telemetry"
+)
+
+// root is the command line.
+type root struct {
+	config.App
+
+	Logits  logitsCmd  `cmd:"" help:"Write the logits behind given tokens as raw float32."`
+	Bench   benchCmd   `cmd:"" help:"Measure speed, as llama-bench does."`
+	KV      kvCmd      `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
+	Version versionCmd `cmd:"" help:"Print version, build and processor."`
+}
+
+// run is what commands are given.
+type run struct {
+	ctx    context.Context
+	in     io.Reader
+	out    *bufio.Writer
+	err    io.Writer
+	log    *slog.Logger
+	page   fs.FS
+	home   config.Folders
+	file   *config.File
+	window func(*run) error // opens the window; nil: headless
+}
+
+// Main runs a command line and returns the exit code. page is the built page.
+func Main(page fs.FS, args []string) int {
+	return main(page, args, nil)
+}
+
+// WithWindow is Main for the binary that can open a window: without a command
+// it does.
+func WithWindow(page fs.FS, args []string, window func(context.Context, *config.File, *slog.Logger) error) int {
+	return main(page, args, func(r *run) error { return window(r.ctx, r.file, r.log) })
+}
+
+func main(page fs.FS, args []string, window func(*run) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr, page: page, window: window}
+	code := r.main(args)
+	if err := r.out.Flush(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "godwit: writing the output:", err)
+		return 1
+	}
+	return code
+}
+
+// usage is an error in how a command was called: exit code 2.
+type usage struct{ error }
+
+func (r *run) main(args []string) int {
+	if err := r.settings(); err != nil {
+		return r.fail(err)
+	}
+	cmd := root{App: config.Default().App}
+	parser, err := kong.New(&cmd,
+		kong.Name("godwit"),
+		kong.Description("Runs language models (GGUF) on this machine, with long contexts in little memory."),
+		kong.Writers(r.out, r.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Resolvers(kong.ResolverFunc(r.resolve)),
+		kong.UsageOnError(),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+	)
+	if err != nil {
+		panic("cli: " + err.Error()) // a broken tag in this package
+	}
+	return r.parse(parser, &cmd, args)
+}
+
+// exit carries the code of kong's own exits (help) out of the parser.
+type exit int
+
+func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
+	defer func() {
+		if e := recover(); e != nil {
+			c, ok := e.(exit)
+			if !ok {
+				panic(e)
+			}
+			code = int(c)
+		}
+	}()
+	args = r.spellings(args)
+	if len(args) == 0 {
+		if r.window != nil {
+			return r.fail(r.window(r))
+		}
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(r.err, "godwit: %v\nTry: godwit --help, or godwit COMMAND --help\n", err)
+		return 2
+	}
+	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: cmd.LogLevel, Terminal: r.err})
+	if err != nil {
+		return r.fail(err)
+	}
+	r.log = log.Logger
+	return r.fail(ctx.Run(r))
+}
+
+// fail prints an error and returns the exit code.
+func (r *run) fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(r.err, "godwit:", err)
+	var u usage
+	if errors.As(err, &u) {
+		return 2
+	}
+	return 1
+}
+
+// settings opens config.toml. Problems are said and what is right counts.
+func (r *run) settings() error {
+	var err error
+	if r.home, err = config.UserFolders(os.LookupEnv); err != nil {
+		return err
+	}
+	r.file, err = config.Open(filepath.Join(r.home.Config, "config.toml"))
+	var problems *config.Problems
+	if errors.As(err, &problems) && r.file != nil {
+		fmt.Fprintln(r.err, "godwit:", problems)
+		return nil
+	}
+	return err
+}
+
+// resolve gives kong the value of a flag that was not given: environment, then file.
+func (r *run) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, _, err := r.file.Lookup(flag.Name, os.LookupEnv)
+	return value, err
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+
+	"godwit/app/config"
+	"godwit/engine"
+	"godwit/engine/kv"
+)
+
+// modelArg is the MODEL of a command: a path, or a name from the library.
+type modelArg struct {
+	Model string `arg:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
+}
+
+// loadFlags are the switches of commands that run a model.
+type loadFlags struct {
+	config.Engine
+}
+
+// open loads a model with a progress bar.
+func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Engine, error) {
+	path, err := r.find(model)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.options(&f.Engine)
+	if err != nil {
+		return nil, err
+	}
+	bar := r.bar("loading", path)
+	defer bar.close()
+	o.Progress = bar.share
+	return engine.Open(ctx, path, o)
+}
+
+// options turns settings into the engine's options.
+func (r *run) options(c *config.Engine) (engine.Options, error) {
+	if err := c.Validate(); err != nil {
+		return engine.Options{}, usage{err}
+	}
+	o := engine.Options{
+		Threads: c.Threads, NoRepack: c.Repack == "off", FloatAttn: c.AttnMath == "float",
+		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch,
+		SparseV: float32(c.SparseV), Preset: c.KVPreset, Log: r.log,
+	}
+	var err error
+	if o.Want, o.KV, err = cacheSettings(c); err != nil {
+		return o, usage{err}
+	}
+	return o, nil
+}
+
+// cacheSettings is what the switches say about the cache.
+func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
+	var want kv.Want
+	var err error
+	if c.CacheTypeK != "" {
+		if want.K, err = kv.Parse(c.CacheTypeK); err != nil {
+			return want, kv.Settings{}, err
+		}
+	}
+	if c.CacheTypeV != "" {
+		if want.V, err = kv.Parse(c.CacheTypeV); err != nil {
+			return want, kv.Settings{}, err
+		}
+	}
+	s := kv.Settings{
+		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,
+		AutoAsymmetric: onOff(&c.AutoAsymmetric), SWABypass: onOff(c.SWABypass), Temperature: onOff(&c.TBQTemperature),
+	}
+	return want, s, nil
+}
+
+// onOff turns a switch into what the policies understand; nil is their own rule.
+func onOff(b *bool) kv.Switch {
+	switch {
+	case b == nil:
+		return kv.Auto
+	case *b:
+		return kv.On
+	}
+	return kv.Off
+}

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"godwit/app/config"
+	"godwit/engine"
+	"godwit/engine/kv"
+)
+
+type kvCmd struct {
+	Types  kvTypesCmd  `cmd:"" help:"List the cache types."`
+	Plan   kvPlanCmd   `cmd:"" help:"Show what a context would take, layer by layer, without loading the model."`
+	Encode kvEncodeCmd `cmd:"" help:"Pack float32 rows on standard input."`
+	Decode kvDecodeCmd `cmd:"" help:"Restore packed rows on standard input as float32."`
+}
+
+type kvTypesCmd struct {
+	JSON bool `name:"json" help:"Machine-readable output."`
+}
+
+// typeRow is a cache type as kv types prints it.
+type typeRow struct {
+	Name    string   `json:"name"`
+	Aliases []string `json:"aliases"`
+	Group   string   `json:"group"`
+	Bits    float64  `json:"bits"`      // bits a value at head size 128
+	Ratio   float64  `json:"ratio_f16"` // f16's bytes over its own
+	Note    string   `json:"note"`
+}
+
+func typeRows() []typeRow {
+	var rows []typeRow
+	for _, t := range kv.Types() {
+		const head = 128
+		side := kv.K
+		if _, reason := t.Fit(head, kv.K); reason != "" {
+			side = kv.V
+		}
+		bits := t.Bits(head, side)
+		rows = append(rows, typeRow{t.Name, append([]string{}, t.Aliases...), t.Group, bits, 16 / bits, t.Note})
+	}
+	return rows
+}
+
+// Run lists the types.
+func (c *kvTypesCmd) Run(r *run) error {
+	rows := typeRows()
+	if c.JSON {
+		return r.json(rows)
+	}
+	t := newTable("TYPE", "GROUP", "BITS", "x F16", "WHAT IT IS")
+	for _, row := range rows {
+		t.add(row.Name, row.Group, strconv.FormatFloat(row.Bits, 'f', -1, 64), fmt.Sprintf("%.2f", row.Ratio), row.Note)
+	}
+	if err := t.write(r.out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(r.out, "\nBits are for a head of 128 values; heads that do not fit are padded or take another form: see 'godwit kv plan'.")
+	return err
+}
+
+type kvPlanCmd struct {
+	modelArg
+	config.Engine
+	Memory config.Size `placeholder:"SIZE" help:"Also print the largest context whose cache takes at most this much, such as 4GiB."`
+	JSON   bool        `name:"json" help:"Machine-readable output."`
+}
+
+// Run prints the plan.
+func (c *kvPlanCmd) Run(r *run) error {
+	path, err := r.find(c.Model)
+	if err != nil {
+		return err
+	}
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	o, err := r.options(&c.Engine)
+	if err != nil {
+		return err
+	}
+	ctx := c.CtxSize
+	if ctx == 0 {
+		ctx = m.Config().Context
+	}
+	o.KV.Cells, o.KV.Seqs, o.KV.UBatch = max(c.KVCells, ctx), c.Parallel, min(c.UBatch, ctx)
+	if c.KVCells > 0 {
+		o.KV.Cells = c.KVCells
+	}
+	l, err := m.Layout(ctx, o.Want, o.Preset, o.KV)
+	if err != nil {
+		return err
+	}
+	plan := kv.NewPlan(&l, r.modelName(path), ctx)
+	if c.JSON {
+		return r.json(plan)
+	}
+	if err := r.printPlan(&plan); err != nil || c.Memory == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(r.out, "largest context in %v: %d tokens\n", c.Memory, l.LargestContext(int64(c.Memory)))
+	return err
+}
+
+// printPlan prints a plan for people; equal layers in one line.
+func (r *run) printPlan(p *kv.Plan) error {
+	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", p.Model, p.Ctx, p.Wanted.K, p.Wanted.V)
+	t := newTable("LAYERS", "K", "V", "BYTES", "WINDOW", "REASON")
+	for i := 0; i < len(p.Layers); {
+		first := p.Layers[i]
+		j := i
+		var bytes int64
+		for ; j < len(p.Layers) && samePlan(p.Layers[j], first); j++ {
+			bytes += p.Layers[j].K.Bytes + p.Layers[j].V.Bytes
+		}
+		name := strconv.Itoa(first.Layer)
+		if j-i > 1 {
+			name += "-" + strconv.Itoa(p.Layers[j-1].Layer)
+		}
+		window := ""
+		if first.Window > 0 {
+			window = strconv.Itoa(first.Window)
+		}
+		reason := first.K.Reason
+		if first.V.Reason != "" && first.V.Reason != reason {
+			if reason != "" {
+				reason += "; "
+			}
+			reason += first.V.Reason
+		}
+		t.add(name, planSide(first.K), planSide(first.V), size(bytes), window, reason)
+		i = j
+	}
+	if err := t.write(r.out); err != nil {
+		return err
+	}
+	for _, e := range p.Events {
+		fmt.Fprintln(r.out, e)
+	}
+	_, err := fmt.Fprintf(r.out, "\ncache %s, %.2f times less than f16 (%s)\n", size(p.Bytes), float64(p.BytesF16)/float64(max(p.Bytes, 1)), size(p.BytesF16))
+	return err
+}
+
+func samePlan(a, b kv.PlanLayer) bool {
+	return a.K == b.K && a.V == b.V && a.Window == b.Window && a.KVHeads == b.KVHeads
+}
+
+func planSide(s kv.PlanSide) string {
+	switch {
+	case s.Active == "":
+		return "-"
+	case s.Active != s.Wanted:
+		return s.Wanted + " -> " + s.Active
+	}
+	return s.Active
+}
+
+// formFlags name an encoding and what it needs to know.
+type formFlags struct {
+	Type      string  `required:"" placeholder:"T" help:"Form: the encoding itself, such as q8_0; no mapping and no policy."`
+	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`
+	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
+	RopeBase  float32 `name:"rope-base" default:"1e6" help:"Base of the rotary embedding, for forms that need it."`
+}
+
+// form checks the flags and returns the form.
+func (f *formFlags) form() (*kv.Type, error) {
+	t, err := kv.ParseForm(f.Type)
+	if err != nil {
+		return nil, err
+	}
+	if f.HeadDim < 1 || f.HeadDim > 1<<16 {
+		return nil, usage{fmt.Errorf("--head-dim %d", f.HeadDim)}
+	}
+	return t.Hold(f.HeadDim)
+}
+
+// at is what an encoder is told about a row.
+func (f *formFlags) at(row int) (kv.At, error) {
+	pos := row
+	if len(f.Positions) > 0 {
+		if row >= len(f.Positions) {
+			return kv.At{}, usage{fmt.Errorf("--positions has %d of them, row %d has none", len(f.Positions), row)}
+		}
+		pos = f.Positions[row]
+	}
+	return kv.At{Pos: pos, RopeBase: f.RopeBase}, nil
+}
+
+// rows calls f for every row of n bytes on standard input.
+func (r *run) rows(n int, f func(row int, b []byte) error) error {
+	buf := make([]byte, n)
+	for row := 0; ; row++ {
+		got, err := io.ReadFull(r.in, buf)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("row %d ends after %d of %d bytes", row, got, n)
+		case err != nil:
+			return err
+		}
+		if err := f(row, buf); err != nil {
+			return err
+		}
+	}
+}
+
+type kvEncodeCmd struct{ formFlags }
+
+// Run packs rows of D float32.
+func (c *kvEncodeCmd) Run(r *run) error {
+	t, err := c.form()
+	if err != nil {
+		return err
+	}
+	x, dst := make([]float32, c.HeadDim), make([]byte, t.RowBytes(c.HeadDim))
+	saturated := 0
+	err = r.rows(4*c.HeadDim, func(row int, b []byte) error {
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+		at, err := c.at(row)
+		if err != nil {
+			return err
+		}
+		saturated += t.Encode(dst, x, at)
+		_, err = r.out.Write(dst)
+		return err
+	})
+	if saturated > 0 {
+		r.log.Warn("infinite or NaN scales were saturated", "blocks", saturated)
+	}
+	return err
+}
+
+type kvDecodeCmd struct {
+	formFlags
+	Rotated bool `help:"Do not undo the rotation."`
+}
+
+// Run restores rows of D float32.
+func (c *kvDecodeCmd) Run(r *run) error {
+	t, err := c.form()
+	if err != nil {
+		return err
+	}
+	n := c.HeadDim
+	if c.Rotated {
+		n = t.Padded(c.HeadDim)
+	}
+	x := make([]float32, n)
+	return r.rows(t.RowBytes(c.HeadDim), func(row int, b []byte) error {
+		if c.Rotated {
+			t.DecodeRotated(x, b)
+		} else {
+			at, err := c.at(row)
+			if err != nil {
+				return err
+			}
+			t.Decode(x, b, at)
+		}
+		var out [4]byte
+		for _, v := range x {
+			binary.LittleEndian.PutUint32(out[:], math.Float32bits(v))
+			if _, err := r.out.Write(out[:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,20 @@
+// Package frontend embeds the built page.
+package frontend
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed all:dist
+var dist embed.FS
+
+// Dist is the built page, an index.html at its root. A binary that was built
+// before the page holds nothing there.
+func Dist() fs.FS {
+	sub, err := fs.Sub(dist, "dist")
+	if err != nil {
+		panic("frontend: " + err.Error()) // dist is a valid path
+	}
+	return sub
+}
