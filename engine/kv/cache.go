@@ -294,12 +294,13 @@ func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 		return s.len, fmt.Errorf("kv: sequence %d cut to %d", seq, pos)
 	}
 	to, m := c.reach(s, pos)
+	c.touch(s)
 	if m != nil {
 		if err := c.copyState(int32(seq), m.slot); err != nil {
 			return s.len, err
 		}
+		c.states.used[m.slot] = c.clock
 	}
-	c.touch(s)
 	c.cut(s, to)
 	return to, nil
 }
@@ -346,6 +347,7 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 		from := int32(src)
 		if m != nil {
 			from = m.slot
+			c.states.used[m.slot] = c.clock
 		}
 		if err := c.copyState(int32(dst), from); err != nil {
 			return 0, err
@@ -367,17 +369,16 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 }
 
 // Free is the number of cells that can still be extended into without
-// dropping a sequence, the least over the groups without a window.
+// dropping a sequence. Windows never run out: models with nothing else have
+// the whole context free.
 func (c *Cache) Free() int {
-	free := -1
+	free := c.layout.Settings.Cells
 	for g := range c.pools {
-		if p := &c.pools[g]; p.window == 0 || free < 0 && len(c.pools) == 1 {
-			if n := len(p.free) * PageCells; free < 0 || n < free {
-				free = n
-			}
+		if p := &c.pools[g]; p.window == 0 {
+			free = len(p.free) * PageCells
 		}
 	}
-	return max(free, 0)
+	return free
 }
 
 // Tables fills dst with the page tables of the spans, as llm.Batch.Tables

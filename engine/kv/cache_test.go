@@ -35,7 +35,7 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 				l[i].Cached, l[i].StateBytes = false, 12
 			}
 		}
-		return l, Settings{Cells: 640, Seqs: 3, UBatch: 96, StateBudget: 5 * 36}
+		return l, Settings{Cells: 640, Seqs: 3, UBatch: 96, Checkpoints: 5}
 	},
 	"shared and latent": func() ([]LayerInfo, Settings) {
 		l := model(3, 4, 1, 64)
@@ -446,6 +446,20 @@ func (w *twin) cutTo(t rapid.TB, seq, pos int) int {
 	w.truncate(t, seq, pos)
 	w.check(t)
 	return len(w.values[seq])
+}
+
+// Without a full group the windows never run out, and Free is the context.
+func TestFree(t *testing.T) {
+	w := newTwin(t, "only window", 11)
+	w.extend(t, 0, 64)
+	if got := w.c.Free(); got != 2048 {
+		t.Errorf("%d cells free, want 2048", got)
+	}
+	w = newTwin(t, "windows", 11)
+	w.extend(t, 0, 65)
+	if got := w.c.Free(); got != 1280-128 {
+		t.Errorf("%d cells free, want %d", got, 1280-128)
+	}
 }
 
 func TestTables(t *testing.T) {

@@ -142,6 +142,15 @@ func (p *Polar) encode(block []byte, x []float32, n float32, at At) {
 	putStream(block[p.Angle:], angle[:half], 4)
 }
 
+// polarAngles is the cosine and sine of the middle of each angle code.
+var polarAngles = func() (t [16][2]float32) {
+	for a := range t {
+		sin, cos := math.Sincos((float64(a)+0.5)/16*2*math.Pi - math.Pi)
+		t[a] = [2]float32{float32(cos), float32(sin)}
+	}
+	return t
+}()
+
 // search finds the radius and angle codes of (u, v) with the best trade
 // between dot product and squared error, near the plain rounding of both.
 func (p *Polar) search(u, v, sigma, inv float32) (radius, angle uint8) {
@@ -155,9 +164,8 @@ func (p *Polar) search(u, v, sigma, inv float32) (radius, angle uint8) {
 	for r := max(r0-2, 0); r <= min(r0+2, len(p.Levels)-1); r++ {
 		for step := int32(-2); step <= 2; step++ {
 			a := (a0 + step) & 15
-			sin, cos := math.Sincos((float64(a)+0.5)/16*2*math.Pi - math.Pi)
-			ru := sigma * p.Levels[r] * float32(cos)
-			rv := sigma * p.Levels[r] * float32(sin)
+			ru := sigma * p.Levels[r] * polarAngles[a][0]
+			rv := sigma * p.Levels[r] * polarAngles[a][1]
 			dot := float32(ru*u) + float32(rv*v)
 			du, dv := ru-u, rv-v
 			err := float32(du*du) + float32(dv*dv)

@@ -175,13 +175,12 @@ func (l *Layout) StateBytes() int64 {
 }
 
 // StateSlots is the number of recurrent states that are kept: one live state
-// a sequence and as many checkpoints as the state budget holds.
+// a sequence, and the checkpoints.
 func (l *Layout) StateSlots() int {
-	one := l.StateBytes()
-	if one == 0 {
+	if l.StateBytes() == 0 {
 		return 0
 	}
-	return max(l.Settings.Seqs, 1) + int(min(l.Settings.stateBudget(one)/one, maxCheckpoints))
+	return max(l.Settings.Seqs, 1) + l.Settings.checkpoints()
 }
 
 // LargestContext is the largest number of cells, a multiple of PageCells,

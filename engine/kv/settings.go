@@ -26,7 +26,7 @@ type Settings struct {
 	SWABypass      Switch // f16 in sliding-window layers; Auto is on for the tbq and amx families
 	Temperature    Switch // attention temperature of tbq keys; Auto is on
 	Strict         bool   // every change of a choice is an error
-	StateBudget    int64  // bytes for checkpoints of recurrent states; 0: four a sequence
+	Checkpoints    int    // recurrent states kept to rewind to, over all sequences; 0: two a sequence, negative: none
 }
 
 func (s *Settings) ubatch() int {
@@ -36,9 +36,9 @@ func (s *Settings) ubatch() int {
 	return s.UBatch
 }
 
-func (s *Settings) stateBudget(one int64) int64 {
-	if s.StateBudget > 0 {
-		return s.StateBudget
+func (s *Settings) checkpoints() int {
+	if s.Checkpoints == 0 {
+		return 2 * max(s.Seqs, 1)
 	}
-	return mulSat(one, 4*max(s.Seqs, 1))
+	return min(max(s.Checkpoints, 0), maxCheckpoints)
 }

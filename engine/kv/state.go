@@ -18,7 +18,7 @@ type mark struct {
 type states struct {
 	live int
 	refs []int32  // sequences that hold the checkpoint, by slot
-	used []uint64 // clock of the checkpoint, by slot
+	used []uint64 // clock of its last use, by slot
 	free []int32
 }
 
@@ -71,9 +71,9 @@ func (c *Cache) State(seq llm.Seq) int32 {
 }
 
 // Checkpoint keeps the recurrent state of a sequence as it is now, so that
-// Truncate and Fork can come back to this position. The oldest checkpoint of
-// all makes room. It does nothing for models without recurrent state, and
-// where the state budget holds no checkpoint.
+// Truncate and Fork can come back to this position. The checkpoint of all that
+// was made or used longest ago makes room. It does nothing for models without
+// recurrent state, and where the layout has no room for checkpoints.
 func (c *Cache) Checkpoint(seq llm.Seq) error {
 	s, err := c.seq(seq)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Cache) Checkpoint(seq llm.Seq) error {
 	return nil
 }
 
-// forget gives up the oldest checkpoint, for every sequence that holds it.
+// forget gives up the longest unused checkpoint, for every sequence that holds it.
 func (c *Cache) forget() bool {
 	oldest := int32(-1)
 	for slot := c.states.live; slot < len(c.states.refs); slot++ {
