@@ -3,6 +3,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -213,6 +214,37 @@ func TestWindowBypass(t *testing.T) {
 		l := resolve(t, want(t, c.k, c.v), layers, Settings{Cells: 64, SWABypass: c.set})
 		if y := &l.Layers[0]; y.K.Active.Name != c.wantK || y.V.Active.Name != c.wantV {
 			t.Errorf("%s/%s %v: %s/%s", c.k, c.v, c.set, y.K.Active.Name, y.V.Active.Name)
+		}
+	}
+}
+
+// Attention temperature: the factors of the specification, at lengths rounded
+// up to 256, for the forms that have one, and only while it is switched on.
+func TestTemper(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		dim  int
+		n    int
+		want float64
+	}{
+		{"tbq3", 256, 2048, 1 + 0.00579*math.Sqrt(math.Log(2048))},
+		{"tbqp3", 512, 1793, 1 + 0.01304*math.Sqrt(math.Log(2048))},
+		{"tbq4", 256, 1, 1 + 0.00326*math.Sqrt(math.Log(256))},
+		{"tbqp4", 64, 4096, 6.13 / (6.13 + math.Sqrt(math.Log(4096)/7.6246))},
+		{"tbq3_2", 64, 300, 7.80 / (7.80 + math.Sqrt(math.Log(512)/7.6246))},
+		{"tbq3", 64, 2048, 3.45 / (3.45 + math.Sqrt(math.Log(2048)/7.6246))}, // stored as tbqp3_3
+		{"tbq3", 128, 2048, 1},
+		{"amx3", 128, 2048, 1},
+		{"tbq4", 576, 2048, 1},
+		{"turbo3", 256, 2048, 1},
+	} {
+		l := resolve(t, want(t, c.name, "f16"), model(1, 2, 2, c.dim), Settings{Cells: 64})
+		if got := float64(l.Layers[0].Temper.Factor(c.n)); math.Abs(got-c.want) > 1.0/(1<<23) { // a binary32 near 1
+			t.Errorf("%s at %d over %d: %.8f, want %.8f", c.name, c.dim, c.n, got, c.want)
+		}
+		l = resolve(t, want(t, c.name, "f16"), model(1, 2, 2, c.dim), Settings{Cells: 64, Temperature: Off})
+		if l.Layers[0].Temper.On() {
+			t.Errorf("%s at %d: on though switched off", c.name, c.dim)
 		}
 	}
 }

@@ -140,15 +140,15 @@ const (
 
 // Scale describes the scale of a block, an f16.
 type Scale struct {
-	At    int // byte offset in the block
-	Min   int // byte offset of the minimum, an f16, where the form is affine
-	Rule  Rule
-	Floor float32 // at or below this norm a block counts as zero
-	Outer float32 // OuterAmax: the outermost level
-	Joint bool    // RMS: one scale over all blocks of the rotation
-	Affine,
-	ZeroNaN bool // CorrectedNorm: a NaN norm encodes as the zero vector
-	Zero uint8 // RotatedNorm: the code of every value when the norm is not above zero
+	At      int // byte offset in the block
+	Min     int // byte offset of the minimum, an f16, where the form is affine
+	Affine  bool
+	Rule    Rule
+	Floor   float32 // at or below this norm a block counts as zero
+	Outer   float32 // OuterAmax: the outermost level
+	Joint   bool    // RMS: one scale over all blocks of the rotation
+	ZeroNaN bool    // CorrectedNorm: a NaN norm encodes as the zero vector
+	Zero    uint8   // RotatedNorm: the code of every value when the norm is not above zero
 }
 
 // Rotation turns Size values together: multiply by Pre, Walsh-Hadamard
