@@ -152,7 +152,7 @@ func (t *Type) decodeBlocks(dst []float32, src []byte) []byte {
 		t.Codes.unpack(c, block)
 		d := f16At(block, t.Scale.At)
 		for i, v := range c {
-			dst[i] = t.Codes.level(v) * d
+			dst[i] = float32(t.Codes.level(v) * d)
 		}
 		if t.Scale.Affine {
 			m := f16At(block, t.Scale.Min)

@@ -38,9 +38,7 @@ func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 	case t.Scale.ZeroNaN:
 		clear(x)
 	}
-	for i := range x {
-		x[i] *= inv
-	}
+	times(x, inv)
 	t.Rotation.forward(x)
 	var codes [maxRotation]uint8
 	var sum float32
@@ -70,7 +68,7 @@ func (t *Type) encodeRotatedNorm(dst []byte, x []float32) int {
 	var codes [maxBlock]uint8
 	inv := 1 / n
 	for i, v := range x {
-		switch v *= inv; {
+		switch v = float32(v * inv); {
 		case !(n > 0):
 			codes[i] = t.Scale.Zero
 		case v == v:
@@ -99,7 +97,7 @@ func (t *Type) encodeOuter(dst []byte, x []float32) int {
 	}
 	var codes, sign [maxBlock]uint8
 	for i, v := range x {
-		v *= id
+		v = float32(v * id)
 		codes[i] = t.Codes.code(v)
 		if t.Residual != nil && v-t.Codes.Levels[codes[i]] >= 0 {
 			sign[i] = 1

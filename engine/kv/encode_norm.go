@@ -62,10 +62,11 @@ func (t *Type) encodeRMS(dst []byte, x []float32) int {
 	return bits.OnesCount(mask)
 }
 
-// times multiplies x by c.
+// times multiplies x by c. The conversion keeps a later addition from fusing
+// with the product, here and wherever a product is converted.
 func times(x []float32, c float32) {
 	for i := range x {
-		x[i] *= c
+		x[i] = float32(x[i] * c)
 	}
 }
 
@@ -164,8 +165,8 @@ func (p *Polar) search(u, v, sigma, inv float32) (radius, angle uint8) {
 	for r := max(r0-2, 0); r <= min(r0+2, len(p.Levels)-1); r++ {
 		for step := int32(-2); step <= 2; step++ {
 			a := (a0 + step) & 15
-			ru := sigma * p.Levels[r] * polarAngles[a][0]
-			rv := sigma * p.Levels[r] * polarAngles[a][1]
+			ru := float32(sigma * p.Levels[r] * polarAngles[a][0])
+			rv := float32(sigma * p.Levels[r] * polarAngles[a][1])
 			dot := float32(ru*u) + float32(rv*v)
 			du, dv := ru-u, rv-v
 			err := float32(du*du) + float32(dv*dv)

@@ -101,9 +101,9 @@ func (t *Type) encodeFitted(block []byte, x []float32) int {
 	var codes [maxBlock]uint8
 	var sumLX, sumLL float32
 	for i, v := range x {
-		codes[i] = nearest(t.Codes.Levels, v*id)
+		codes[i] = nearest(t.Codes.Levels, float32(v*id))
 		l := t.Codes.Levels[codes[i]]
-		w := v * v
+		w := float32(v * v)
 		sumLX += float32(float32(w*l) * v)
 		sumLL += float32(float32(w*l) * l)
 	}

@@ -14,7 +14,7 @@ var ErrStrict = errors.New("kv: strict")
 // Limits that keep hostile models from asking for absurd memory.
 const (
 	maxKVHeads = 1 << 12
-	maxCells   = 1 << 31
+	maxCells   = 1<<31 - PageCells
 	maxSeqs    = 1 << 16
 
 	maxCheckpoints = 1 << 16
