@@ -75,6 +75,7 @@ var testOnly = map[string][]string{
 var outside = map[string][]string{
 	"C":                               {"metal/..."},
 	"golang.org/x/sys":                {"engine/...", "app/...", "cuda/...", "metal/...", "shaders/..."},
+	"golang.org/x/text":               {"engine/tokenizer/...", "app/..."},
 	"github.com/dlclark/regexp2/v2":   {"engine/tokenizer/..."},
 	"github.com/google/jsonschema-go": {"engine/grammar/..."},
 	"github.com/ebitengine/purego":    {"metal/...", "cuda/...", "shaders/emu/..."},

@@ -1,0 +1,101 @@
+package tokenizer
+
+import (
+	"bytes"
+	"unicode"
+
+	"godwit/engine/llm"
+)
+
+// bpe encodes with vocabularies whose pairs merge by rank inside words.
+type bpe struct {
+	t       *Tokenizer
+	vocab   *vocab
+	classes *classes
+}
+
+func (m *bpe) append(dst []llm.Token, s *scratch, text []byte, _ bool) []llm.Token {
+	s.merger.voc = m.vocab
+	if m.t.escaped {
+		s.escaped = appendEscaped(s.escaped[:0], text)
+		text = s.escaped
+	}
+	norm := normalize(s.norm, text)
+	if len(text) > 0 && &norm[0] != &text[0] {
+		s.norm = norm
+	}
+	if m.t.dropSpaces {
+		return m.appendSolid(dst, s, norm)
+	}
+	return m.split(dst, s, norm, m.t.pre.scans)
+}
+
+// split cuts text by the first pass, and the pieces by the others.
+func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, passes []scan) []llm.Token {
+	if len(passes) == 0 {
+		return m.word(dst, s, text)
+	}
+	memo := 0
+	for i := 0; i < len(text); {
+		end := passes[0](m.classes, text, i, &memo)
+		dst = m.split(dst, s, text[i:end], passes[1:])
+		i = end
+	}
+	return dst
+}
+
+// appendSolid appends the tokens of text without its spaces.
+func (m *bpe) appendSolid(dst []llm.Token, s *scratch, text []byte) []llm.Token {
+	for len(text) > 0 {
+		end := m.classes.runNot(text, 0, space)
+		part := text[:end]
+		if m.t.lowercase {
+			part = bytes.Map(unicode.ToLower, part)
+		}
+		dst = m.split(dst, s, part, m.t.pre.scans)
+		text = text[m.classes.run(text, end, space):]
+	}
+	return dst
+}
+
+// word appends the tokens of what the last pass left whole.
+func (m *bpe) word(dst []llm.Token, s *scratch, text []byte) []llm.Token {
+	p := &m.t.pre
+	if !p.raw {
+		s.word = appendAlphabet(s.word[:0], text)
+		text = s.word
+	}
+	lines := p.newlines && text[0] == '\n'
+	if p.ignoreMerges || lines {
+		if tok := m.vocab.words.lookup(text); tok != None {
+			return append(dst, tok)
+		}
+	}
+	switch {
+	case !p.raw:
+		return s.merger.encodeBytes(dst, text)
+	case p.metaspace && !lines:
+		return m.metaspace(dst, s, text)
+	case p.escaped:
+		return m.vocab.appendWords(dst, s, text)
+	}
+	return s.merger.encode(dst, text)
+}
+
+// metaspace appends the tokens of a line of escaped text, of which every
+// escaped space starts a word and the first word has one.
+func (m *bpe) metaspace(dst []llm.Token, s *scratch, line []byte) []llm.Token {
+	if !bytes.HasPrefix(line, []byte(escape)) {
+		s.word = append(append(s.word[:0], escape...), line...)
+		line = s.word
+	}
+	for len(line) > 0 {
+		end := bytes.Index(line[1:], []byte(escape)) + 1
+		if end == 0 {
+			end = len(line)
+		}
+		dst = s.merger.encode(dst, line[:end])
+		line = line[end:]
+	}
+	return dst
+}

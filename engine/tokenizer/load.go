@@ -1,0 +1,301 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"godwit/engine/gguf"
+	"godwit/engine/llm"
+)
+
+// The classes of errors of New.
+var (
+	ErrNoVocab = errors.New("no vocabulary")
+	ErrKind    = errors.New("unknown kind of vocabulary")
+	ErrInvalid = errors.New("invalid vocabulary")
+)
+
+const (
+	keyModel = "tokenizer.ggml.model"
+	keyPre   = "tokenizer.ggml.pre"
+	keyList  = "tokenizer.ggml.tokens"
+	keyTypes = "tokenizer.ggml.token_type"
+	keyScore = "tokenizer.ggml.scores"
+	keyMerge = "tokenizer.ggml.merges"
+	keyChars = "tokenizer.ggml.precompiled_charsmap"
+	keyLower = "tokenizer.ggml.normalizer.lowercase"
+	keyStrip = "tokenizer.ggml.normalizer.strip_accents"
+	keyNever = "tokenizer.ggml.suppress_tokens"
+)
+
+// A loader reads metadata into a Tokenizer.
+type loader struct {
+	t     *Tokenizer
+	kv    *gguf.Metadata
+	model string
+}
+
+func (l *loader) load() error {
+	name, ok := l.kv.String(keyModel)
+	if !ok {
+		return fmt.Errorf("%w: the file has no %s", ErrNoVocab, keyModel)
+	}
+	l.model = name
+	for _, step := range []func() error{l.kind, l.merges, l.tokens, l.types, l.scores, l.charsmap} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	l.flags()
+	l.ids()
+	l.special()
+	return nil
+}
+
+func (l *loader) notice(format string, args ...any) {
+	l.t.notices = append(l.t.notices, fmt.Sprintf(format, args...))
+}
+
+// kind sets what a kind of vocabulary implies where the file says nothing.
+func (l *loader) kind() error {
+	t := l.t
+	none := ids{None, None, None, None, None, None, None, None, FIM{None, None, None, None, None, None}}
+	t.ids, t.escaped = none, true
+	switch l.model {
+	case "llama":
+		t.kind, t.addPrefix, t.addBOS = SPM, true, true
+		t.ids.bos, t.ids.eos, t.ids.unk = 1, 2, 0
+	case "bert":
+		t.kind, t.clean, t.addBOS, t.addSep = WPM, true, true, true
+		t.ids.bos, t.ids.unk, t.ids.sep, t.ids.pad, t.ids.mask = 101, 100, 102, 0, 103
+	case "t5":
+		t.kind, t.addEOS = UGM, true
+		t.ids.eos, t.ids.unk, t.ids.pad = 1, 2, 0
+	case "rwkv":
+		t.kind = RWKV
+	case "gpt2", "whitespace", "gemma4":
+		t.kind = BPE
+		return l.bpe()
+	case "none", "no_vocab":
+		return fmt.Errorf("%w: %s is %q", ErrNoVocab, keyModel, l.model)
+	default:
+		return fmt.Errorf("%w: %s is %q; known are bert, gemma4, gpt2, llama, rwkv, t5 and whitespace", ErrKind, keyModel, l.model)
+	}
+	return nil
+}
+
+// bpe sets what a pre-tokenizer implies.
+func (l *loader) bpe() error {
+	t := l.t
+	name, _ := l.kv.String(keyPre)
+	switch {
+	case l.model == "gemma4":
+		name = "gemma4"
+	case name == "":
+		l.notice("the file does not name its pre-tokenizer (%s); the default splits words otherwise than most models expect", keyPre)
+		name = "default"
+	}
+	p, err := lookupPre(name)
+	if err != nil {
+		return err
+	}
+	t.pre, t.preName = p, name
+	t.escaped, t.clean, t.addBOS, t.addSep = p.escaped, p.clean, p.addBOS, p.addSep
+	t.dropSpaces = l.model == "whitespace"
+	if l.model != "gemma4" {
+		t.ids.bos, t.ids.eos = 11, 11
+	}
+	if p.noBOS {
+		t.ids.bos = None
+	}
+	return nil
+}
+
+func (l *loader) merges() error {
+	if l.t.kind != BPE {
+		return nil
+	}
+	lines, ok := l.kv.Strings(keyMerge)
+	switch {
+	case ok:
+		l.t.lines = lines
+	case l.kv.Has(keyMerge):
+		return fmt.Errorf("%w: %s is no array of strings", ErrInvalid, keyMerge)
+	case l.t.preName != "kimi-k2":
+		return fmt.Errorf("%w: a vocabulary of kind %q needs %s", ErrInvalid, l.model, keyMerge)
+	}
+	return nil
+}
+
+func (l *loader) tokens() error {
+	list, ok := l.kv.Strings(keyList)
+	if !ok {
+		return fmt.Errorf("%w: %s is missing or no array of strings", ErrNoVocab, keyList)
+	}
+	if len(list) == 0 || len(list) > math.MaxInt32 {
+		return fmt.Errorf("%w: %s has %d entries", ErrInvalid, keyList, len(list))
+	}
+	for i, s := range list {
+		if s == "" {
+			list[i] = fmt.Sprintf("[EMPTY_%d]", i)
+		}
+	}
+	l.t.text = list
+	return nil
+}
+
+func (l *loader) types() error {
+	n := len(l.t.text)
+	l.t.attrs = make([]attr, n)
+	list, ok := l.kv.Ints(keyTypes)
+	switch {
+	case !ok && l.kv.Has(keyTypes):
+		return fmt.Errorf("%w: %s is no array of integers", ErrInvalid, keyTypes)
+	case !ok:
+		for i := range l.t.attrs {
+			l.t.attrs[i] = normal
+		}
+		return nil
+	case len(list) < n:
+		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyTypes, len(list), n)
+	}
+	kinds := [...]attr{1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: byteToken}
+	for i, v := range list[:n] {
+		if v >= 0 && v < int64(len(kinds)) {
+			l.t.attrs[i] = kinds[v]
+		}
+	}
+	return nil
+}
+
+func (l *loader) scores() error {
+	n := len(l.t.text)
+	if !l.kv.Has(keyScore) {
+		return nil
+	}
+	list, ok := l.kv.Floats(keyScore)
+	if !ok {
+		whole, ok := l.kv.Ints(keyScore)
+		if !ok {
+			return fmt.Errorf("%w: %s is no array of numbers", ErrInvalid, keyScore)
+		}
+		list = make([]float32, len(whole))
+		for i, v := range whole {
+			list[i] = float32(v)
+		}
+	}
+	if len(list) < n {
+		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyScore, len(list), n)
+	}
+	l.t.scores = list[:n]
+	return nil
+}
+
+func (l *loader) charsmap() error {
+	if l.t.kind != UGM || !l.kv.Has(keyChars) {
+		return nil
+	}
+	list, ok := l.kv.Ints(keyChars)
+	if !ok {
+		return fmt.Errorf("%w: %s is no array of bytes", ErrInvalid, keyChars)
+	}
+	l.t.charsmap = make([]byte, len(list))
+	for i, v := range list {
+		if v < math.MinInt8 || v > math.MaxUint8 {
+			return fmt.Errorf("%w: %s has the value %d, which is no byte", ErrInvalid, keyChars, v)
+		}
+		l.t.charsmap[i] = byte(v)
+	}
+	if _, err := newCharsmap(l.t.charsmap); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, keyChars, err)
+	}
+	return nil
+}
+
+// flags reads what the file says over the kind's defaults.
+func (l *loader) flags() {
+	t := l.t
+	set := func(key string, to *bool) bool {
+		v, ok := l.kv.Bool("tokenizer.ggml." + key)
+		if ok {
+			*to = v
+		}
+		return ok
+	}
+	set("add_bos_token", &t.addBOS)
+	set("add_eos_token", &t.addEOS)
+	set("add_sep_token", &t.addSep)
+	set("add_space_prefix", &t.addPrefix)
+	set("remove_extra_whitespaces", &t.mergeSpaces)
+	if t.pre.forceBOS && !t.addBOS {
+		l.notice("the file asks for no BOS token, which %s models cannot do without; it is added", t.preName)
+		t.addBOS = true
+	}
+
+	// Files of before these keys expect letters without their accents, and
+	// combining marks that stay.
+	t.lowercase = t.kind == WPM
+	if v, ok := l.kv.Bool(keyLower); ok {
+		t.lowercase = v
+	}
+	t.decompose = t.lowercase
+	if v, ok := l.kv.Bool(keyStrip); ok {
+		t.decompose, t.dropMarks = v, v
+	}
+	never, _ := l.kv.Ints(keyNever)
+	for _, id := range never {
+		if id >= 0 && id < int64(len(t.text)) {
+			t.suppress = append(t.suppress, llm.Token(id))
+		}
+	}
+}
+
+// ids reads the tokens with a role. One out of range does not count.
+func (l *loader) ids() {
+	t := &l.t.ids
+	for _, role := range []struct {
+		key string
+		id  *llm.Token
+	}{
+		{"bos_token_id", &t.bos},
+		{"eos_token_id", &t.eos},
+		{"eot_token_id", &t.eot},
+		{"eom_token_id", &t.eom},
+		{"unknown_token_id", &t.unk},
+		{"seperator_token_id", &t.sep},
+		{"padding_token_id", &t.pad},
+		{"mask_token_id", &t.mask},
+		{"fim_pre_token_id", &t.fim.Prefix},
+		{"fim_suf_token_id", &t.fim.Suffix},
+		{"fim_mid_token_id", &t.fim.Middle},
+		{"fim_pad_token_id", &t.fim.Pad},
+		{"fim_rep_token_id", &t.fim.Repo},
+		{"fim_sep_token_id", &t.fim.Sep},
+		{"prefix_token_id", &t.fim.Prefix},
+		{"suffix_token_id", &t.fim.Suffix},
+		{"middle_token_id", &t.fim.Middle},
+	} {
+		if !l.t.valid(*role.id) {
+			*role.id = None
+		}
+		key := "tokenizer.ggml." + role.key
+		if !l.kv.Has(key) {
+			continue
+		}
+		id, ok := l.kv.Uint(key)
+		if !ok || id >= uint64(len(l.t.text)) {
+			l.notice("%s is no token of the %d there are; it is ignored", key, len(l.t.text))
+			continue
+		}
+		*role.id = llm.Token(id)
+	}
+}
+
+// modelName is general.name in small letters: two families of files do not say
+// otherwise which of their tokens take the spaces around them.
+func (l *loader) modelName() string {
+	name, _ := l.kv.String("general.name")
+	return strings.ToLower(name)
+}

@@ -1,0 +1,73 @@
+package tokenizer
+
+import (
+	"bytes"
+	"strings"
+
+	"godwit/engine/llm"
+)
+
+// spm encodes with vocabularies of SentencePiece's BPE kind: the whole text is
+// one word, of which neighbours merge by the score of the token they make.
+type spm struct {
+	t     *Tokenizer
+	vocab *vocab
+}
+
+func (m *spm) append(dst []llm.Token, s *scratch, text []byte, first bool) []llm.Token {
+	s.escaped = s.escaped[:0]
+	if m.t.addPrefix && first {
+		s.escaped = append(s.escaped, escape...)
+	}
+	s.escaped = appendEscaped(s.escaped, text)
+	s.merger.voc = m.vocab
+	return m.vocab.appendWords(dst, s, s.escaped)
+}
+
+// appendWords appends the tokens of escaped text. It is cut in front of
+// escaped spaces where no merge can reach over, which keeps words short and
+// changes no token.
+func (v *vocab) appendWords(dst []llm.Token, s *scratch, text []byte) []llm.Token {
+	start, blank := 0, true // blank: the character before i is an escaped space
+	for i := 0; i < len(text); {
+		n := width(text, i)
+		now := n == len(escape) && string(text[i:i+n]) == escape
+		if now && !blank && !v.tight[text[i-1]] {
+			dst = s.merger.encode(dst, text[start:i])
+			start = i
+		}
+		blank = now
+		i += n
+	}
+	return s.merger.encode(dst, text[start:])
+}
+
+// appendEscaped appends text with its spaces escaped.
+func appendEscaped(dst, text []byte) []byte {
+	for {
+		i := bytes.IndexByte(text, ' ')
+		if i < 0 {
+			return append(dst, text...)
+		}
+		dst = append(append(dst, text[:i]...), escape...)
+		text = text[i+1:]
+	}
+}
+
+// crossings returns the bytes that come before an escaped space inside of a
+// token, but for those of an escaped space.
+func crossings(tokens []string) *[256]bool {
+	var set [256]bool
+	for _, s := range tokens {
+		for i := 1; i < len(s); i++ {
+			k := strings.Index(s[i:], escape)
+			if k < 0 {
+				break
+			}
+			if i += k; !strings.HasSuffix(s[:i], escape) {
+				set[s[i-1]] = true
+			}
+		}
+	}
+	return &set
+}
