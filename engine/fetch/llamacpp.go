@@ -31,7 +31,7 @@ func LlamaCpp(ctx context.Context, dir string) (string, error) {
 	if isDir(path) {
 		return path, nil
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, "."+llamaCppFolder+".lock"))
+	unlock, err := Lock(ctx, filepath.Join(dir, "."+llamaCppFolder+".lock"))
 	if err != nil {
 		return "", err
 	}

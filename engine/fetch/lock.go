@@ -7,23 +7,34 @@ import (
 	"time"
 )
 
-// lock waits until no other process holds the lock file, which stays in place:
-// the system drops the lock when its holder ends, however that happens.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// TryLock takes the lock file at path if nobody holds it, in this process or
+// another. The file stays in place: the system drops the lock when its holder
+// ends, however that happens.
+func TryLock(path string) (unlock func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	unlock = func() { f.Close() } //nolint:errcheck // closing drops the lock; nothing was written
+	if !tryLock(f) {
+		unlock()
+		return nil, false, nil
+	}
+	return unlock, true, nil
+}
+
+// Lock is TryLock that waits for its turn.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	for {
-		if tryLock(f) {
-			return func() { f.Close() }, nil //nolint:errcheck // closing drops the lock
+		unlock, ok, err := TryLock(path)
+		if ok || err != nil {
+			return unlock, err
 		}
 		select {
 		case <-ctx.Done():
-			f.Close() //nolint:errcheck // nothing was written
 			return nil, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}

@@ -1,0 +1,110 @@
+package hub
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"godwit/engine/dtype"
+	"godwit/engine/gguf"
+)
+
+// Info is what a model file says about itself.
+type Info struct {
+	Arch       string `json:"arch"`
+	Title      string `json:"title,omitempty"` // general.name
+	Quant      string `json:"quant"`           // as in Q4_K_M
+	Parameters int64  `json:"parameters"`      // weights
+	Context    int    `json:"context"`         // tokens it was trained for; 0: not said
+	Layers     int    `json:"layers"`
+	Embedding  int    `json:"embedding"`
+	Heads      int    `json:"heads"`
+	KVHeads    int    `json:"kv_heads"`
+	HeadDim    int    `json:"head_dim"` // of K; 0: not said
+	Vocab      int    `json:"vocab"`
+	Template   string `json:"template,omitempty"` // chat template; List leaves it out
+	Licence    string `json:"licence,omitempty"`
+}
+
+// Describe reads the head of a model file.
+func Describe(path string) (Info, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return Info{}, err
+	}
+	return describe(f), errors.Join(f.Close())
+}
+
+func describe(f *gguf.File) Info {
+	arch := f.Arch()
+	n := func(key string) int {
+		key = arch + "." + key
+		if v, ok := f.KV.Uint(key); ok {
+			return int(min(v, math.MaxInt32))
+		}
+		list, _ := f.KV.Ints(key) // one value a layer: the largest stands for all
+		if len(list) == 0 {
+			return 0
+		}
+		return int(min(max(slices.Max(list), 0), math.MaxInt32))
+	}
+	i := Info{
+		Arch: arch, Quant: quantisation(f), Context: n("context_length"), Layers: n("block_count"),
+		Embedding: n("embedding_length"), Heads: n("attention.head_count"), KVHeads: n("attention.head_count_kv"),
+		HeadDim: n("attention.key_length"), Vocab: n("vocab_size"),
+	}
+	i.Title, _ = f.KV.String("general.name")
+	i.Template, _ = f.KV.String("tokenizer.chat_template")
+	i.Licence, _ = f.KV.String("general.license")
+	i.Title, i.Licence = clip(i.Title), clip(i.Licence)
+	if i.HeadDim == 0 && i.Heads > 0 {
+		i.HeadDim = i.Embedding / i.Heads
+	}
+	if i.KVHeads == 0 {
+		i.KVHeads = i.Heads
+	}
+	if v, ok := f.KV.Value("tokenizer.ggml.tokens"); ok {
+		i.Vocab = v.Len()
+	}
+	for t := range f.Tensors {
+		i.Parameters += int64(f.Tensors[t].Rows()) * int64(f.Tensors[t].Shape[0])
+	}
+	return i
+}
+
+// Names of general.file_type. Source: llama_ftype in llama.cpp's llama.h.
+var fileTypes = map[uint64]string{
+	0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K",
+	11: "Q3_K_S", 12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M",
+	18: "Q6_K", 19: "IQ2_XXS", 20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S",
+	25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M",
+	32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4_MOE", 39: "NVFP4", 40: "Q1_0",
+}
+
+// quantisation is what the file says, unless its tensors are of another kind
+// altogether: then the type that most bytes have.
+func quantisation(f *gguf.File) string {
+	bytes := map[dtype.Type]int{}
+	for i := range f.Tensors {
+		bytes[f.Tensors[i].Type] += len(f.Tensors[i].Data)
+	}
+	if id, ok := f.KV.Uint("general.file_type"); ok {
+		name := fileTypes[id]
+		for t := range bytes {
+			if len(name) >= 2 && len(t.String()) >= 2 && name[:2] == t.String()[:2] {
+				return name
+			}
+		}
+	}
+	if len(bytes) == 0 {
+		return ""
+	}
+	types := make([]dtype.Type, 0, len(bytes))
+	for t := range bytes {
+		types = append(types, t)
+	}
+	return slices.MaxFunc(types, func(a, b dtype.Type) int {
+		return cmp.Or(cmp.Compare(bytes[a], bytes[b]), cmp.Compare(b, a))
+	}).String()
+}

@@ -1,0 +1,151 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"godwit/engine/fetch"
+	"godwit/engine/gguf"
+)
+
+const (
+	indexName    = "index.json"
+	indexVersion = 1
+)
+
+// index is the file that says where the models came from. What it lacks, or
+// all of it, can be lost: models are found by their files as well.
+type index struct {
+	Version int     `json:"version"`
+	Models  []entry `json:"models"`
+}
+
+type entry struct {
+	Name    string      `json:"name"`
+	Ref     string      `json:"ref,omitempty"`    // what was pulled
+	Source  string      `json:"source,omitempty"` // owner/repo@commit, or package==version
+	Licence string      `json:"licence,omitempty"`
+	Files   []entryFile `json:"files"`
+	Linked  bool        `json:"linked,omitempty"` // the files lie elsewhere and stay there
+	Added   time.Time   `json:"added"`
+
+	found bool // as a file, not in the index
+}
+
+type entryFile struct {
+	Path   string `json:"path"` // below the model folder, slash-separated; absolute if linked
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// readIndex returns the entries. A damaged index is set aside and reported.
+func (l *Library) readIndex() (index, error) {
+	empty := index{Version: indexVersion}
+	b, err := os.ReadFile(filepath.Join(l.dir, indexName))
+	if errors.Is(err, os.ErrNotExist) {
+		return empty, nil
+	}
+	if err != nil {
+		return empty, err
+	}
+	var x index
+	err = json.Unmarshal(b, &x)
+	switch {
+	case err == nil && x.Version > indexVersion:
+		return empty, fmt.Errorf("%s is of version %d, this program knows %d: use a newer one", filepath.Join(l.dir, indexName), x.Version, indexVersion)
+	case err != nil:
+		aside := filepath.Join(l.dir, indexName+".damaged")
+		l.log.Warn("index of models is damaged and was set aside", "err", err, "path", aside)
+		return empty, os.Rename(filepath.Join(l.dir, indexName), aside)
+	}
+	x.Models = slices.DeleteFunc(x.Models, func(e entry) bool { return !e.valid() })
+	return x, nil
+}
+
+// valid rejects entries whose files would lie outside of the model folder.
+func (e *entry) valid() bool {
+	for _, f := range e.Files {
+		if e.Linked != filepath.IsAbs(f.Path) || !e.Linked && !filepath.IsLocal(filepath.FromSlash(f.Path)) {
+			return false
+		}
+	}
+	return e.Name != "" && len(e.Files) > 0
+}
+
+// change rewrites the index while no other process does.
+func (l *Library) change(ctx context.Context, do func(x *index) error) error {
+	unlock, err := fetch.Lock(ctx, filepath.Join(l.dir, ".locks", "index"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	x, err := l.readIndex()
+	if err != nil {
+		return err
+	}
+	if err := do(&x); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeJSON(root, indexName, x), root.Close())
+}
+
+// add puts an entry into the index, in place of one for the same files, and
+// gives it a name that no other model has.
+func (l *Library) add(ctx context.Context, e entry) (Model, error) {
+	err := l.change(ctx, func(x *index) error {
+		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Files[0].Path == e.Files[0].Path })
+		taken := func(name string) bool {
+			return slices.ContainsFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) })
+		}
+		base := e.Name
+		if owner, _, ok := strings.Cut(e.Ref, "/"); ok && taken(e.Name) {
+			e.Name, base = owner+"-"+base, owner+"-"+base
+		}
+		for i := 2; taken(e.Name); i++ {
+			e.Name = fmt.Sprintf("%s-%d", base, i)
+		}
+		x.Models = append(x.Models, e)
+		return nil
+	})
+	if err != nil {
+		return Model{}, err
+	}
+	return l.model(e, true), nil
+}
+
+// pulled finds a model that was pulled under ref and whose files are all there.
+func (l *Library) pulled(ref Ref) (Model, error) {
+	x, err := l.readIndex()
+	if err != nil {
+		return Model{}, err
+	}
+	for _, e := range x.Models {
+		if strings.EqualFold(e.Ref, ref.String()) {
+			if m := l.model(e, true); m.Error == "" {
+				return m, nil
+			}
+		}
+	}
+	return Model{}, fmt.Errorf("%w: %s was not pulled", ErrNotFound, ref)
+}
+
+// stem is a model's name by its file: no folder, extension or part number.
+func stem(file string) string {
+	base := path.Base(filepath.ToSlash(file))
+	if parts, ok := gguf.SplitParts(base); ok {
+		base = strings.TrimSuffix(base, fmt.Sprintf("-00001-of-%05d.gguf", len(parts)))
+	}
+	return strings.TrimSuffix(base, path.Ext(base))
+}

@@ -1,0 +1,383 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"godwit/engine/gguf"
+)
+
+// Repo is a model repository on the hub.
+type Repo struct {
+	ID        string      `json:"id"` // owner/repo
+	Licence   string      `json:"licence,omitempty"`
+	Gated     bool        `json:"gated"` // files need a token whose account accepted the licence
+	Downloads int64       `json:"downloads"`
+	Likes     int64       `json:"likes"`
+	Updated   string      `json:"updated,omitempty"` // RFC 3339
+	Models    []RepoModel `json:"models"`
+	Commit    string      `json:"commit,omitempty"`
+	Error     string      `json:"error,omitempty"` // why Models is empty
+}
+
+// RepoModel is one model of a repository: one file, or all parts of a split one.
+type RepoModel struct {
+	Name  string     `json:"name"`  // of the first file
+	Quant string     `json:"quant"` // as in Q4_K_M; "" where the name does not say
+	Size  int64      `json:"size"`  // bytes of all files
+	Ref   string     `json:"ref"`   // what to pull
+	Files []RepoFile `json:"files"`
+}
+
+// RepoFile is a file of a repository.
+type RepoFile struct {
+	Name   string `json:"name"` // slash-separated
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256,omitempty"` // "" where the hub does not say
+}
+
+// Limits on what a hub may send.
+const (
+	maxJSON     = 16 << 20 // bytes of an answer
+	maxSiblings = 20000    // files of a repository
+	maxParts    = 512      // files of a model
+	maxFile     = 1 << 50  // bytes of a file
+)
+
+// wireRepo is what the hub's API sends about a repository.
+type wireRepo struct {
+	ID           string          `json:"id"`
+	SHA          string          `json:"sha"`
+	Gated        json.RawMessage `json:"gated"` // false, "auto" or "manual"
+	Downloads    int64           `json:"downloads"`
+	Likes        int64           `json:"likes"`
+	LastModified string          `json:"lastModified"`
+	Tags         []string        `json:"tags"`
+	CardData     struct {
+		License     any    `json:"license"`
+		LicenseName string `json:"license_name"`
+	} `json:"cardData"`
+	Siblings []struct {
+		Name string `json:"rfilename"`
+		Size int64  `json:"size"`
+		LFS  *struct {
+			SHA256 string `json:"sha256"`
+			Size   int64  `json:"size"`
+		} `json:"lfs"`
+	} `json:"siblings"`
+}
+
+// json gets a document below /api and decodes it.
+func (c *client) json(ctx context.Context, what, path string, query url.Values, into any) error {
+	resp, err := c.get(ctx, path, query, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return statusError(resp, what, c.token != "")
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNetwork, err)
+	case len(body) > maxJSON:
+		return fmt.Errorf("%w: answer of more than %d bytes for %s", ErrServer, maxJSON, what)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%w: answer for %s is not what the hub's API sends (is --hub-url right?): %w", ErrServer, what, err)
+	}
+	return nil
+}
+
+// Repo asks the hub for a repository (owner/repo) and its models.
+func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
+	ref, err := ParseRef(id)
+	if err != nil {
+		return Repo{}, err
+	}
+	var w wireRepo
+	if err := l.hub.json(ctx, ref.ID(), path.Join("api/models", ref.ID()), url.Values{"blobs": {"true"}}, &w); err != nil {
+		return Repo{}, err
+	}
+	if len(w.Siblings) > maxSiblings {
+		return Repo{}, fmt.Errorf("%w: %s lists %d files, the limit is %d", ErrServer, ref.ID(), len(w.Siblings), maxSiblings)
+	}
+	r := w.repo()
+	r.ID = ref.ID()
+	r.Models = models(ref, w.files())
+	return r, nil
+}
+
+// Search asks the hub for repositories with GGUF files whose name matches the
+// words of query, most downloaded first, at most limit of them (0: 10, at most
+// 50), and for the files of each. A repository whose files cannot be listed
+// says so in its Error.
+func (l *Library) Search(ctx context.Context, query string, limit int) ([]Repo, error) {
+	if limit <= 0 {
+		limit = 10
+	}
+	limit = min(limit, 50)
+	var found []wireRepo
+	err := l.hub.json(ctx, "search", "api/models", url.Values{
+		"search": {query}, "filter": {"gguf"}, "sort": {"downloads"}, "direction": {"-1"}, "limit": {strconv.Itoa(limit)},
+	}, &found)
+	if err != nil {
+		return nil, err
+	}
+	repos := make([]Repo, 0, limit)
+	for _, w := range found {
+		if ref, err := ParseRef(w.ID); err == nil && ref.Select == "" && len(repos) < limit {
+			r := w.repo()
+			r.ID = ref.ID()
+			repos = append(repos, r)
+		}
+	}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, 4)
+	for i := range repos {
+		wait.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			full, err := l.Repo(ctx, repos[i].ID)
+			if err != nil {
+				repos[i].Error = err.Error()
+				return
+			}
+			repos[i] = full
+		})
+	}
+	wait.Wait()
+	return repos, ctx.Err()
+}
+
+func (w *wireRepo) repo() Repo {
+	gated := string(w.Gated)
+	r := Repo{
+		ID: w.ID, Commit: w.SHA, Downloads: w.Downloads, Likes: w.Likes, Updated: w.LastModified,
+		Gated: gated != "" && gated != "false" && gated != "null", Licence: w.licence(),
+	}
+	if !hexCommit.MatchString(r.Commit) {
+		r.Commit = ""
+	}
+	return r
+}
+
+func (w *wireRepo) licence() string {
+	if name := w.CardData.LicenseName; name != "" {
+		return clip(name)
+	}
+	if name, ok := w.CardData.License.(string); ok {
+		return clip(name)
+	}
+	for _, tag := range w.Tags {
+		if name, ok := strings.CutPrefix(tag, "license:"); ok {
+			return clip(name)
+		}
+	}
+	return ""
+}
+
+// clip keeps a text from a hub to one short printable line.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, s)
+	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
+}
+
+var (
+	hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	hexCommit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// files lists the GGUF files with a name that can be stored.
+func (w *wireRepo) files() []RepoFile {
+	var list []RepoFile
+	for _, s := range w.Siblings {
+		if !strings.EqualFold(path.Ext(s.Name), ".gguf") || safePath(s.Name) != nil {
+			continue
+		}
+		f := RepoFile{Name: s.Name, Size: s.Size}
+		if s.LFS != nil {
+			f.Size = s.LFS.Size
+			if hexDigest.MatchString(s.LFS.SHA256) {
+				f.SHA256 = s.LFS.SHA256
+			}
+		}
+		if f.Size < 0 || f.Size > maxFile {
+			continue
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// models groups files into models, by name. Projectors of images and
+// importance matrices are no models of their own.
+func models(ref Ref, files []RepoFile) []RepoModel {
+	slices.SortFunc(files, func(a, b RepoFile) int { return cmp.Compare(a.Name, b.Name) })
+	byName := map[string]RepoFile{}
+	for _, f := range files {
+		byName[f.Name] = f
+	}
+	list := []RepoModel{}
+	for _, f := range files {
+		base := strings.ToLower(path.Base(f.Name))
+		if strings.HasPrefix(base, "mmproj") || strings.Contains(base, "imatrix") {
+			continue
+		}
+		m := RepoModel{Name: f.Name, Quant: quantOf(f.Name), Size: f.Size, Files: []RepoFile{f}}
+		if parts, ok := gguf.SplitParts(f.Name); ok && len(parts) > 1 {
+			if len(parts) > maxParts || path.Base(f.Name) != path.Base(toSlash(parts[0])) {
+				continue // listed with its first part
+			}
+			if m.Files, m.Size, ok = whole(parts, byName); !ok {
+				continue
+			}
+		}
+		m.Ref = Ref{ref.Owner, ref.Repo, m.Quant}.String()
+		list = append(list, m)
+	}
+	// Where a quantisation occurs twice the file's name tells them apart.
+	count := map[string]int{}
+	for _, m := range list {
+		count[m.Ref]++
+	}
+	for i := range list {
+		if m := &list[i]; count[m.Ref] > 1 {
+			m.Ref = Ref{ref.Owner, ref.Repo, m.Name}.String()
+		}
+	}
+	return list
+}
+
+// whole collects the parts of a split model; all must be there.
+func whole(parts []string, byName map[string]RepoFile) (files []RepoFile, size int64, ok bool) {
+	for _, p := range parts {
+		f, ok := byName[toSlash(p)]
+		if !ok {
+			return nil, 0, false
+		}
+		files = append(files, f)
+		size += f.Size
+	}
+	return files, size, true
+}
+
+func toSlash(s string) string { return strings.ReplaceAll(s, `\`, "/") }
+
+var quantName = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[1-4]_[0-9A-Z]+|MXFP4(?:_MOE)?|NVFP4|BF16|F16|F32|FP16|FP32))(?:[-._]|$)`)
+
+// quantOf reads the quantisation from a file name, else from its folder.
+func quantOf(name string) string {
+	name = strings.TrimSuffix(name, path.Ext(name))
+	for part := range strings.SplitSeq(path.Base(name)+"/"+path.Dir(name), "/") {
+		if all := quantName.FindAllStringSubmatch(part, -1); all != nil {
+			return strings.ToUpper(all[len(all)-1][1])
+		}
+	}
+	return ""
+}
+
+// Quantisations to take when none is asked for: small enough for most
+// machines first, then whatever is nearest.
+var preferred = []string{
+	"Q4_K_M", "UD-Q4_K_XL", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "MXFP4", "MXFP4_MOE",
+	"Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "Q3_K_L", "Q3_K_M", "BF16", "F16",
+}
+
+// choose picks the model that a reference means.
+func choose(r Repo, sel string) (RepoModel, error) {
+	if len(r.Models) == 0 {
+		return RepoModel{}, fmt.Errorf("%w: %s has no GGUF files; look for a repository whose name ends in GGUF", ErrNotFound, r.ID)
+	}
+	matches := r.matching(sel)
+	switch {
+	case len(matches) == 1:
+		return matches[0], nil
+	case len(matches) > 1:
+		return RepoModel{}, fmt.Errorf("%w: %q fits several files of %s: %s", ErrName, sel, r.ID, listing(matches))
+	case sel != "":
+		return RepoModel{}, fmt.Errorf("%w: %s has no %q; it has %s", ErrNotFound, r.ID, sel, listing(r.Models))
+	case len(r.Models) == 1:
+		return r.Models[0], nil
+	}
+	return RepoModel{}, fmt.Errorf("%w: %s has several models, choose one: %s", ErrName, r.ID, listing(r.Models))
+}
+
+// matching returns the models that sel fits: a file by its whole name, by its
+// last part, or by its quantisation; for "" the first preferred one.
+func (r Repo) matching(sel string) []RepoModel {
+	pick := func(ok func(RepoModel) bool) []RepoModel {
+		return slices.DeleteFunc(slices.Clone(r.Models), func(m RepoModel) bool { return !ok(m) })
+	}
+	tests := []func(RepoModel) bool{
+		func(m RepoModel) bool { return m.Name == sel },
+		func(m RepoModel) bool { return path.Base(m.Name) == sel },
+		func(m RepoModel) bool { return strings.EqualFold(m.Quant, sel) },
+		func(m RepoModel) bool { return strings.EqualFold(strings.TrimPrefix(m.Quant, "UD-"), sel) },
+	}
+	if sel == "" {
+		tests = nil
+		for _, q := range preferred {
+			tests = append(tests, func(m RepoModel) bool { return m.Quant == q })
+		}
+	}
+	for _, ok := range tests {
+		if found := pick(ok); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// listing names models with their sizes, at most 20.
+func listing(list []RepoModel) string {
+	var b strings.Builder
+	for i, m := range list {
+		if i == 20 {
+			fmt.Fprintf(&b, " and %d more", len(list)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		_, sel, _ := strings.Cut(m.Ref, ":")
+		if sel == "" {
+			sel = m.Name
+		}
+		fmt.Fprintf(&b, "%s (%s)", sel, Bytes(m.Size))
+	}
+	return b.String()
+}
+
+// Bytes prints a size as people read it, as in "1.2 GiB".
+func Bytes(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[i])
+}
