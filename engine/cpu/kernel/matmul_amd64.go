@@ -11,7 +11,7 @@ import (
 const weightChunk = 128 << 10
 
 func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
-	if active != AVX512 || w.Cols == 0 {
+	if active == Generic || w.Cols == 0 {
 		matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 		return
 	}
@@ -36,6 +36,9 @@ func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1
 func tileAt(i *int, row0, row1 int) int {
 	left := row1 - *i
 	for _, t := range [...]int{12, 4} {
+		if t == 12 && active != AVX512 {
+			continue
+		}
 		if left >= t {
 			return t
 		}
@@ -65,5 +68,9 @@ func matMulLast(y []float32, ldy int, w *Packed, a *Acts, row0, row1 int) {
 func tile(t dtype.Type, n int, y *float32, ldy int, w *byte, a *Acts, row, blocks, panels int) {
 	x := (*byte)(a.ptr(row))
 	lda := a.stride * int(unsafe.Sizeof(actBlock{}))
-	tileAVX512(t, n, y, ldy, w, x, lda, blocks, panels)
+	if active == AVX512 {
+		tileAVX512(t, n, y, ldy, w, x, lda, blocks, panels)
+	} else {
+		tileAVX2(t, n, y, ldy, w, x, lda, blocks, panels)
+	}
 }

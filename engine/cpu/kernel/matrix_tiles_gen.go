@@ -107,3 +107,74 @@ func tileAVX512(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, block
 	}
 	return true
 }
+
+// tileAVX2 multiplies panels by n rows of activations; it reports whether there is a kernel.
+func tileAVX2(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {
+	switch n {
+	case 1:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx1AVX2(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	case 4:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx4AVX2(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	default:
+		return false
+	}
+	return true
+}

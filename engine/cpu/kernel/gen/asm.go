@@ -38,10 +38,19 @@ func (a *asm) constant(name string, parts ...operand.Constant) operand.Mem {
 	return m
 }
 
-// levelTable holds the stored codes of a table type.
-func (a *asm) levelTable(f form) operand.Mem {
+// fill is 32 bytes of the same read-only 32-bit constant.
+func (a *asm) fill(name string, v uint32) operand.Mem {
+	c := operand.U32(v)
+	return a.constant(name, c, c, c, c, c, c, c, c)
+}
+
+// levelTable holds the codes of a table type, signed or as stored.
+func (a *asm) levelTable(f form, signed bool) operand.Mem {
 	var parts []operand.Constant
 	for _, v := range f.levels() {
+		if signed {
+			v -= 1 << f.shift
+		}
 		parts = append(parts, operand.U8(v))
 	}
 	return a.constant(f.table, parts...)

@@ -27,6 +27,7 @@ type family struct {
 
 var families = []family{
 	{"matrix_avx512", matrix512},
+	{"matrix_avx2", matrix2},
 	{"roofline_avx512", roofline512},
 }
 

@@ -164,7 +164,7 @@ func (m *mat512) consts() {
 	}
 	switch {
 	case m.table != "":
-		m.VBROADCASTI32X4(m.levelTable(m.form), m.special)
+		m.VBROADCASTI32X4(m.levelTable(m.form, false), m.special)
 	case m.nib >= 0 && m.plane >= 0:
 		m.bytes(0x10, m.special)
 	case m.nib >= 0 && m.crumb >= 0:

@@ -11,7 +11,7 @@ func tileChoice(b *bytes.Buffer) {
 	for _, tier := range []struct {
 		name  string
 		sizes []int
-	}{{"AVX512", tiles512}} {
+	}{{"AVX512", tiles512}, {"AVX2", tiles2}} {
 		fmt.Fprintf(b, "// tile%s multiplies panels by n rows of activations; it reports whether there is a kernel.\n", tier.name)
 		fmt.Fprintf(b, "func tile%s(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {\n", tier.name)
 		b.WriteString("switch n {\n")
