@@ -80,8 +80,7 @@ func TestDroppedConnections(t *testing.T) {
 		if n > 5 {
 			return false
 		}
-		from := 0
-		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		from, _ := strconv.Atoi(strings.Trim(r.Header.Get("Range"), "bytes=-"))
 		if from > 0 {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(data)-1, len(data)))
 			w.Header().Set("Content-Length", strconv.Itoa(len(data)-from))
@@ -89,7 +88,7 @@ func TestDroppedConnections(t *testing.T) {
 		} else {
 			w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 		}
-		w.Write(data[from : from+50_000])
+		send(w, data[from:from+50_000])
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -114,7 +113,7 @@ func TestStalledConnection(t *testing.T) {
 			return false
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-		w.Write(data[:1000])
+		send(w, data[:1000])
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		return true
@@ -139,7 +138,7 @@ func TestPauseAndResume(t *testing.T) {
 			return false
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-		w.Write(data[:123_456])
+		send(w, data[:123_456])
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		return true
@@ -270,26 +269,26 @@ func lies(data []byte) []fault {
 			h.blob = func(w http.ResponseWriter, _ *http.Request, _ int, data []byte) bool {
 				bad := bytes.Clone(data)
 				bad[len(bad)/2] ^= 1
-				w.Write(bad)
+				send(w, bad)
 				return true
 			}
 		}, ErrDigest, "the hub promised " + digest(data), false},
 		{"two digests", func(h *fakeHub) { h.digests[file] = strings.Repeat("0", 64) }, ErrDigest, "for one file", false},
 		{"no digest", func(h *fakeHub) {
 			h.digests[file] = ""
-			h.resolve = func(w http.ResponseWriter, r *http.Request) bool { w.Write(data); return true }
+			h.resolve = func(w http.ResponseWriter, r *http.Request) bool { send(w, data); return true }
 		}, ErrDigest, "the hub gives none", false},
 		{"longer than said", func(h *fakeHub) {
 			h.blob = func(w http.ResponseWriter, _ *http.Request, _ int, data []byte) bool {
 				w.Header().Set("Content-Length", strconv.Itoa(len(data)+10))
-				w.Write(append(bytes.Clone(data), make([]byte, 10)...))
+				send(w, append(bytes.Clone(data), make([]byte, 10)...))
 				return true
 			}
 		}, ErrSize, "server sends", true},
 		{"endless", func(h *fakeHub) {
 			h.blob = func(w http.ResponseWriter, r *http.Request, _ int, _ []byte) bool {
 				for r.Context().Err() == nil {
-					w.Write(make([]byte, 64<<10)) // chunked: no length is given
+					send(w, make([]byte, 64<<10)) // chunked: no length is given
 					w.(http.Flusher).Flush()
 				}
 				return true
@@ -297,7 +296,7 @@ func lies(data []byte) []fault {
 		}, ErrSize, "more than", true},
 		{"shorter than listed", func(h *fakeHub) {
 			h.blob = func(w http.ResponseWriter, _ *http.Request, _ int, data []byte) bool {
-				w.Write(data[:1000])
+				send(w, data[:1000])
 				return true
 			}
 		}, ErrSize, "the server sends 1000", true},
@@ -312,12 +311,12 @@ func lies(data []byte) []fault {
 			h.blob = func(w http.ResponseWriter, r *http.Request, n int, data []byte) bool {
 				if n == 1 {
 					w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-					w.Write(data[:1000])
+					send(w, data[:1000])
 					return true
 				}
 				w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(data)-1, len(data)))
 				w.WriteHeader(http.StatusPartialContent)
-				w.Write(data)
+				send(w, data)
 				return true
 			}
 		}, ErrSize, `"bytes 0-`, true},
@@ -335,18 +334,21 @@ func refusals() []fault {
 		{"503 for ever", func(h *fakeHub) { h.resolve = status(503) }, ErrServer, "(503): try again later", true},
 		{"418", func(h *fakeHub) { h.resolve = status(418) }, ErrServer, "is --hub-url right?", true},
 		{"not JSON", func(h *fakeHub) {
-			h.api = func(w http.ResponseWriter, _ *http.Request) bool { w.Write([]byte("<html>")); return true }
+			h.api = func(w http.ResponseWriter, _ *http.Request) bool { send(w, []byte("<html>")); return true }
 		}, ErrServer, "is --hub-url right?", false},
 		{"endless JSON", func(h *fakeHub) {
 			h.api = func(w http.ResponseWriter, r *http.Request) bool {
 				for r.Context().Err() == nil {
-					w.Write(bytes.Repeat([]byte(" "), 1<<20))
+					send(w, bytes.Repeat([]byte(" "), 1<<20))
 				}
 				return true
 			}
 		}, ErrServer, "more than 16777216 bytes", false},
 		{"redirects in a circle", func(h *fakeHub) {
-			h.resolve = func(w http.ResponseWriter, r *http.Request) bool { http.Redirect(w, r, r.URL.Path, 302); return true }
+			h.resolve = func(w http.ResponseWriter, r *http.Request) bool {
+				http.Redirect(w, r, r.URL.Path, http.StatusFound)
+				return true
+			}
 		}, ErrServer, "redirects", true},
 		{"redirect to a private address", func(h *fakeHub) { h.resolve = status(302, "Location", "https://10.1.2.3/x") }, ErrBlocked, "10.1.2.3", true},
 		{"redirect to metadata", func(h *fakeHub) { h.resolve = status(302, "Location", "https://169.254.169.254/latest") }, ErrBlocked, "169.254.169.254", true},
@@ -407,10 +409,10 @@ func TestNoRanges(t *testing.T) {
 	h.blob = func(w http.ResponseWriter, _ *http.Request, n int, data []byte) bool {
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 		if n == 1 {
-			w.Write(data[:70_000])
+			send(w, data[:70_000])
 			return true
 		}
-		w.Write(data)
+		send(w, data)
 		return true
 	}
 	l := h.library(t, Options{})

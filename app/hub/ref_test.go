@@ -117,8 +117,18 @@ func TestHostileListing(t *testing.T) {
 		name string
 		size int64
 	}{
-		{"ok.gguf", 1}, {"../up.gguf", 1}, {"/abs.gguf", 1}, {`a\b.gguf`, 1}, {"a/../../b.gguf", 1}, {"con.gguf", 1}, {".hid.gguf", 1},
-		{"nul\x00.gguf", 1}, {"neg.gguf", -5}, {"huge.gguf", 1 << 62}, {"s-00001-of-99999.gguf", 1}, {"x.bin", 1},
+		{"ok.gguf", 1},
+		{"../up.gguf", 1},
+		{"/abs.gguf", 1},
+		{`a\b.gguf`, 1},
+		{"a/../../b.gguf", 1},
+		{"con.gguf", 1},
+		{".hid.gguf", 1},
+		{"nul\x00.gguf", 1},
+		{"neg.gguf", -5},
+		{"huge.gguf", 1 << 62},
+		{"s-00001-of-99999.gguf", 1},
+		{"x.bin", 1},
 	} {
 		w.Siblings = append(w.Siblings, struct {
 			Name string `json:"rfilename"`

@@ -15,7 +15,7 @@ func freeSpace(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, os.NewSyscallError("statfs", err)
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
+	return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // the fields differ between systems
 }
 
 // diskFull reports whether a write failed for want of space.

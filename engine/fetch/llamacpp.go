@@ -68,7 +68,7 @@ func untar(archive, digest, dir string, limit int64) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return err
@@ -93,7 +93,7 @@ func untar(archive, digest, dir string, limit int64) error {
 func unpack(root *os.Root, r *tar.Reader, limit int64) error {
 	for {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -18,7 +18,7 @@ func TryLock(path string) (unlock func(), ok bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	unlock = func() { f.Close() } //nolint:errcheck // closing drops the lock; nothing was written
+	unlock = func() { f.Close() } // closing drops the lock; nothing was written
 	if !tryLock(f) {
 		unlock()
 		return nil, false, nil

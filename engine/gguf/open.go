@@ -152,7 +152,7 @@ func mapOrRead(path string) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	if size > 0 {
 		if data, unmap, err := mapFile(f, size); err == nil {
 			return data, unmap, nil
@@ -166,7 +166,7 @@ func read(path string) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	return readAll(f, size)
 }
 

@@ -264,10 +264,10 @@ func (v Value) signed() bool {
 
 // scalar returns element i of anything but strings.
 func (v Value) scalar(i int) any {
-	switch {
-	case v.Kind == Bool:
+	switch v.Kind {
+	case Bool:
 		return v.raw[i] != 0
-	case v.Kind == Float32 || v.Kind == Float64:
+	case Float32, Float64:
 		return v.float(i)
 	}
 	u, _ := v.integer(i)
