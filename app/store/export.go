@@ -1,0 +1,266 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	format        = "godwit-chats"
+	formatVersion = 1
+	maxImport     = 256 << 20 // bytes of a file to import
+	maxMessages   = 200_000   // messages of an imported chat
+)
+
+// exported is the JSON form of chats: everything but the ids of this database.
+type exported struct {
+	Format  string         `json:"format"`
+	Version int            `json:"version"`
+	Chats   []exportedChat `json:"chats"`
+}
+
+type exportedChat struct {
+	Chat
+	ID       *int64            `json:"id,omitempty"` // hides that of Chat
+	Folder   string            `json:"folder"`       // by name
+	Chosen   int64             `json:"chosen"`       // first message of the branch that is shown
+	Messages []exportedMessage `json:"messages"`
+}
+
+type exportedMessage struct {
+	Message
+	Chat     *int64   `json:"chat,omitempty"` // these three hide those of Message
+	Depth    *int     `json:"depth,omitempty"`
+	Branches *[]int64 `json:"branches,omitempty"`
+	Chosen   int64    `json:"chosen"`
+}
+
+// ExportJSON writes chats with all their branches, or every chat where none is
+// named. Import reads it back.
+func (s *Store) ExportJSON(ctx context.Context, w io.Writer, chats ...int64) error {
+	if len(chats) == 0 {
+		all, err := s.Chats(ctx, List{})
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			chats = append(chats, c.ID)
+		}
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "{\"format\": %q, \"version\": %d, \"chats\": [", format, formatVersion)
+	for i, id := range chats {
+		e, err := s.exportChat(ctx, id)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprint(out, ",") // a fault stays in out, and Flush returns it
+		}
+		fmt.Fprintln(out)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false) // JSON inside, such as tool calls, stays as it is
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	fmt.Fprint(out, "]}\n")
+	return out.Flush()
+}
+
+func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) {
+	var e exportedChat
+	name := fmt.Sprintf("export chat %d", id)
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return e, s.fault(name, err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	if e.Chat, err = scanChat(tx.QueryRowContext(ctx, "SELECT "+chatColumns+" FROM chat WHERE id = ?", id)); err != nil {
+		return e, s.fault(name, err)
+	}
+	err = tx.QueryRowContext(ctx, "SELECT ifnull(f.name, ''), ifnull(c.chosen, 0) FROM chat c LEFT JOIN folder f ON f.id = c.folder WHERE c.id = ?", id).Scan(&e.Folder, &e.Chosen)
+	if err != nil {
+		return e, s.fault(name, err)
+	}
+	links, err := readLinks(ctx, tx, id)
+	if err != nil {
+		return e, s.fault(name, err)
+	}
+	e.Messages = []exportedMessage{}
+	err = each(ctx, tx, "SELECT "+messageColumns+" FROM message WHERE chat = ? ORDER BY id", []any{id}, func(r row) error {
+		m, err := s.scanMessage(r)
+		e.Messages = append(e.Messages, exportedMessage{Message: m, Chosen: links[m.ID].chosen})
+		return err
+	})
+	return e, s.fault(name, err)
+}
+
+// Import reads chats that ExportJSON or ExportMarkdown wrote, or Markdown with a
+// heading for each speaker, and stores them as new ones. With an error none is.
+func (s *Store) Import(ctx context.Context, r io.Reader) ([]Chat, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxImport+1))
+	if err != nil {
+		return nil, s.fault("import", err)
+	}
+	if len(data) > maxImport {
+		return nil, s.fault("import", fmt.Errorf("%w: more than %d bytes", ErrInput, maxImport))
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(data) {
+		return nil, s.fault("import", fmt.Errorf("%w: not UTF-8 text", ErrInput))
+	}
+	var chats []exportedChat
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		chats, err = readJSON(data)
+	} else {
+		var c exportedChat
+		c, err = readMarkdown(string(data), s.now())
+		chats = []exportedChat{c}
+	}
+	if err != nil {
+		return nil, s.fault("import", err)
+	}
+	imported := make([]Chat, len(chats))
+	err = s.write(ctx, "import", func(tx *sql.Tx) error {
+		for i := range chats {
+			if imported[i], err = s.importChat(ctx, tx, &chats[i]); err != nil {
+				return fmt.Errorf("chat %d: %w", i+1, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return imported, nil
+}
+
+func readJSON(data []byte) ([]exportedChat, error) {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	if head.Format != format {
+		return nil, fmt.Errorf("%w: format %q, want %q", ErrInput, head.Format, format)
+	}
+	if head.Version > formatVersion {
+		return nil, fmt.Errorf("%w: an export of version %d, this one knows %d", ErrNewer, head.Version, formatVersion)
+	}
+	var e exported
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	if len(e.Chats) == 0 {
+		return nil, fmt.Errorf("%w: no chat in it", ErrInput)
+	}
+	return e.Chats, nil
+}
+
+// importChat stores a chat under new ids.
+func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat) (Chat, error) {
+	c := e.Chat
+	c.Created, c.Updated = s.sane(c.Created), s.sane(c.Updated)
+	var err error
+	if c.Folder, err = folderNamed(ctx, tx, e.Folder); err != nil {
+		return c, err
+	}
+	if c.ID, err = insertChat(ctx, tx, &c); err != nil {
+		return c, err
+	}
+	order, err := parentsFirst(e.Messages)
+	if err != nil {
+		return c, err
+	}
+	fresh := map[int64]int64{0: 0}
+	for _, i := range order {
+		m := e.Messages[i].Message
+		m.Chat, m.Parent = c.ID, fresh[m.Parent]
+		m.Created, m.Updated = s.sane(m.Created), s.sane(m.Updated)
+		if m.Status == Running {
+			m.Status = Stopped
+		}
+		if err := insertMessage(ctx, tx, &m); err != nil {
+			return c, fmt.Errorf("message %d: %w", e.Messages[i].ID, err)
+		}
+		fresh[e.Messages[i].ID] = m.ID
+	}
+	for _, m := range e.Messages {
+		if m.Chosen == 0 {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE message SET chosen = nullif(?, 0) WHERE id = ?", fresh[m.Chosen], fresh[m.ID]); err != nil {
+			return c, err
+		}
+	}
+	if _, err = tx.ExecContext(ctx, "UPDATE chat SET chosen = nullif(?, 0) WHERE id = ?", fresh[e.Chosen], c.ID); err != nil {
+		return c, err
+	}
+	if c.Title == "" {
+		err = retitle(ctx, tx, &c, "")
+	}
+	return c, err
+}
+
+// parentsFirst orders messages so that each comes after its parent, and refuses
+// trees that are none.
+func parentsFirst(messages []exportedMessage) ([]int, error) {
+	if len(messages) > maxMessages {
+		return nil, fmt.Errorf("%w: %d messages, at most %d are read", ErrInput, len(messages), maxMessages)
+	}
+	seen := map[int64]bool{}
+	children := map[int64][]int{}
+	for i, m := range messages {
+		if m.ID <= 0 || seen[m.ID] {
+			return nil, fmt.Errorf("%w: message id %d is missing or there twice", ErrInput, m.ID)
+		}
+		seen[m.ID] = true
+		children[m.Parent] = append(children[m.Parent], i)
+	}
+	order := slices.Clone(children[0])
+	for at := 0; at < len(order); at++ {
+		order = append(order, children[messages[order[at]].ID]...)
+	}
+	if len(order) != len(messages) {
+		return nil, fmt.Errorf("%w: %d of %d messages have no way up to a first one", ErrInput, len(messages)-len(order), len(messages))
+	}
+	return order, nil
+}
+
+// sane returns a time that the database can hold; others become now.
+func (s *Store) sane(t time.Time) time.Time {
+	if t.Year() < 1970 || t.Year() > 9999 {
+		return time.UnixMilli(s.millis())
+	}
+	return t
+}
+
+// folderNamed returns the folder of a name, a new one where there is none; an
+// empty name is no folder.
+func folderNamed(ctx context.Context, tx *sql.Tx, name string) (int64, error) {
+	if name = cleanTitle(name); name == "" {
+		return 0, nil
+	}
+	var id int64
+	err := tx.QueryRowContext(ctx, "SELECT id FROM folder WHERE name = ? ORDER BY id LIMIT 1", name).Scan(&id)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	result, err := tx.ExecContext(ctx, "INSERT INTO folder(name, position) SELECT ?, ifnull(max(position), 0) + 1 FROM folder", name)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}

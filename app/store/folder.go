@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Folder is a named group of chats.
+type Folder struct {
+	ID       int64  `json:"id"`
+	Name     string `json:"name"`
+	Position int    `json:"position"` // order in the list
+}
+
+// SaveFolder stores a new folder (ID 0, added at the end) or renames and moves one.
+func (s *Store) SaveFolder(ctx context.Context, f Folder) (Folder, error) {
+	if f.Name = cleanTitle(f.Name); f.Name == "" {
+		return f, s.fault("save folder", fmt.Errorf("%w: a folder needs a name", ErrInput))
+	}
+	err := s.write(ctx, "save folder", func(tx *sql.Tx) error {
+		if f.ID != 0 {
+			return oneRow(tx.ExecContext(ctx, "UPDATE folder SET name = ?, position = ? WHERE id = ?", f.Name, f.Position, f.ID))
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT ifnull(max(position), 0) + 1 FROM folder").Scan(&f.Position); err != nil {
+			return err
+		}
+		result, err := tx.ExecContext(ctx, "INSERT INTO folder(name, position) VALUES (?, ?)", f.Name, f.Position)
+		if err != nil {
+			return err
+		}
+		f.ID, err = result.LastInsertId()
+		return err
+	})
+	return f, err
+}
+
+// Folders lists the folders in their order.
+func (s *Store) Folders(ctx context.Context) ([]Folder, error) {
+	folders := []Folder{}
+	err := s.each(ctx, "SELECT id, name, position FROM folder ORDER BY position, id", nil, func(r row) error {
+		var f Folder
+		err := r.Scan(&f.ID, &f.Name, &f.Position)
+		folders = append(folders, f)
+		return err
+	})
+	return folders, s.fault("list folders", err)
+}
+
+// DeleteFolder deletes a folder. Its chats are kept, in no folder.
+func (s *Store) DeleteFolder(ctx context.Context, id int64) error {
+	return s.write(ctx, fmt.Sprintf("delete folder %d", id), func(tx *sql.Tx) error {
+		return oneRow(tx.ExecContext(ctx, "DELETE FROM folder WHERE id = ?", id))
+	})
+}
+
+// folderExists refuses an id that no folder has; 0 is no folder.
+func folderExists(ctx context.Context, tx *sql.Tx, id int64) error {
+	if id == 0 {
+		return nil
+	}
+	var one int
+	if err := tx.QueryRowContext(ctx, "SELECT 1 FROM folder WHERE id = ?", id).Scan(&one); errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: folder %d", ErrNotFound, id)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// Preset is a system prompt and sampling settings under a name.
+type Preset struct {
+	ID       int64           `json:"id"`
+	Name     string          `json:"name"`
+	System   string          `json:"system"`
+	Settings json.RawMessage `json:"settings"`
+}
+
+// SavePreset stores a new preset (ID 0) or changes one. No two have the same name.
+func (s *Store) SavePreset(ctx context.Context, p Preset) (Preset, error) {
+	err := s.write(ctx, "save preset", func(tx *sql.Tx) error {
+		var err error
+		if p.Name = cleanTitle(p.Name); p.Name == "" {
+			return fmt.Errorf("%w: a preset needs a name", ErrInput)
+		}
+		if p.System, err = cleanText(p.System); err != nil {
+			return err
+		}
+		if p.Settings, err = cleanObject(p.Settings); err != nil {
+			return err
+		}
+		var taken int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM preset WHERE name = ? AND id <> ?", p.Name, p.ID).Scan(&taken); err != nil {
+			return err
+		}
+		if taken > 0 {
+			return fmt.Errorf("%w: there is a preset %q already", ErrInput, p.Name)
+		}
+		if p.ID != 0 {
+			return oneRow(tx.ExecContext(ctx, "UPDATE preset SET name = ?, system = ?, settings = ? WHERE id = ?", p.Name, p.System, string(p.Settings), p.ID))
+		}
+		result, err := tx.ExecContext(ctx, "INSERT INTO preset(name, system, settings) VALUES (?, ?, ?)", p.Name, p.System, string(p.Settings))
+		if err != nil {
+			return err
+		}
+		p.ID, err = result.LastInsertId()
+		return err
+	})
+	return p, err
+}
+
+// Presets lists the presets by name.
+func (s *Store) Presets(ctx context.Context) ([]Preset, error) {
+	presets := []Preset{}
+	err := s.each(ctx, "SELECT id, name, system, settings FROM preset ORDER BY name COLLATE NOCASE, id", nil, func(r row) error {
+		var p Preset
+		var settings string
+		err := r.Scan(&p.ID, &p.Name, &p.System, &settings)
+		p.Settings = json.RawMessage(settings)
+		presets = append(presets, p)
+		return err
+	})
+	return presets, s.fault("list presets", err)
+}
+
+// DeletePreset deletes a preset.
+func (s *Store) DeletePreset(ctx context.Context, id int64) error {
+	return s.write(ctx, fmt.Sprintf("delete preset %d", id), func(tx *sql.Tx) error {
+		return oneRow(tx.ExecContext(ctx, "DELETE FROM preset WHERE id = ?", id))
+	})
+}

@@ -1,0 +1,218 @@
+// Package store keeps chats, presets and the saved KV states of chats in one
+// SQLite database and the folder beside it.
+//
+// A chat is a tree of messages: editing a message or asking again starts a branch
+// beside the old one, and each message remembers which of its answers is shown.
+//
+//	s, err := store.Open(path, store.Options{})
+//	chat, err := s.CreateChat(ctx, store.Chat{Model: "demo"})
+//	q, err := s.Append(ctx, store.Message{Chat: chat.ID, Role: store.User, Content: "Hello"})
+//	draft, err := s.Begin(ctx, store.Message{Chat: chat.ID, Parent: q.ID, Role: store.Assistant})
+//	... draft.Save while tokens arrive, then draft.Finish
+//	page, err := s.Path(ctx, chat.ID, store.Page{})
+//
+// Every change is one transaction: it is stored whole or, with an error, not at
+// all. A Store is safe for concurrent use, and two processes may have the same
+// database open.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// The classes of errors.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrInput    = errors.New("bad input")
+	ErrFull     = errors.New("disk full")
+	ErrDamaged  = errors.New("damaged database")
+	ErrNewer    = errors.New("database of a newer Godwit")
+)
+
+// Options are the choices of Open. The zero value works.
+type Options struct {
+	StateFolder string           // where KV states go; empty: "states" beside the database
+	StateBudget int64            // bytes that they may take together; 0: 4 GiB, negative: none are kept
+	Now         func() time.Time // nil: time.Now
+
+	maxPages int // pages that the database may have, to test a full disk
+}
+
+// Store is an open database.
+type Store struct {
+	path    string
+	db      *sql.DB
+	states  string
+	budget  atomic.Int64
+	now     func() time.Time
+	damaged atomic.Bool
+
+	writing sync.Mutex // one transaction that writes at a time; SQLite allows no more
+	drafts  drafts
+}
+
+// Damage is the report of a database that could not be used. It was renamed, not
+// deleted, and the Store that Open returned with it is empty.
+type Damage struct {
+	Path  string // where it was
+	Aside string // where it is
+	Cause error
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%v: %s: %v; moved to %s, a new one is in use", ErrDamaged, d.Path, d.Cause, d.Aside)
+}
+
+func (d *Damage) Unwrap() []error { return []error{ErrDamaged, d.Cause} }
+
+// Open opens the database at path, or makes it, and brings an older one up to
+// date. Where the database is damaged it is set aside: the error is then a
+// *Damage, and the Store is open and empty.
+func Open(path string, o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.StateFolder == "" {
+		o.StateFolder = filepath.Join(filepath.Dir(path), "states")
+	}
+	for _, dir := range []string{filepath.Dir(path), o.StateFolder} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("chats: %w", err)
+		}
+	}
+	s, err := open(path, o)
+	if err == nil || !errors.Is(err, ErrDamaged) {
+		return s, err
+	}
+	damage := &Damage{Path: path, Cause: err}
+	if damage.Aside, err = setAside(path, o.Now()); err != nil {
+		return nil, errors.Join(damage.Cause, err)
+	}
+	if s, err = open(path, o); err != nil {
+		return nil, err
+	}
+	return s, damage
+}
+
+// open opens a database that is there or none.
+func open(path string, o Options) (*Store, error) {
+	db, err := openDB(path, o.maxPages)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, db: db, states: o.StateFolder, now: o.Now}
+	s.SetStateBudget(o.StateBudget)
+	ctx := context.Background()
+	check := needsCheck(path)
+	err = s.migrate(ctx)
+	if err == nil && check {
+		err = s.check(ctx)
+	}
+	if err == nil {
+		err = s.recover(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(s.fault("open", err), db.Close())
+	}
+	return s, nil
+}
+
+func openDB(path string, maxPages int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn(path, maxPages))
+	if err != nil {
+		return nil, fmt.Errorf("chats: %w", err)
+	}
+	db.SetMaxOpenConns(4)
+	return db, nil
+}
+
+// dsn is the address of the database for the driver. Each write waits up to five
+// seconds for another process. With the journal ahead of the database, a crash of
+// the program loses nothing and one of the machine at most the last moments.
+func dsn(path string, maxPages int) string {
+	slashed := filepath.ToSlash(path)
+	if filepath.IsAbs(path) && !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/… on Windows
+	}
+	pragmas := []string{
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",
+		"secure_delete(1)", "trusted_schema(0)", "cell_size_check(1)",
+	}
+	if maxPages > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", maxPages))
+	}
+	query := url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}
+	return "file:" + (&url.URL{Path: slashed}).EscapedPath() + "?" + query.Encode()
+}
+
+// Close closes the database.
+func (s *Store) Close() error {
+	var mark error
+	if s.damaged.Load() {
+		mark = os.WriteFile(s.path+checkMark, nil, 0o600)
+	}
+	return errors.Join(mark, s.db.Close())
+}
+
+// write runs fn in a transaction of its own. name says what is done, for errors.
+func (s *Store) write(ctx context.Context, name string, fn func(tx *sql.Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fault(name, err)
+	}
+	if err := fn(tx); err != nil {
+		if rollback := tx.Rollback(); rollback != nil && !errors.Is(rollback, sql.ErrTxDone) {
+			err = errors.Join(err, rollback)
+		}
+		return s.fault(name, err)
+	}
+	return s.fault(name, tx.Commit())
+}
+
+// fault gives an error of the driver its class, and its context once.
+func (s *Store) fault(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, class := range []error{ErrNotFound, ErrInput, ErrFull, ErrDamaged, ErrNewer} {
+		if errors.Is(err, class) {
+			return fmt.Errorf("chats: %s: %w", name, err)
+		}
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("chats: %s: %w", name, ErrNotFound)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("chats: %s: %w: %w", name, ErrFull, err)
+	}
+	var code *sqlite.Error
+	if errors.As(err, &code) {
+		switch code.Code() & 0xff {
+		case lib.SQLITE_FULL:
+			return fmt.Errorf("chats: %s: %w: free some space and try again, nothing stored is lost (%w)", name, ErrFull, err)
+		case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+			s.damaged.Store(true)
+			return fmt.Errorf("chats: %s: %w: %w", name, ErrDamaged, err)
+		}
+	}
+	return fmt.Errorf("chats: %s: %w", name, err)
+}
+
+// millis is the form of times in the database.
+func (s *Store) millis() int64 { return s.now().UnixMilli() }
