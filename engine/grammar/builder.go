@@ -1,0 +1,155 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Builder puts a grammar together from GBNF and JSON schemas, such as a tool's
+// call syntax around the schema of its arguments:
+//
+//	b := grammar.NewBuilder()
+//	err = b.AddSchema("weather-args", schema)
+//	err = b.AddRule("root", `"{\"name\": \"weather\", \"arguments\": " weather-args "}"`)
+//	g, err := b.Grammar("root")
+//
+// Rules may be used before they are added.
+type Builder struct {
+	rules   []rule
+	names   map[string]int
+	missing map[int]func() error // rules that are used and not yet defined
+	json    *jsonRules
+}
+
+// NewBuilder returns an empty builder.
+func NewBuilder() *Builder {
+	return &Builder{names: map[string]int{}, missing: map[int]func() error{}}
+}
+
+// AddGBNF adds rules in the notation of [ParseGBNF].
+func (b *Builder) AddGBNF(text string) error {
+	return (&parser{b: b, src: text}).rules()
+}
+
+// AddRule adds one rule; gbnf is what stands behind ::=.
+func (b *Builder) AddRule(name, gbnf string) error {
+	for i := range len(name) {
+		if !isWord(name[i]) {
+			return fmt.Errorf("%w: rule name %q", ErrSyntax, name)
+		}
+	}
+	if name == "" {
+		return fmt.Errorf("%w: empty rule name", ErrSyntax)
+	}
+	p := &parser{b: b, src: gbnf}
+	p.depth = 1 // line breaks are blanks here
+	p.space(true)
+	body, err := p.alternatives()
+	if err != nil {
+		return err
+	}
+	if p.pos < len(p.src) {
+		return p.fail(p.pos, "unexpected %q", p.rune())
+	}
+	if err := b.define(name, body); err != nil {
+		return fmt.Errorf("%w: %w", ErrSyntax, err)
+	}
+	return nil
+}
+
+// AddSchema adds a rule that matches the documents of a JSON schema, with the
+// limits and the choices that [FromSchema] tells.
+func (b *Builder) AddSchema(name string, schema []byte) error {
+	body, err := b.schema(name, schema)
+	if err != nil {
+		return err
+	}
+	if err := b.define(name, body); err != nil {
+		return fmt.Errorf("%w: %w", ErrSchema, err)
+	}
+	return nil
+}
+
+// AddJSON adds a rule that matches any JSON object.
+func (b *Builder) AddJSON(name string) error {
+	return b.define(name, ref(b.jsonRules().object))
+}
+
+// AddLiteral adds a rule that matches the text as it is.
+func (b *Builder) AddLiteral(name, text string) error {
+	return b.define(name, lit(text))
+}
+
+// Grammar returns the grammar that starts at the named rule. Every rule that is
+// used must have been added.
+func (b *Builder) Grammar(root string) (*Grammar, error) {
+	id, ok := b.names[root]
+	if !ok {
+		return nil, fmt.Errorf("%w: no rule %q", ErrSyntax, root)
+	}
+	if len(b.missing) > 0 {
+		ids := make([]int, 0, len(b.missing))
+		for id := range b.missing {
+			ids = append(ids, id)
+		}
+		return nil, b.missing[slices.Min(ids)]()
+	}
+	return &Grammar{rules: slices.Clone(b.rules), root: id}, nil
+}
+
+// define gives a rule its body.
+func (b *Builder) define(name string, body *expr) error {
+	id, ok := b.names[name]
+	switch {
+	case !ok:
+		var err error
+		if id, err = b.add(rule{name: name}); err != nil {
+			return err
+		}
+		b.names[name] = id
+	case b.missing[id] == nil:
+		return fmt.Errorf("rule %q is defined twice", name)
+	}
+	delete(b.missing, id)
+	b.rules[id].body = body
+	return nil
+}
+
+// use returns the rule of a name; undefined is the error if it never gets one.
+func (b *Builder) use(name string, undefined func() error) (int, error) {
+	if id, ok := b.names[name]; ok {
+		return id, nil
+	}
+	id, err := b.add(rule{name: name})
+	if err != nil {
+		return 0, err
+	}
+	b.names[name] = id
+	b.missing[id] = undefined
+	return id, nil
+}
+
+// add appends a rule that no GBNF text can name.
+func (b *Builder) add(r rule) (int, error) {
+	if len(b.rules) >= maxRules {
+		return 0, fmt.Errorf("more than %d rules", maxRules)
+	}
+	b.rules = append(b.rules, r)
+	return len(b.rules) - 1, nil
+}
+
+// After returns the grammar of free text in which, once one of the markers
+// stands there, g must follow to the end. Text without a marker may go on and
+// end as it likes. A marker that is a control token's text means that token.
+func (g *Grammar) After(markers ...string) (*Grammar, error) {
+	if len(markers) == 0 || slices.Contains(markers, "") {
+		return nil, fmt.Errorf("%w: empty marker", ErrSyntax)
+	}
+	return g.wrap("after", func(root *expr) *expr {
+		subs := []*expr{root}
+		for _, m := range markers {
+			subs = append(subs, &expr{op: opSpecial, lit: []byte(m)})
+		}
+		return &expr{op: opAfter, subs: subs}
+	}), nil
+}

@@ -1,0 +1,386 @@
+package grammar
+
+import (
+	"errors"
+	"slices"
+	"unicode/utf8"
+)
+
+// dfa is a deterministic automaton over code points; state 0 is the start. From
+// each state that trim leaves an end can be reached.
+type dfa struct {
+	edges [][]dfaEdge // of each state, in order, not overlapping
+	final []bool
+}
+
+type dfaEdge struct {
+	span
+	to int32
+}
+
+const maxDFA = 20_000 // states and, before that, positions
+
+var errDFA = errors.New("the pattern takes too many states")
+
+// positions is an expression over code points as an automaton.
+type positions struct {
+	skip [][]int32 // edges on nothing
+	on   [][]posEdge
+}
+
+type posEdge struct {
+	set []span
+	to  int32
+}
+
+func (p *positions) add() int32 {
+	p.skip, p.on = append(p.skip, nil), append(p.on, nil)
+	return int32(len(p.skip) - 1)
+}
+
+// build returns the state from which e leads to to.
+func (p *positions) build(e *expr, to int32) int32 {
+	if len(p.skip) > maxDFA {
+		return to
+	}
+	switch e.op {
+	case opLit:
+		text := []rune(string(e.lit))
+		for _, r := range slices.Backward(text) {
+			from := p.add()
+			p.on[from] = []posEdge{{[]span{{r, r}}, to}}
+			to = from
+		}
+		return to
+	case opClass:
+		from := p.add()
+		p.on[from] = []posEdge{{e.set, to}}
+		return from
+	case opSeq:
+		for _, sub := range slices.Backward(e.subs) {
+			to = p.build(sub, to)
+		}
+		return to
+	case opAlt:
+		from := p.add()
+		for _, sub := range e.subs {
+			p.skip[from] = append(p.skip[from], p.build(sub, to))
+		}
+		return from
+	case opRepeat:
+		if e.max < 0 {
+			loop := p.add()
+			body := p.build(e.subs[0], loop)
+			p.skip[loop] = []int32{body, to}
+			to = loop
+		}
+		for range e.max - e.min {
+			from := p.add()
+			body := p.build(e.subs[0], to)
+			p.skip[from] = []int32{body, to}
+			if to = from; len(p.skip) > maxDFA {
+				return to
+			}
+		}
+		for range e.min {
+			if to = p.build(e.subs[0], to); len(p.skip) > maxDFA {
+				return to
+			}
+		}
+		return to
+	}
+	panic("grammar: not an expression of a pattern")
+}
+
+// close adds what the states reach on nothing, and sorts.
+func (p *positions) close(set []int32) []int32 {
+	seen := make(map[int32]bool, len(set))
+	out := []int32{}
+	for len(set) > 0 {
+		s := set[len(set)-1]
+		set = set[:len(set)-1]
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+			set = append(set, p.skip[s]...)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// newDFA makes an expression deterministic.
+func newDFA(e *expr) (*dfa, error) {
+	p := &positions{}
+	end := p.add()
+	start := p.build(e, end)
+	if len(p.skip) > maxDFA {
+		return nil, errDFA
+	}
+	d := &dfa{}
+	ids := map[string]int32{}
+	var sets [][]int32
+	state := func(set []int32) int32 {
+		set = p.close(set)
+		key := make([]byte, 0, 4*len(set))
+		for _, s := range set {
+			key = append(key, byte(s), byte(s>>8), byte(s>>16))
+		}
+		id, ok := ids[string(key)]
+		if !ok {
+			id = int32(len(sets))
+			ids[string(key)] = id
+			sets = append(sets, set)
+			d.final = append(d.final, slices.Contains(set, end))
+		}
+		return id
+	}
+	state([]int32{start})
+	work := 0
+	for i := 0; i < len(sets); i++ {
+		var out []posEdge
+		for _, s := range sets[i] {
+			out = append(out, p.on[s]...)
+		}
+		var edges []dfaEdge
+		for _, s := range pieces(out) {
+			var to []int32
+			for _, o := range out {
+				if within(o.set, s.lo) {
+					to = append(to, o.to)
+				}
+			}
+			edges = append(edges, dfaEdge{s, state(to)})
+			if work += len(out); work > 1<<24 || len(sets) > maxDFA {
+				return nil, errDFA
+			}
+		}
+		d.edges = append(d.edges, joined(edges))
+	}
+	return d.trim(), nil
+}
+
+// pieces cuts the sets into ranges that none of them tells apart.
+func pieces(out []posEdge) []span {
+	var cuts []rune
+	for _, o := range out {
+		for _, s := range o.set {
+			cuts = append(cuts, s.lo, s.hi+1)
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	var all []span
+	for i := 1; i < len(cuts); i++ {
+		s := span{cuts[i-1], cuts[i] - 1}
+		if slices.ContainsFunc(out, func(o posEdge) bool { return within(o.set, s.lo) }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// within reports whether a sorted set has the code point.
+func within(set []span, r rune) bool {
+	_, ok := slices.BinarySearchFunc(set, r, func(s span, r rune) int {
+		switch {
+		case s.hi < r:
+			return -1
+		case s.lo > r:
+			return 1
+		}
+		return 0
+	})
+	return ok
+}
+
+// joined joins neighbouring edges to the same state.
+func joined(edges []dfaEdge) []dfaEdge {
+	var out []dfaEdge
+	for _, e := range edges {
+		if n := len(out); n > 0 && out[n-1].to == e.to && out[n-1].hi+1 == e.lo {
+			out[n-1].hi = e.hi
+		} else {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// trim removes states that no text goes through. A dfa of no text keeps its
+// start alone.
+func (d *dfa) trim() *dfa {
+	back := make([][]int32, len(d.edges))
+	for i, es := range d.edges {
+		for _, e := range es {
+			back[e.to] = append(back[e.to], int32(i))
+		}
+	}
+	live := slices.Clone(d.final)
+	var queue []int32
+	for i, f := range d.final {
+		if f {
+			queue = append(queue, int32(i))
+		}
+	}
+	for len(queue) > 0 {
+		s := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, b := range back[s] {
+			if !live[b] {
+				live[b] = true
+				queue = append(queue, b)
+			}
+		}
+	}
+	live[0] = true
+	id := make([]int32, len(live))
+	out := &dfa{}
+	for i, l := range live {
+		if l {
+			id[i] = int32(len(out.final))
+			out.final = append(out.final, d.final[i])
+			out.edges = append(out.edges, nil)
+		}
+	}
+	for i, es := range d.edges {
+		for _, e := range es {
+			if live[i] && live[e.to] {
+				out.edges[id[i]] = append(out.edges[id[i]], dfaEdge{e.span, id[e.to]})
+			}
+		}
+	}
+	return out
+}
+
+func (d *dfa) empty() bool { return !slices.Contains(d.final, true) }
+
+func (d *dfa) match(s string) bool {
+	at := int32(0)
+next:
+	for _, r := range s {
+		for _, e := range d.edges[at] {
+			if r >= e.lo && r <= e.hi {
+				at = e.to
+				continue next
+			}
+		}
+		return false
+	}
+	return d.final[at]
+}
+
+// intersect returns the texts of both.
+func (d *dfa) intersect(o *dfa) (*dfa, error) {
+	out := &dfa{}
+	ids := map[[2]int32]int32{}
+	var pairs [][2]int32
+	state := func(a, b int32) int32 {
+		k := [2]int32{a, b}
+		id, ok := ids[k]
+		if !ok {
+			id = int32(len(pairs))
+			ids[k] = id
+			pairs = append(pairs, k)
+			out.final = append(out.final, d.final[a] && o.final[b])
+		}
+		return id
+	}
+	state(0, 0)
+	for i := 0; i < len(pairs); i++ {
+		if len(pairs) > maxDFA {
+			return nil, errDFA
+		}
+		var edges []dfaEdge
+		for _, x := range d.edges[pairs[i][0]] {
+			for _, y := range o.edges[pairs[i][1]] {
+				if lo, hi := max(x.lo, y.lo), min(x.hi, y.hi); lo <= hi {
+					edges = append(edges, dfaEdge{span{lo, hi}, state(x.to, y.to)})
+				}
+			}
+		}
+		out.edges = append(out.edges, edges)
+	}
+	return out.trim(), nil
+}
+
+// without returns the texts that o does not have.
+func (d *dfa) without(o *dfa) (*dfa, error) {
+	c := &dfa{final: make([]bool, len(o.final)+1), edges: make([][]dfaEdge, len(o.final)+1)}
+	rest := int32(len(o.final))
+	for i, es := range o.edges {
+		c.final[i] = !o.final[i]
+		var covered []span
+		for _, e := range es {
+			covered = append(covered, e.span)
+		}
+		all := slices.Clone(es)
+		for _, s := range invert(normal(covered)) {
+			all = append(all, dfaEdge{s, rest})
+		}
+		c.edges[i] = all
+	}
+	c.final[rest] = true
+	c.edges[rest] = []dfaEdge{{span{0, surrogates.lo - 1}, rest}, {span{surrogates.hi + 1, utf8.MaxRune}, rest}}
+	return d.intersect(c)
+}
+
+// ofLength returns the texts of lo to hi code points; hi -1: no limit.
+func ofLength(lo, hi int) (*dfa, error) {
+	if max(lo, hi) >= maxDFA {
+		return nil, errDFA
+	}
+	return newDFA(repeat(class(invert(nil)...), lo, hi))
+}
+
+// words returns the texts in order, nil if there are more than limit.
+func (d *dfa) words(limit int) []string {
+	out := []string{}
+	var text []rune
+	var visit func(s int32) bool
+	visit = func(s int32) bool {
+		if d.final[s] {
+			out = append(out, string(text))
+		}
+		if len(out) > limit || len(text) > len(d.final) {
+			return false
+		}
+		for _, e := range d.edges[s] {
+			if int(e.hi-e.lo) >= limit {
+				return false
+			}
+			for r := e.lo; r <= e.hi; r++ {
+				text = append(text, r)
+				if !visit(e.to) {
+					return false
+				}
+				text = text[:len(text)-1]
+			}
+		}
+		return true
+	}
+	if !visit(0) {
+		return nil
+	}
+	return out
+}
+
+// expr returns the dfa as an expression; unit writes one code point of a set.
+func (d *dfa) expr(unit func([]span) *expr) *expr {
+	a := newAuto(len(d.final))
+	copy(a.final, d.final)
+	for i, es := range d.edges {
+		sets := map[int32][]span{}
+		var order []int32
+		for _, e := range es {
+			if sets[e.to] == nil {
+				order = append(order, e.to)
+			}
+			sets[e.to] = append(sets[e.to], e.span)
+		}
+		for _, to := range order {
+			a.edge(i, int(to), unit(normal(sets[to])))
+		}
+	}
+	return a.expr()
+}

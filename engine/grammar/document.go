@@ -1,0 +1,214 @@
+package grammar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Limits of a schema.
+const (
+	maxSchema   = 1 << 20 // bytes
+	maxDepth    = 64
+	maxExponent = 400 // of a number
+	maxNumber   = 400 // digits of a number
+)
+
+type kind uint8
+
+const (
+	isNull kind = iota
+	isBool
+	isNumber
+	isText
+	isArray
+	isObject
+)
+
+var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
+
+// value is a JSON value with its members in order.
+type value struct {
+	kind  kind
+	yes   bool
+	text  string // of a string; of a number, as written
+	num   *big.Rat
+	items []*value
+	keys  []string
+	at    map[string]*value // members
+}
+
+// readValue reads one JSON document. Members keep their order; a repeated one is
+// an error.
+func readValue(data []byte) (*value, error) {
+	if len(data) > maxSchema {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrSchema, len(data), maxSchema)
+	}
+	if !json.Valid(data) {
+		return nil, fmt.Errorf("%w: not JSON", ErrSchema)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	v, err := read(dec, 0)
+	if err == nil {
+		if _, err = dec.Token(); err == io.EOF {
+			return v, nil
+		}
+		if err == nil {
+			err = errors.New("text behind the document")
+		}
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, fmt.Errorf("%w: %w", ErrSchema, err)
+}
+
+func read(dec *json.Decoder, depth int) (*value, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	tok, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := tok.(type) {
+	case bool:
+		return &value{kind: isBool, yes: t}, nil
+	case string:
+		return &value{kind: isText, text: t}, nil
+	case json.Number:
+		return readNumber(string(t))
+	case json.Delim:
+		if t == '[' {
+			return readArray(dec, depth)
+		}
+		return readObject(dec, depth)
+	}
+	return &value{}, nil
+}
+
+func readArray(dec *json.Decoder, depth int) (*value, error) {
+	v := &value{kind: isArray}
+	for dec.More() {
+		item, err := read(dec, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		v.items = append(v.items, item)
+	}
+	_, err := dec.Token()
+	return v, err
+}
+
+func readObject(dec *json.Decoder, depth int) (*value, error) {
+	v := &value{kind: isObject, at: map[string]*value{}}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := tok.(string)
+		if !ok {
+			return nil, fmt.Errorf("member without a name")
+		}
+		if v.at[key] != nil {
+			return nil, fmt.Errorf("member %q comes twice", key)
+		}
+		if v.at[key], err = read(dec, depth+1); err != nil {
+			return nil, err
+		}
+		v.keys = append(v.keys, key)
+	}
+	_, err := dec.Token()
+	return v, err
+}
+
+// readNumber keeps a number exactly, within bounds on its digits.
+func readNumber(s string) (*value, error) {
+	mantissa, exp := s, "0"
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		mantissa, exp = s[:i], s[i+1:]
+	}
+	e, err := strconv.Atoi(exp)
+	if err != nil || e > maxExponent || e < -maxExponent || len(mantissa) > maxNumber {
+		return nil, fmt.Errorf("number %.40s has too many digits", s)
+	}
+	num, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return nil, fmt.Errorf("number %.40s", s)
+	}
+	return &value{kind: isNumber, text: s, num: num}, nil
+}
+
+// equal compares values as JSON schema does: numbers by value, objects in any
+// order.
+func (v *value) equal(o *value) bool {
+	if v.kind != o.kind {
+		return false
+	}
+	switch v.kind {
+	case isBool:
+		return v.yes == o.yes
+	case isNumber:
+		return v.num.Cmp(o.num) == 0
+	case isText:
+		return v.text == o.text
+	case isArray:
+		if len(v.items) != len(o.items) {
+			return false
+		}
+		for i, item := range v.items {
+			if !item.equal(o.items[i]) {
+				return false
+			}
+		}
+	case isObject:
+		if len(v.keys) != len(o.keys) {
+			return false
+		}
+		for _, k := range v.keys {
+			if o.at[k] == nil || !v.at[k].equal(o.at[k]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// expr returns the expression that matches the value, with blanks after ":" and
+// "," as everywhere.
+func (v *value) expr() *expr {
+	switch v.kind {
+	case isBool:
+		return lit(strconv.FormatBool(v.yes))
+	case isNumber:
+		return lit(v.text)
+	case isText:
+		return lit(quoted(v.text))
+	case isArray:
+		subs := []*expr{lit("[")}
+		for i, item := range v.items {
+			if i > 0 {
+				subs = append(subs, comma)
+			}
+			subs = append(subs, item.expr())
+		}
+		return seq(append(subs, lit("]"))...)
+	case isObject:
+		subs := []*expr{lit("{")}
+		for i, k := range v.keys {
+			if i > 0 {
+				subs = append(subs, comma)
+			}
+			subs = append(subs, lit(quoted(k)), colon, v.at[k].expr())
+		}
+		return seq(append(subs, lit("}"))...)
+	}
+	return lit("null")
+}

@@ -1,0 +1,322 @@
+package grammar
+
+import (
+	"errors"
+	"slices"
+)
+
+// flat returns the expression of one alternative's documents; nil, with f.why
+// set, if there is none.
+func (s *schemaBuilder) flat(f *flat) (*expr, error) {
+	if f.fixed {
+		return s.values(f)
+	}
+	types := f.made()
+	if types == everyType && f.hints == 0 {
+		return ref(s.b.jsonRules().value), nil
+	}
+	var alts []*expr
+	add := func(e *expr, err error) error {
+		if e != nil {
+			alts = append(alts, e)
+		}
+		return err
+	}
+	var err error
+	for _, t := range []typeSet{tObject, tArray, tText, tWhole | tNumber, tBool, tNull} {
+		if types&t == 0 {
+			continue
+		}
+		switch t {
+		case tObject:
+			err = add(s.object(f))
+		case tArray:
+			err = add(s.array(f))
+		case tText:
+			err = add(s.text(f))
+		case tBool:
+			err = add(boolean, nil)
+		case tNull:
+			err = add(lit("null"), nil)
+		default:
+			err = add(s.number(f, types))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(alts) == 0 {
+		return nil, nil
+	}
+	return alt(alts...), nil
+}
+
+// made returns the types that are generated: those of the keywords where no
+// type is said.
+func (f *flat) made() typeSet {
+	if !f.typed && f.hints != 0 && f.types&f.hints != 0 {
+		return f.types & f.hints
+	}
+	return f.types
+}
+
+// values returns the values of enum and const that satisfy the rest.
+func (s *schemaBuilder) values(f *flat) (*expr, error) {
+	var alts []*expr
+	for i, v := range f.enum {
+		ok, err := s.fits(v, f)
+		if err != nil {
+			return nil, err
+		}
+		if ok && !slices.ContainsFunc(f.enum[:i], v.equal) {
+			alts = append(alts, v.expr())
+		}
+	}
+	if len(alts) == 0 {
+		f.why = errors.New("no value of enum satisfies the other keywords").Error()
+		return nil, nil
+	}
+	return alt(alts...), nil
+}
+
+func (s *schemaBuilder) number(f *flat, types typeSet) (*expr, error) {
+	n := f.num
+	n.whole = types&tNumber == 0
+	e, err := n.expr()
+	switch {
+	case errors.Is(err, errNoNumber):
+		f.why = err.Error()
+		return nil, nil
+	case err != nil:
+		return nil, fault(f.path+"/multipleOf", "%v", err)
+	}
+	return e, nil
+}
+
+// part is something in a sequence between commas.
+type part struct {
+	e    *expr
+	must bool
+}
+
+const maxSequence = 20_000
+
+var errSequence = errors.New("counting its members takes too many states")
+
+// sequence returns open, then parts in order, of which those that are no must
+// may be left out, then any number of more, then close: lo to hi things in all,
+// commas between them; hi -1: no limit.
+func sequence(open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
+	last := max(lo, 1) // counts from here on are one
+	if hi >= 0 {
+		last = hi
+	}
+	if (len(parts)+1)*(last+1) > maxSequence {
+		return nil, errSequence
+	}
+	a := newAuto(1 + (len(parts)+1)*(last+1))
+	at := func(i, n int) int { return 1 + i*(last+1) + n }
+	final := a.add()
+	a.final[final] = true
+	a.edge(0, at(0, 0), lit(open))
+	for i := range len(parts) + 1 {
+		for n := range last + 1 {
+			from := at(i, n)
+			next := n + 1
+			if hi < 0 {
+				next = min(next, last)
+			}
+			thing := func(e *expr, to int) {
+				if next > last {
+					return
+				}
+				if n > 0 {
+					e = seq(comma, e)
+				}
+				a.edge(from, at(to, next), e)
+			}
+			if i < len(parts) {
+				if !parts[i].must {
+					a.edge(from, at(i+1, n), nil)
+				}
+				thing(parts[i].e, i+1)
+				continue
+			}
+			for _, e := range more {
+				thing(e, i)
+			}
+			if n >= lo {
+				a.edge(from, final, lit(end))
+			}
+		}
+	}
+	return a.expr(), nil
+}
+
+// array returns the expression of the arrays of f.
+func (s *schemaBuilder) array(f *flat) (*expr, error) {
+	lo, hi := f.minItems, f.maxItems
+	fixed := 0
+	rest := len(f.lists) == 0 && !f.sealedItems
+	for _, r := range f.lists {
+		prefix, more := split2(r)
+		fixed = max(fixed, len(prefix))
+		rest = rest || more != nil
+	}
+	rest = rest || fixed == 0 && !f.sealedItems || lo > fixed
+	if hi >= 0 && fixed > hi {
+		fixed = hi
+	}
+	subs := []*expr{}
+	for i := range fixed {
+		c := f.element(i)
+		ok, err := s.possible(c)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			fixed, hi = i, i
+			break
+		}
+		e, err := s.emit(c)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			subs = append(subs, comma)
+		}
+		subs = append(subs, e)
+	}
+	if rest && (hi < 0 || hi > fixed) {
+		ok, err := s.possible(f.element(fixed))
+		if err != nil {
+			return nil, err
+		}
+		rest = ok
+	}
+	if !rest {
+		hi = least(hi, fixed)
+	}
+	if hi >= 0 && lo > hi {
+		f.why = "no array is long enough"
+		return nil, nil
+	}
+	if f.unique && (hi < 0 || hi > 1) {
+		return s.set(f, fixed, lo, hi)
+	}
+	if hi < 0 || hi > fixed {
+		e, err := s.emit(f.element(fixed))
+		if err != nil {
+			return nil, err
+		}
+		left := max(lo-fixed, 0)
+		room := -1
+		if hi >= 0 {
+			room = hi - fixed
+		}
+		if fixed == 0 {
+			subs = append(subs, items(e, left, room))
+		} else {
+			subs = append(subs, repeat(seq(comma, e), left, room))
+		}
+	}
+	return seq(lit("["), seq(subs...), lit("]")), nil
+}
+
+// split2 returns the schemas of the first items and that of the others, nil for
+// none.
+func split2(r raw) (prefix []raw, rest *raw) {
+	if at := r.v.at["prefixItems"]; at != nil {
+		p := r.sub("prefixItems")
+		for i := range at.items {
+			prefix = append(prefix, p.item(i))
+		}
+	}
+	key := "items"
+	if at := r.v.at["items"]; at != nil && at.kind == isArray { // draft 7
+		p := r.sub("items")
+		for i := range at.items {
+			prefix = append(prefix, p.item(i))
+		}
+		key = "additionalItems"
+	}
+	if r.v.at[key] != nil {
+		sub := r.sub(key)
+		rest = &sub
+	}
+	return prefix, rest
+}
+
+// element returns what item i has to satisfy.
+func (f *flat) element(i int) conj {
+	var c conj
+	for _, r := range f.lists {
+		prefix, rest := split2(r)
+		if i < len(prefix) {
+			c = append(c, prefix[i])
+		} else if rest != nil {
+			c = append(c, *rest)
+		}
+	}
+	return c
+}
+
+// maxUnique is how many values the items of an array without repeats may have.
+const maxUnique = 64
+
+// set returns the arrays whose items are different: some of finitely many
+// values, in their order.
+func (s *schemaBuilder) set(f *flat, fixed, lo, hi int) (*expr, error) {
+	at := f.path + "/uniqueItems"
+	values, err := s.finite(f.element(0))
+	if err != nil {
+		return nil, err
+	}
+	if fixed > 0 || values == nil || len(values) > maxUnique {
+		return nil, fault(at, "supported for arrays without prefixItems whose items are at most %d given values", maxUnique)
+	}
+	if lo > len(values) {
+		f.why = "there are not enough different items"
+		return nil, nil
+	}
+	var parts []part
+	for _, v := range values {
+		parts = append(parts, part{e: v.expr()})
+	}
+	if hi > len(values) {
+		hi = -1
+	}
+	e, err := sequence("[", "]", parts, nil, lo, hi)
+	if err != nil {
+		return nil, fault(at, "%v", err)
+	}
+	return e, nil
+}
+
+// finite returns the values that satisfy c, nil if it is not known to have few.
+func (s *schemaBuilder) finite(c conj) ([]*value, error) {
+	flats, err := s.flatten(c)
+	if err != nil {
+		return nil, err
+	}
+	out := []*value{}
+	for _, f := range flats {
+		list := f.enum
+		if !f.fixed {
+			if f.types&^(tNull|tBool) != 0 {
+				return nil, nil
+			}
+			list = []*value{{}, {kind: isBool, yes: true}, {kind: isBool}}
+		}
+		for _, v := range list {
+			ok, err := s.fits(v, f)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.ContainsFunc(out, v.equal) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out, nil
+}

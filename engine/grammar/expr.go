@@ -1,0 +1,174 @@
+package grammar
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+type op uint8
+
+const (
+	opLit     op = iota // bytes
+	opClass             // one code point of set
+	opSeq               // subs in order
+	opAlt               // one of subs
+	opRepeat            // subs[0], min to max times
+	opRef               // a rule
+	opAuto              // an automaton over expressions
+	opSpecial           // a control token by its text
+	opTokenID           // a token by its id
+	opAfter             // free text, and subs[0] once one of the other subs stood there
+)
+
+// expr is an expression of a grammar. Expressions are not changed once they are
+// in one, so parts may be shared.
+type expr struct {
+	op       op
+	lit      []byte
+	set      []span
+	subs     []*expr
+	min, max int // of opRepeat; max -1: no limit
+	id       int // rule of opRef, token of opTokenID
+	auto     *auto
+}
+
+// span is a range of code points, both ends in it.
+type span struct{ lo, hi rune }
+
+// auto is an automaton whose edges are labelled with expressions.
+type auto struct {
+	edges []arc
+	size  int // states; 0 is the start
+	final []bool
+}
+
+type arc struct {
+	from, to int
+	on       *expr // nil: nothing
+}
+
+func newAuto(size int) *auto { return &auto{size: size, final: make([]bool, size)} }
+
+func (a *auto) add() int {
+	a.final = append(a.final, false)
+	a.size++
+	return a.size - 1
+}
+
+func (a *auto) edge(from, to int, on *expr) { a.edges = append(a.edges, arc{from, to, on}) }
+
+func (a *auto) expr() *expr { return &expr{op: opAuto, auto: a} }
+
+func lit(s string) *expr { return &expr{op: opLit, lit: []byte(s)} }
+
+func class(set ...span) *expr { return &expr{op: opClass, set: set} }
+
+func seq(subs ...*expr) *expr {
+	if len(subs) == 1 {
+		return subs[0]
+	}
+	return &expr{op: opSeq, subs: subs}
+}
+
+func alt(subs ...*expr) *expr {
+	if len(subs) == 1 {
+		return subs[0]
+	}
+	return &expr{op: opAlt, subs: subs}
+}
+
+func repeat(e *expr, lo, hi int) *expr {
+	if lo == 1 && hi == 1 {
+		return e
+	}
+	return &expr{op: opRepeat, subs: []*expr{e}, min: lo, max: hi}
+}
+
+func optional(e *expr) *expr { return repeat(e, 0, 1) }
+
+func ref(rule int) *expr { return &expr{op: opRef, id: rule} }
+
+// never is an expression that nothing matches.
+func never() *expr { return &expr{op: opAlt} }
+
+// rule is a named expression.
+type rule struct {
+	name string
+	body *expr
+	// key marks the name of an object's member. Within one run of the rule that
+	// calls it no name comes twice, and none of taken comes at all.
+	key   bool
+	taken []string // texts of key that the caller must not use, as written in JSON
+}
+
+// Grammar is a set of rules with a root. It can be compiled any number of
+// times, for any vocabulary.
+type Grammar struct {
+	rules []rule
+	root  int
+}
+
+// wrap returns a grammar with one more rule, its root; f gets the old root.
+func (g *Grammar) wrap(name string, f func(root *expr) *expr) *Grammar {
+	rules := append(slices.Clone(g.rules), rule{name: name, body: f(ref(g.root))})
+	return &Grammar{rules: rules, root: len(rules) - 1}
+}
+
+// WithPrefix returns the grammar of prefix followed by g.
+func (g *Grammar) WithPrefix(prefix string) *Grammar {
+	return g.wrap("prefix", func(root *expr) *expr { return seq(lit(prefix), root) })
+}
+
+// WithSuffix returns the grammar of g followed by suffix.
+func (g *Grammar) WithSuffix(suffix string) *Grammar {
+	return g.wrap("suffix", func(root *expr) *expr { return seq(root, lit(suffix)) })
+}
+
+// normal sorts a set of code points, joins what touches and cuts out
+// surrogates and what lies beyond Unicode.
+func normal(set []span) []span {
+	set = slices.Clone(set)
+	slices.SortFunc(set, func(a, b span) int { return int(a.lo - b.lo) })
+	var out []span
+	for _, s := range set {
+		if n := len(out); n > 0 && s.lo <= out[n-1].hi+1 {
+			out[n-1].hi = max(out[n-1].hi, s.hi)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return slices.Clip(without(out, []span{{surrogates.lo, surrogates.hi}, {utf8.MaxRune + 1, 1 << 30}}))
+}
+
+var surrogates = span{0xd800, 0xdfff}
+
+// without returns a less b, both sorted.
+func without(a, b []span) []span {
+	var out []span
+	for _, s := range a {
+		for _, cut := range b {
+			if cut.hi < s.lo || cut.lo > s.hi {
+				continue
+			}
+			if cut.lo > s.lo {
+				out = append(out, span{s.lo, cut.lo - 1})
+			}
+			s.lo = cut.hi + 1
+			if s.lo > s.hi {
+				break
+			}
+		}
+		if s.lo <= s.hi {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// invert returns every code point outside a normal set.
+func invert(set []span) []span {
+	return normal(without([]span{{0, utf8.MaxRune}}, set))
+}
+
+// intersect returns what two normal sets have in common.
+func intersect(a, b []span) []span { return without(a, invert(b)) }

@@ -1,0 +1,426 @@
+package grammar
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+)
+
+// typeSet is a set of JSON types; number has whole ones in it.
+type typeSet uint8
+
+const (
+	tNull typeSet = 1 << iota
+	tBool
+	tWhole
+	tNumber
+	tText
+	tArray
+	tObject
+
+	everyType = tNull | tBool | tWhole | tNumber | tText | tArray | tObject
+)
+
+var typeNames = map[string]typeSet{
+	"null": tNull, "boolean": tBool, "integer": tWhole, "number": tWhole | tNumber, "string": tText, "array": tArray, "object": tObject,
+}
+
+// flat is one alternative of a schema, its references and combinations
+// resolved: everything in it holds at once.
+type flat struct {
+	path  string
+	why   string  // what is impossible, if it turns out to be
+	types typeSet // allowed ones
+	typed bool    // a "type" said so
+	hints typeSet // types that keywords are about
+	enum  []*value
+	fixed bool // enum is a restriction
+	all   conj // what went into it, to check values against
+
+	num      numbers
+	min, max int // of a string's length; max -1: none
+	patterns []string
+	formats  []string
+
+	lists              []raw // schemas with items, prefixItems
+	minItems, maxItems int
+	unique             bool
+	sealedItems        bool
+
+	objects            []raw // schemas with properties, additionalProperties, patternProperties
+	required           []string
+	names              conj
+	minProps, maxProps int
+	sealed             bool
+
+	chosen []choice // the alternatives of oneOf that it is of
+}
+
+type choice struct {
+	group raw // the oneOf
+	i     int
+}
+
+func (f *flat) clone() *flat {
+	g := *f
+	g.enum = slices.Clone(f.enum)
+	g.all = slices.Clone(f.all)
+	g.patterns, g.formats = slices.Clone(f.patterns), slices.Clone(f.formats)
+	g.lists, g.objects = slices.Clone(f.lists), slices.Clone(f.objects)
+	g.required, g.names = slices.Clone(f.required), slices.Clone(f.names)
+	g.chosen = slices.Clone(f.chosen)
+	return &g
+}
+
+// flatten returns the alternatives of c; none if nothing is valid.
+func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
+	start := &flat{types: everyType, max: -1, maxItems: -1, maxProps: -1}
+	if len(c) > 0 {
+		start.path = c[0].path
+	}
+	flats := []*flat{start}
+	var err error
+	for _, r := range c {
+		if flats, err = s.apply(flats, r, 0); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(flats, (*flat).impossible), nil
+}
+
+// impossible tells what the types alone rule out.
+func (f *flat) impossible() bool {
+	return f.types == 0 || f.fixed && len(f.enum) == 0
+}
+
+// apply restricts each alternative by a schema.
+func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) {
+	if s.steps++; s.steps > maxSteps {
+		return nil, fault(r.path, "the schema is too large: more than %d steps", maxSteps)
+	}
+	if depth > maxRefs {
+		return nil, fault(r.path, "refers to itself, or nests deeper than %d", maxRefs)
+	}
+	switch {
+	case r.v.kind == isBool && r.v.yes:
+		return flats, nil
+	case r.v.kind == isBool:
+		return nil, nil
+	case r.v.kind != isObject:
+		return nil, fault(r.path, "want a schema, got %s", kindNames[r.v.kind])
+	}
+	for _, k := range unsupported {
+		if r.v.at[k] != nil {
+			return nil, fault(r.path+"/"+k, "%s is not supported", k)
+		}
+	}
+	var err error
+	if r.v.at["$ref"] != nil {
+		to, err := s.resolve(r)
+		if err != nil {
+			return nil, err
+		}
+		if flats, err = s.apply(flats, to, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range flats {
+		f.all = append(f.all, r)
+		if err := s.keywords(f, r); err != nil {
+			return nil, err
+		}
+	}
+	flats = slices.DeleteFunc(flats, (*flat).impossible)
+	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
+		group := r.v.at[k]
+		if group == nil {
+			continue
+		}
+		if flats, err = s.combine(flats, r.sub(k), k, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return flats, nil
+}
+
+// combine applies allOf, anyOf or oneOf.
+func (s *schemaBuilder) combine(flats []*flat, group raw, k string, depth int) ([]*flat, error) {
+	if group.v.kind != isArray || len(group.v.items) == 0 {
+		return nil, fault(group.path, "want a list of schemas")
+	}
+	var err error
+	if k == "allOf" {
+		for i := range group.v.items {
+			if flats, err = s.apply(flats, group.item(i), depth); err != nil {
+				return nil, err
+			}
+		}
+		return flats, nil
+	}
+	var out []*flat
+	for i := range group.v.items {
+		var copies []*flat
+		for _, f := range flats {
+			g := f.clone()
+			if k == "oneOf" {
+				g.chosen = append(g.chosen, choice{group, i})
+			}
+			copies = append(copies, g)
+		}
+		if copies, err = s.apply(copies, group.item(i), depth); err != nil {
+			return nil, err
+		}
+		if out = append(out, copies...); len(out) > maxBranches {
+			return nil, fault(group.path, "more than %d combinations", maxBranches)
+		}
+	}
+	return out, nil
+}
+
+// keywords applies the keywords of r itself.
+func (s *schemaBuilder) keywords(f *flat, r raw) error {
+	for _, k := range r.v.keys {
+		at := r.sub(k)
+		var err error
+		switch k {
+		case "type":
+			err = f.setType(at, r.v.at["nullable"])
+		case "enum":
+			if at.v.kind != isArray {
+				return fault(at.path, "want a list of values")
+			}
+			f.allow(at.v.items)
+		case "const":
+			f.allow([]*value{at.v})
+		case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+			f.hints |= tNumber | tWhole
+			err = f.number(k, at, r.v)
+		case "minLength", "maxLength", "pattern", "format":
+			err = f.string(k, at)
+		case "minItems", "maxItems", "uniqueItems", "items", "prefixItems", "additionalItems", "unevaluatedItems":
+			f.hints |= tArray
+			err = f.array(k, at, r)
+		case "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+			"minProperties", "maxProperties", "unevaluatedProperties":
+			f.hints |= tObject
+			err = f.object(k, at, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *flat) setType(at raw, nullable *value) error {
+	list := at.v.items
+	if at.v.kind == isText {
+		list = []*value{at.v}
+	}
+	if len(list) == 0 {
+		return fault(at.path, "want the name of a type or a list of them")
+	}
+	var set typeSet
+	for _, v := range list {
+		t, ok := typeNames[v.text]
+		if v.kind != isText || !ok {
+			return fault(at.path, "unknown type %q", v.text)
+		}
+		set |= t
+	}
+	if nullable != nil && nullable.kind == isBool && nullable.yes {
+		set |= tNull
+	}
+	f.types &= set
+	f.typed = true
+	return nil
+}
+
+// allow keeps the values that are in the list.
+func (f *flat) allow(list []*value) {
+	if !f.fixed {
+		f.enum, f.fixed = slices.Clone(list), true
+		return
+	}
+	f.enum = slices.DeleteFunc(f.enum, func(v *value) bool { return !slices.ContainsFunc(list, v.equal) })
+}
+
+func (f *flat) number(k string, at raw, parent *value) error {
+	if at.v.kind == isBool && (k == "exclusiveMinimum" || k == "exclusiveMaximum") {
+		return nil // draft 4: read with minimum and maximum
+	}
+	if at.v.kind != isNumber {
+		return fault(at.path, "want a number, got %s", kindNames[at.v.kind])
+	}
+	open := func(k string) bool { return parent.at[k] != nil && parent.at[k].kind == isBool && parent.at[k].yes }
+	switch k {
+	case "minimum":
+		f.num.atLeast(at.v.num, open("exclusiveMinimum"))
+	case "exclusiveMinimum":
+		f.num.atLeast(at.v.num, true)
+	case "maximum":
+		f.num.atMost(at.v.num, open("exclusiveMaximum"))
+	case "exclusiveMaximum":
+		f.num.atMost(at.v.num, true)
+	case "multipleOf":
+		if at.v.num.Sign() <= 0 {
+			return fault(at.path, "want a number above 0")
+		}
+		f.num.multiple(at.v.num)
+	}
+	return nil
+}
+
+// count reads a number of things.
+func count(at raw) (int, error) {
+	if at.v.kind != isNumber || !at.v.num.IsInt() || at.v.num.Sign() < 0 || at.v.num.Cmp(big.NewRat(maxRepeat, 1)) > 0 {
+		return 0, fault(at.path, "want a whole number of 0 to %d", maxRepeat)
+	}
+	return int(at.v.num.Num().Int64()), nil
+}
+
+func least(a, b int) int { // of limits, where -1 is none
+	if a < 0 || b >= 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (f *flat) string(k string, at raw) error {
+	var n int
+	var err error
+	if k == "minLength" || k == "maxLength" {
+		n, err = count(at)
+	} else if at.v.kind != isText {
+		err = fault(at.path, "want a string, got %s", kindNames[at.v.kind])
+	}
+	if err != nil {
+		return err
+	}
+	if k != "format" {
+		f.hints |= tText
+	}
+	switch k {
+	case "minLength":
+		f.min = max(f.min, n)
+	case "maxLength":
+		f.max = least(f.max, n)
+	case "pattern":
+		if _, err := parseRegex(at.v.text); err != nil {
+			return fault(at.path, "%q: %v", at.v.text, err)
+		}
+		if !slices.Contains(f.patterns, at.v.text) {
+			f.patterns = append(f.patterns, at.v.text)
+		}
+	case "format":
+		return f.format(at)
+	}
+	return nil
+}
+
+func (f *flat) array(k string, at, parent raw) error {
+	switch k {
+	case "minItems", "maxItems":
+		n, err := count(at)
+		if err != nil {
+			return err
+		}
+		if k == "minItems" {
+			f.minItems = max(f.minItems, n)
+		} else {
+			f.maxItems = least(f.maxItems, n)
+		}
+	case "uniqueItems":
+		f.unique = f.unique || at.v.kind == isBool && at.v.yes
+	case "unevaluatedItems":
+		if at.v.kind != isBool || at.v.yes {
+			return fault(at.path, "only false is supported")
+		}
+		f.sealedItems = true
+	case "prefixItems":
+		if at.v.kind != isArray {
+			return fault(at.path, "want a list of schemas")
+		}
+		fallthrough
+	default:
+		if !slices.ContainsFunc(f.lists, func(r raw) bool { return r.v == parent.v }) {
+			f.lists = append(f.lists, parent)
+		}
+	}
+	return nil
+}
+
+func (f *flat) object(k string, at, parent raw) error {
+	switch k {
+	case "minProperties", "maxProperties":
+		n, err := count(at)
+		if err != nil {
+			return err
+		}
+		if k == "minProperties" {
+			f.minProps = max(f.minProps, n)
+		} else {
+			f.maxProps = least(f.maxProps, n)
+		}
+	case "required":
+		if at.v.kind != isArray {
+			return fault(at.path, "want a list of names")
+		}
+		for _, v := range at.v.items {
+			if v.kind != isText {
+				return fault(at.path, "want a list of names")
+			}
+			if !slices.Contains(f.required, v.text) {
+				f.required = append(f.required, v.text)
+			}
+		}
+	case "propertyNames":
+		f.names = append(f.names, at)
+	case "unevaluatedProperties":
+		if at.v.kind != isBool || at.v.yes {
+			return fault(at.path, "only false is supported")
+		}
+		f.sealed = true
+	case "properties", "patternProperties":
+		if at.v.kind != isObject {
+			return fault(at.path, "want an object of schemas")
+		}
+		for _, p := range at.v.keys {
+			if k != "patternProperties" {
+				break
+			}
+			if _, err := parseRegex(p); err != nil {
+				return fault(at.path, "%q: %v", p, err)
+			}
+		}
+		fallthrough
+	default:
+		if !slices.ContainsFunc(f.objects, func(r raw) bool { return r.v == parent.v }) {
+			f.objects = append(f.objects, parent)
+		}
+	}
+	return nil
+}
+
+// checkOneOf makes sure that a document of one alternative of a oneOf matches no
+// other of its alternatives.
+func (s *schemaBuilder) checkOneOf(flats []*flat) error {
+	for _, f := range flats {
+		for _, c := range f.chosen {
+			for i := range c.group.v.items {
+				if i == c.i {
+					continue
+				}
+				meet, err := s.meets(f, conj{c.group.item(i)}, 0)
+				if err != nil {
+					return err
+				}
+				if meet {
+					return fault(c.group.path, "a document may match both %s and %s",
+						fmt.Sprint("alternative ", c.i), fmt.Sprint("alternative ", i))
+				}
+			}
+		}
+	}
+	return nil
+}

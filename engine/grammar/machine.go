@@ -1,0 +1,420 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+)
+
+// note is what an item remembers: the text of a key so far, or the set of an
+// object's keys. Notes are interned.
+type note struct {
+	up   *note // the text without its last byte; the set without its newest key
+	key  *note // of a set: the newest key
+	char byte  // of a text: the last byte
+	size int32
+	id   uint32
+}
+
+// fresh stands for the text of a key that was opened by the token at hand. It
+// cannot be closed by that token, so that no token holds a whole key but one
+// that starts with it; what it is can be told from the key's rest then.
+var fresh = &note{id: 1}
+
+// item is a position in a rule: a state, the rounds of the counted loop that it
+// is in, and what it remembers.
+type item struct {
+	state int32
+	count int32
+	note  *note
+}
+
+func (n *note) order() uint32 {
+	if n == nil {
+		return 0
+	}
+	return n.id
+}
+
+func compareItems(a, b item) int {
+	return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.count, b.count), cmp.Compare(a.note.order(), b.note.order()))
+}
+
+// frame is a set of items that stand on the same stack, sorted.
+type frame struct {
+	id    uint32
+	items []item
+	plain bool    // no item has a note
+	key   bool    // all items are in a key and know its text
+	next  []*move // by class of the byte, where they are known
+	open  *move   // what the items lead to before any byte
+	bare  *frame  // the frame without notes
+	alone *stacks // the stack of this frame only
+	own   *local
+}
+
+// move is where a frame goes: on in the same rule, into other rules, out of it.
+type move struct {
+	frame *frame // positions that want a byte, nil: none
+	calls []call
+	end   bool    // the rule can end
+	keys  []*note // the rule can end with these keys
+}
+
+// call is a rule that is entered and the frame that it returns to.
+type call struct {
+	rule int32
+	back *frame
+}
+
+// stacks is a set of stacks. No item comes twice at one depth: stacks with the
+// same top share it. In a state every frame's items want a byte; below the top
+// they are where a rule returns to.
+type stacks struct {
+	id    uint32
+	tops  []top
+	empty bool      // the empty stack is one of them
+	next  []*stacks // by class of the byte, where they are known
+	pop   *stacks   // what goes on when the frame above ends, without notes
+	mask  *bitset   // allowed tokens
+	chain *stacks   // others with the same hash
+}
+
+type top struct {
+	frame *frame
+	under *stacks
+}
+
+// Budgets. Work counts items that were looked at.
+const (
+	maxItems  = 1 << 13 // of one set of stacks
+	maxWork   = 1 << 24 // of one call
+	maxStacks = 1 << 17 // interned ones, before they are forgotten
+	maxBytes  = 64 << 20
+)
+
+// machine runs the automaton. Frames and sets of stacks are interned, and what
+// is found out about one is kept with it.
+type machine struct {
+	*nfa
+	toks    *Tokens
+	class   [256]uint8
+	rep     []byte   // one byte of each class
+	start   []*frame // of each rule: where it starts, in a mask's walk
+	live    []*frame // and in Accept, where they differ
+	bottom  *stacks  // the empty stack alone
+	dead    *stacks  // no stack
+	frames  map[uint64][]*frame
+	sets    map[uint64]*stacks
+	notes   map[note]*note
+	nextID  uint32
+	inUse   int // sets and frames interned
+	held    int // bytes of masks
+	work    int
+	over    bool // a budget ran out: results are no good
+	scratch scratch
+	walk    []*stacks // of walk
+	bits    Bitmask
+	part    Bitmask
+}
+
+type scratch struct {
+	first []item
+	items []item
+	calls []entry
+	seen  map[item]struct{}
+	moves []top // entries that pops still have to follow
+	done  map[top]struct{}
+	out   []top
+	empty bool
+	wait  []entered
+}
+
+// entered collects where the calls of one rule return to.
+type entered struct {
+	rule  int32
+	tops  []top
+	empty bool
+}
+
+func newMachine(n *nfa, toks *Tokens) *machine {
+	m := &machine{
+		nfa: n, toks: toks,
+		frames: map[uint64][]*frame{}, sets: map[uint64]*stacks{}, notes: map[note]*note{}, nextID: 2,
+		bits: toks.NewMask(), part: toks.NewMask(), walk: make([]*stacks, toks.deep+1),
+	}
+	m.scratch.seen, m.scratch.done = map[item]struct{}{}, map[top]struct{}{}
+	m.classify()
+	m.bottom = &stacks{id: m.id(), empty: true}
+	m.dead = &stacks{id: m.id()}
+	m.start = make([]*frame, len(n.rules))
+	m.live = make([]*frame, len(n.rules))
+	for i, r := range n.rules {
+		var walk, live *note
+		if r.key {
+			walk, live = fresh, m.text(nil, 0)
+		}
+		for _, name := range r.taken {
+			live = m.with(live, m.word(name))
+		}
+		m.start[i] = m.frame([]item{{r.start, 0, walk}})
+		m.live[i] = m.frame([]item{{r.start, 0, live}})
+	}
+	return m
+}
+
+// classify groups bytes that no edge tells apart.
+func (m *machine) classify() {
+	var starts [257]bool
+	for _, s := range m.states {
+		for _, e := range s.edges {
+			if e.kind == edgeByte {
+				starts[e.lo], starts[int(e.hi)+1] = true, true
+			}
+		}
+	}
+	for c := range 256 {
+		if c == 0 || starts[c] {
+			m.rep = append(m.rep, byte(c))
+		}
+		m.class[c] = uint8(len(m.rep) - 1)
+	}
+}
+
+func (m *machine) text(up *note, c byte) *note {
+	n := note{up: up, char: c}
+	if up != nil {
+		n.size = up.size + 1
+	}
+	return m.intern(n)
+}
+
+// word returns the text of a key.
+func (m *machine) word(s string) *note {
+	n := m.text(nil, 0)
+	for i := range len(s) {
+		n = m.text(n, s[i])
+	}
+	return n
+}
+
+// with returns a set of keys with one more, which it does not have yet.
+func (m *machine) with(set, key *note) *note {
+	n := note{up: set, key: key, size: 1}
+	if set != nil {
+		n.size = set.size + 1
+	}
+	return m.intern(n)
+}
+
+func (m *machine) intern(n note) *note {
+	if old := m.notes[n]; old != nil {
+		return old
+	}
+	id := n
+	n.id = m.id()
+	kept := &n
+	m.notes[id] = kept
+	m.inUse++
+	return kept
+}
+
+// has reports whether the key is in the set.
+func has(set, key *note) bool {
+	for ; set != nil; set = set.up {
+		if sameText(set.key, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameText compares the texts and not the pointers alone: a note may be older
+// than the table it is looked up in.
+func sameText(a, b *note) bool {
+	if a.size != b.size {
+		return false
+	}
+	for ; a != b && a.size > 0; a, b = a.up, b.up {
+		if a.char != b.char {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *note) bytes() []byte {
+	out := make([]byte, n.size)
+	for ; n.size > 0; n = n.up {
+		out[n.size-1] = n.char
+	}
+	return out
+}
+
+func (m *machine) id() uint32 {
+	m.nextID++
+	return m.nextID
+}
+
+const (
+	hashSeed  = 14695981039346656037
+	hashPrime = 1099511628211
+)
+
+func mix(h uint64, v uint32) uint64 { return (h ^ uint64(v)) * hashPrime }
+
+// frame interns a set of items, which must be sorted and without repeats.
+func (m *machine) frame(items []item) *frame {
+	h := uint64(hashSeed)
+	for _, i := range items {
+		h = mix(mix(mix(h, uint32(i.state)), uint32(i.count)), i.note.order())
+	}
+	for _, f := range m.frames[h] {
+		if slices.Equal(f.items, items) {
+			return f
+		}
+	}
+	f := &frame{id: m.id(), items: slices.Clone(items), plain: true, key: true}
+	for _, i := range items {
+		f.plain = f.plain && i.note == nil
+		f.key = f.key && i.note != nil && i.note != fresh && m.rules[m.states[i.state].rule].key
+	}
+	m.frames[h] = append(m.frames[h], f)
+	m.inUse++
+	return f
+}
+
+// set interns a set of stacks whose tops are in order and have no item twice.
+func (m *machine) set(tops []top, empty bool) *stacks {
+	if len(tops) == 0 {
+		if empty {
+			return m.bottom
+		}
+		return m.dead
+	}
+	h := uint64(hashSeed)
+	if empty {
+		h++
+	}
+	for _, t := range tops {
+		h = mix(mix(h, t.frame.id), t.under.id)
+	}
+	first := m.sets[h]
+	for s := first; s != nil; s = s.chain {
+		if s.empty == empty && slices.Equal(s.tops, tops) {
+			return s
+		}
+	}
+	s := &stacks{id: m.id(), tops: slices.Clone(tops), empty: empty, chain: first}
+	m.sets[h] = s
+	m.inUse++
+	return s
+}
+
+// merge interns the set of the given stacks: equal items get one top, with the
+// stacks under all of them, and items with the same stacks under them one frame.
+func (m *machine) merge(tops []top, empty bool) *stacks {
+	if len(tops) <= 1 {
+		return m.set(tops, empty)
+	}
+	if s := m.disjoint(tops, empty); s != nil {
+		return s
+	}
+	type pair struct {
+		item  item
+		under *stacks
+	}
+	var pairs []pair
+	for _, t := range tops {
+		for _, i := range t.frame.items {
+			pairs = append(pairs, pair{i, t.under})
+		}
+	}
+	if m.spend(len(pairs)); len(pairs) > maxItems || m.over {
+		m.over = true
+		return m.dead
+	}
+	slices.SortFunc(pairs, func(a, b pair) int {
+		return cmp.Or(compareItems(a.item, b.item), cmp.Compare(a.under.id, b.under.id))
+	})
+	one := pairs[:0]
+	for i := 0; i < len(pairs); {
+		j := i + 1
+		for j < len(pairs) && pairs[j].item == pairs[i].item {
+			j++
+		}
+		under := pairs[i].under
+		if j > i+1 {
+			var all []top
+			ends := false
+			for _, p := range pairs[i:j] {
+				all = append(all, p.under.tops...)
+				ends = ends || p.under.empty
+			}
+			under = m.merge(all, ends)
+		}
+		one = append(one, pair{pairs[i].item, under})
+		i = j
+	}
+	slices.SortStableFunc(one, func(a, b pair) int { return cmp.Compare(a.under.id, b.under.id) })
+	var out []top
+	for i := 0; i < len(one); {
+		var items []item
+		j := i
+		for ; j < len(one) && one[j].under == one[i].under; j++ {
+			items = append(items, one[j].item)
+		}
+		out = append(out, top{m.frame(items), one[i].under})
+		i = j
+	}
+	return m.set(out, empty)
+}
+
+// disjoint is merge for the common case of few tops that share no item and
+// nothing under them; nil if they do.
+func (m *machine) disjoint(tops []top, empty bool) *stacks {
+	if len(tops) > 4 {
+		return nil
+	}
+	for i, a := range tops {
+		for _, b := range tops[:i] {
+			if a.under == b.under || len(a.frame.items)*len(b.frame.items) > 256 {
+				return nil
+			}
+			for _, x := range a.frame.items {
+				if slices.Contains(b.frame.items, x) {
+					return nil
+				}
+			}
+		}
+	}
+	slices.SortFunc(tops, func(a, b top) int { return cmp.Compare(a.under.id, b.under.id) })
+	return m.set(tops, empty)
+}
+
+func (m *machine) spend(n int) {
+	if m.work += n + 1; m.work > maxWork {
+		m.over = true
+	}
+}
+
+// forget empties the tables when they have grown too large. States in use stay
+// what they are.
+func (m *machine) forget() {
+	if m.inUse < maxStacks && m.held < maxBytes {
+		return
+	}
+	for _, fs := range m.frames {
+		for _, f := range fs {
+			f.own, f.next, f.alone = nil, nil, nil
+		}
+	}
+	for _, s := range m.sets {
+		for ; s != nil; s = s.chain {
+			s.next, s.pop, s.mask = nil, nil, nil
+		}
+	}
+	clear(m.frames)
+	clear(m.sets)
+	clear(m.notes)
+	m.inUse, m.held = 0, 0
+}

@@ -1,0 +1,191 @@
+package grammar
+
+import (
+	"math/bits"
+	"slices"
+
+	"godwit/engine/llm"
+)
+
+// bitset is a kept mask: a list where that is shorter than the bits.
+type bitset struct {
+	list []llm.Token
+	all  []uint64
+}
+
+func (b *bitset) bytes() int { return len(b.list)*4 + len(b.all)*8 }
+
+// compact returns a copy of a mask.
+func compact(m Bitmask) *bitset {
+	n := 0
+	for _, w := range m {
+		n += bits.OnesCount64(w)
+	}
+	if n > len(m)*2 {
+		return &bitset{all: slices.Clone(m)}
+	}
+	list := make([]llm.Token, 0, n)
+	for i, w := range m {
+		for ; w != 0; w &= w - 1 {
+			list = append(list, llm.Token(i*64+bits.TrailingZeros64(w)))
+		}
+	}
+	return &bitset{list: list}
+}
+
+// or adds the tokens to a mask.
+func (b *bitset) or(dst Bitmask) {
+	for i, w := range b.all {
+		dst[i] |= w
+	}
+	for _, t := range b.list {
+		dst.set(t)
+	}
+}
+
+// local is what a frame allows whatever is under it.
+type local struct {
+	mask *bitset
+	ends []int32 // nodes of the trie, with more below them, at which the frame can end
+}
+
+// local computes the tokens that a frame allows and the nodes where it ends.
+func (m *machine) local(f *frame) *local {
+	if f.own == nil {
+		clear(m.part)
+		var ends []int32
+		m.trie(m.alone(f), 0, int32(len(m.toks.char)), 0, m.part, &ends)
+		own := &local{mask: compact(m.part), ends: slices.Clip(ends)}
+		m.held += own.mask.bytes() + len(ends)*4
+		if m.over {
+			return own
+		}
+		f.own = own
+	}
+	return f.own
+}
+
+// alone returns the stack that holds only the frame.
+func (m *machine) alone(f *frame) *stacks {
+	if f.alone == nil {
+		f.alone = m.set([]top{{f, m.bottom}}, false)
+	}
+	return f.alone
+}
+
+// trie walks the nodes lo to hi, all at the given depth or below it, from a set
+// of stacks. It adds the tokens that stay inside and appends the nodes that
+// have more below them at which the stacks can be empty.
+func (m *machine) trie(from *stacks, lo, hi int32, depth int, dst Bitmask, ends *[]int32) {
+	t, at := m.toks, m.walk
+	at[depth] = from
+	for i := lo; i < hi; {
+		c := t.char[i]
+		d := int(t.depth[i])
+		s := at[d]
+		var to *stacks
+		if s.next != nil {
+			to = s.next[m.class[c]]
+		}
+		if to == nil {
+			to = m.next(s, c)
+		}
+		if to == m.dead {
+			i = t.skip[i]
+			continue
+		}
+		if tok := t.tok[i]; tok >= 0 {
+			dst.set(tok)
+		}
+		if to.empty && t.skip[i] > i+1 {
+			*ends = append(*ends, i)
+		}
+		if len(to.tops) == 0 {
+			i = t.skip[i]
+			continue
+		}
+		at[d+1] = to
+		i++
+	}
+}
+
+// below adds the tokens that go on under the given nodes after the frames above
+// s ended there.
+func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
+	t := m.toks
+	for _, p := range m.popped(s).tops {
+		from := m.alone(p.frame)
+		var ends []int32
+		for _, n := range nodes {
+			m.trie(from, n+1, t.skip[n], int(t.depth[n])+1, dst, &ends)
+		}
+		if len(ends) > 0 {
+			m.below(ends, p.under, dst)
+		}
+	}
+}
+
+// allowed returns the tokens that may follow.
+func (m *machine) allowed(s *stacks) *bitset {
+	if s.mask != nil {
+		return s.mask
+	}
+	clear(m.bits)
+	for _, p := range s.tops {
+		own := m.local(m.bare(p.frame))
+		if !p.frame.key {
+			own.mask.or(m.bits)
+			m.below(own.ends, p.under, m.bits)
+			continue
+		}
+		clear(m.part)
+		own.mask.or(m.part)
+		m.below(own.ends, p.under, m.part)
+		m.cutTaken(p, m.part)
+		for i, w := range m.part {
+			m.bits[i] |= w
+		}
+	}
+	m.toks.spread(m.bits)
+	mask := compact(m.bits)
+	if !m.over {
+		s.mask = mask
+		m.held += mask.bytes()
+	}
+	return mask
+}
+
+// cutTaken clears the tokens that would complete a key that the object has.
+func (m *machine) cutTaken(p top, dst Bitmask) {
+	text := p.frame.items[0].note.bytes()
+	for set := m.common(p.under); set != nil; set = set.up {
+		key := set.key.bytes()
+		if len(key) <= len(text) || string(key[:len(text)]) != string(text) {
+			continue
+		}
+		if node, ok := m.toks.find(key[len(text):]); ok {
+			m.toks.cut(dst, node)
+		}
+	}
+}
+
+// common returns the set of keys of the object that a key returns to. If there
+// are several, which takes an ambiguous grammar, only what all have counts.
+func (m *machine) common(s *stacks) *note {
+	var sets []*note
+	for _, t := range s.tops {
+		for _, i := range t.frame.items {
+			sets = append(sets, i.note)
+		}
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	var out *note
+	for set := sets[0]; set != nil; set = set.up {
+		if !slices.ContainsFunc(sets, func(other *note) bool { return !has(other, set.key) }) {
+			out = m.with(out, set.key)
+		}
+	}
+	return out
+}

@@ -1,0 +1,324 @@
+package grammar
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// FromSchema returns the grammar of the JSON documents that a schema (draft 7 or
+// 2020-12) describes. A schema that cannot be built is an error that names the
+// keyword and where it stands; there is no falling back to free text.
+//
+// Every document of the grammar is valid; not every valid document is in it:
+//
+//   - Members come in the order of "properties", optional ones may be left out.
+//     Required names that are not declared follow.
+//   - Members that are not declared appear only where "additionalProperties" or
+//     "patternProperties" ask for them, or no member is declared at all. No name
+//     comes twice.
+//   - "prefixItems" are all written; further items only where "items" asks for
+//     them.
+//   - At most one blank follows ":" and ",", there are no line breaks, whole
+//     parts of numbers have at most 16 digits. Numbers with bounds or a
+//     multipleOf are written without an exponent and with at most 15 decimals.
+//   - A schema without "type" has the types that its keywords are about.
+//   - "oneOf" is built where its alternatives can be told apart, so that exactly
+//     one matches.
+//
+// Supported: type, enum, const, anyOf, oneOf, allOf, $ref, $defs, $anchor,
+// nullable; properties, required, additionalProperties, patternProperties,
+// propertyNames, minProperties, maxProperties; items, prefixItems, additionalItems,
+// minItems, maxItems, uniqueItems of finitely many values; minLength, maxLength,
+// pattern (regular ones), format; minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum, multipleOf. Annotations and unknown keywords are ignored.
+func FromSchema(schema []byte) (*Grammar, error) {
+	b := NewBuilder()
+	if err := b.AddSchema("root", schema); err != nil {
+		return nil, err
+	}
+	return b.Grammar("root")
+}
+
+// unsupported keywords restrict documents in ways that no grammar here follows.
+var unsupported = []string{
+	"not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies",
+	"contains", "minContains", "maxContains", "$dynamicRef", "$recursiveRef",
+}
+
+// raw is a schema where it stands in its document.
+type raw struct {
+	v    *value
+	path string
+}
+
+// conj is several schemas that all hold.
+type conj []raw
+
+// Limits of the work on one schema.
+const (
+	maxBranches = 256     // alternatives of one place
+	maxSteps    = 200_000 // schemas looked at
+	maxRefs     = 64      // references in a row
+)
+
+// schemaBuilder turns schemas into rules.
+type schemaBuilder struct {
+	b       *Builder
+	name    string
+	root    *value
+	anchors map[string]raw
+	rules   map[string]int // by the paths of a conj
+	dfas    map[string]*dfa
+	steps   int
+	depth   int
+}
+
+func fault(path, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrSchema, path, fmt.Sprintf(format, args...))
+}
+
+// schema returns the expression of a schema's documents.
+func (b *Builder) schema(name string, text []byte) (*expr, error) {
+	root, err := readValue(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &schemaBuilder{b: b, name: name, root: root, anchors: map[string]raw{}, rules: map[string]int{}, dfas: map[string]*dfa{}}
+	s.findAnchors(raw{root, "#"})
+	first := len(b.rules)
+	e, err := s.emit(conj{{root, "#"}})
+	if err != nil {
+		return nil, err
+	}
+	if !b.canEnd(e, first) {
+		return nil, fault("#", "every document would be endless")
+	}
+	return e, nil
+}
+
+func (s *schemaBuilder) findAnchors(r raw) {
+	for _, k := range r.v.keys {
+		if k == "$anchor" && r.v.at[k].kind == isText {
+			s.anchors[r.v.at[k].text] = r
+		}
+		s.findAnchors(r.sub(k))
+	}
+	for i := range r.v.items {
+		s.findAnchors(r.item(i))
+	}
+}
+
+func (r raw) sub(key string) raw {
+	return raw{r.v.at[key], r.path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)}
+}
+
+func (r raw) item(i int) raw { return raw{r.v.items[i], r.path + "/" + strconv.Itoa(i)} }
+
+// resolve returns the schema that a $ref of r points to.
+func (s *schemaBuilder) resolve(r raw) (raw, error) {
+	at := r.sub("$ref")
+	if at.v.kind != isText {
+		return raw{}, fault(at.path, "want a string, got %s", kindNames[at.v.kind])
+	}
+	target := at.v.text
+	if id := s.root.at["$id"]; id != nil && id.kind == isText {
+		target = strings.TrimPrefix(target, strings.TrimSuffix(id.text, "#"))
+		if target == "" {
+			target = "#"
+		}
+	}
+	fragment, ok := strings.CutPrefix(target, "#")
+	if !ok {
+		return raw{}, fault(at.path, "%q is outside the schema", at.v.text)
+	}
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil {
+		return raw{}, fault(at.path, "%q: %v", at.v.text, err)
+	}
+	to := raw{s.root, "#"}
+	if fragment != "" && fragment[0] != '/' {
+		to, ok = s.anchors[fragment]
+		if !ok {
+			return raw{}, fault(at.path, "no anchor %q", fragment)
+		}
+		return to, nil
+	}
+	parts := strings.Split(fragment, "/")
+	for _, part := range parts[1:] {
+		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		i, err := strconv.Atoi(key)
+		switch {
+		case to.v.kind == isObject && to.v.at[key] != nil:
+			to = to.sub(key)
+		case to.v.kind == isArray && err == nil && i >= 0 && i < len(to.v.items):
+			to = to.item(i)
+		default:
+			return raw{}, fault(at.path, "%q leads nowhere", at.v.text)
+		}
+	}
+	return to, nil
+}
+
+// annotation reports whether a keyword says nothing about what is valid.
+func annotation(k string) bool {
+	switch k {
+	case "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+		"$comment", "$schema", "$id", "$defs", "definitions", "$anchor":
+		return true
+	}
+	return false
+}
+
+// direct follows schemas that are nothing but a reference, and leaves out those
+// that say nothing and those that come twice.
+func (s *schemaBuilder) direct(c conj) (conj, error) {
+	var out conj
+	for _, r := range c {
+		for n := 0; r.v.kind == isObject && r.v.at["$ref"] != nil; n++ {
+			if n > maxRefs {
+				return nil, fault(r.path+"/$ref", "refers to itself")
+			}
+			if slices.ContainsFunc(r.v.keys, func(k string) bool { return k != "$ref" && !annotation(k) }) {
+				break
+			}
+			var err error
+			if r, err = s.resolve(r); err != nil {
+				return nil, err
+			}
+		}
+		if r.v.kind == isBool && r.v.yes || slices.ContainsFunc(out, func(o raw) bool { return o.v == r.v }) {
+			continue
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// emit returns the expression of the documents that satisfy all of c: a rule,
+// one for equal c, so that schemas may refer to themselves.
+func (s *schemaBuilder) emit(c conj) (*expr, error) {
+	c, err := s.direct(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(c) == 0 {
+		return ref(s.b.jsonRules().value), nil
+	}
+	paths := make([]string, len(c))
+	for i, r := range c {
+		paths[i] = r.path
+	}
+	slices.Sort(paths)
+	key := strings.Join(paths, " & ")
+	if id, ok := s.rules[key]; ok {
+		return ref(id), nil
+	}
+	id, err := s.b.add(rule{name: s.name + " " + c[0].path})
+	if err != nil {
+		return nil, fault(c[0].path, "%v", err)
+	}
+	s.rules[key] = id
+	if s.depth++; s.depth > 4*maxDepth {
+		return nil, fault(c[0].path, "schemas lead to schemas more than %d deep", 4*maxDepth)
+	}
+	body, err := s.body(c)
+	s.depth--
+	if err != nil {
+		return nil, err
+	}
+	s.b.rules[id].body = body
+	return ref(id), nil
+}
+
+// possible reports whether any document satisfies all of c, as far as it shows
+// without looking inside.
+func (s *schemaBuilder) possible(c conj) (bool, error) {
+	flats, err := s.flatten(c)
+	return len(flats) > 0, err
+}
+
+// body builds the alternatives of c.
+func (s *schemaBuilder) body(c conj) (*expr, error) {
+	flats, err := s.flatten(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(flats) == 0 {
+		return nil, fault(c[0].path, "no document is valid")
+	}
+	if err := s.checkOneOf(flats); err != nil {
+		return nil, err
+	}
+	var alts []*expr
+	var why error
+	for _, f := range flats {
+		e, err := s.flat(f)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil {
+			why = fault(f.path, "no document is valid: %v", f.why)
+			continue
+		}
+		alts = append(alts, e)
+	}
+	if len(alts) == 0 {
+		return nil, why
+	}
+	return alt(alts...), nil
+}
+
+// canEnd reports whether an expression over the rules from first on matches a
+// finite text.
+func (b *Builder) canEnd(e *expr, first int) bool {
+	ends := make([]bool, len(b.rules))
+	for i := range first {
+		ends[i] = true
+	}
+	for grown := true; grown; {
+		grown = false
+		for i := first; i < len(ends); i++ {
+			if !ends[i] && b.rules[i].body != nil && finite(b.rules[i].body, ends) {
+				ends[i], grown = true, true
+			}
+		}
+	}
+	return finite(e, ends)
+}
+
+func finite(e *expr, ends []bool) bool {
+	sub := func(e *expr) bool { return finite(e, ends) }
+	switch e.op {
+	case opSeq:
+		return !slices.ContainsFunc(e.subs, func(e *expr) bool { return !sub(e) })
+	case opAlt:
+		return slices.ContainsFunc(e.subs, sub)
+	case opRepeat:
+		return e.min == 0 || sub(e.subs[0])
+	case opClass:
+		return len(e.set) > 0
+	case opRef:
+		return ends[e.id]
+	case opAuto:
+		seen := make([]bool, e.auto.size)
+		seen[0] = true
+		for grown := true; grown; {
+			grown = false
+			for _, x := range e.auto.edges {
+				if seen[x.from] && !seen[x.to] && (x.on == nil || sub(x.on)) {
+					seen[x.to], grown = true, true
+				}
+			}
+		}
+		for i, s := range seen {
+			if s && e.auto.final[i] {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}

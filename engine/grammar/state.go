@@ -1,0 +1,164 @@
+package grammar
+
+import (
+	"fmt"
+	"sync"
+
+	"godwit/engine/llm"
+)
+
+// Compiled is a grammar for one vocabulary. What its states learn about masks is
+// shared; it is safe for concurrent use.
+type Compiled struct {
+	mu    sync.Mutex
+	m     *machine
+	toks  *Tokens
+	first *stacks
+}
+
+// Compile makes a grammar ready for the tokens of a vocabulary. It fails on left
+// recursion, on a grammar that no text matches, and on one that is too large.
+func Compile(g *Grammar, toks *Tokens) (*Compiled, error) {
+	n, err := buildNFA(g, toks)
+	if err != nil {
+		return nil, err
+	}
+	m := newMachine(n, toks)
+	m.begin()
+	m.scratch.empty = n.empty
+	m.scratch.wait = append(m.scratch.wait, entered{rule: n.root, empty: true})
+	first := m.finish(true)
+	if m.over {
+		return nil, fmt.Errorf("%w: at its start", ErrLimit)
+	}
+	return &Compiled{m: m, toks: toks, first: first}, nil
+}
+
+// State is how far a text has come in a grammar. It belongs to one sequence.
+type State struct {
+	c     *Compiled
+	at    *stacks
+	ended bool
+}
+
+// Start returns the state of the empty text.
+func (c *Compiled) Start() *State { return &State{c: c, at: c.first} }
+
+// Clone returns an independent copy.
+func (s *State) Clone() *State {
+	t := *s
+	return &t
+}
+
+// Set makes s a copy of t.
+func (s *State) Set(t *State) { *s = *t }
+
+// Done reports whether the text may end here: tokens that end the generation
+// are allowed.
+func (s *State) Done() bool { return s.at.empty }
+
+// Complete reports whether the text can only end here.
+func (s *State) Complete() bool { return s.at.empty && len(s.at.tops) == 0 }
+
+// Mask sets dst to the tokens that may come next. dst has the size of
+// [Tokens.NewMask]. It fails with ErrStuck where nothing may come, and with
+// ErrLimit where the grammar is so ambiguous that finding out takes too long.
+func (s *State) Mask(dst Bitmask) error {
+	c := s.c
+	if len(dst) != (c.toks.size+63)/64 {
+		return fmt.Errorf("%w: mask of %d words for %d tokens", ErrLimit, len(dst), c.toks.size)
+	}
+	clear(dst)
+	if !s.ended {
+		if err := s.fill(dst); err != nil {
+			return err
+		}
+	}
+	if s.at.empty {
+		for _, t := range c.toks.eog {
+			dst.set(t)
+		}
+	}
+	return nil
+}
+
+func (s *State) fill(dst Bitmask) error {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.m.work = 0
+	mask := c.m.allowed(s.at)
+	if err := c.settle(); err != nil {
+		return err
+	}
+	mask.or(dst)
+	if len(mask.list)+len(mask.all) == 0 && !s.at.empty {
+		return fmt.Errorf("%w: none of %d", ErrStuck, c.toks.size)
+	}
+	return nil
+}
+
+// settle ends a call: it keeps the tables in bounds and tells if a budget ran
+// out.
+func (c *Compiled) settle() error {
+	over := c.m.over
+	c.m.forget()
+	c.m.over = false
+	if over {
+		return fmt.Errorf("%w: more than %d steps for one token", ErrLimit, maxWork)
+	}
+	return nil
+}
+
+// Accept moves on by a token. A token that Mask allows is never refused; on an
+// error the state is as before.
+func (s *State) Accept(t llm.Token) error {
+	c := s.c
+	if t < 0 || int(t) >= c.toks.size || s.ended {
+		return fmt.Errorf("%w: %d", ErrRejected, t)
+	}
+	for _, e := range c.toks.eog {
+		if e == t {
+			if !s.at.empty {
+				return fmt.Errorf("%w: end token %d, and the text may not end", ErrRejected, t)
+			}
+			s.ended = true
+			return nil
+		}
+	}
+	if c.toks.text[t] == nil {
+		return fmt.Errorf("%w: %d", ErrRejected, t)
+	}
+	return s.take(c.toks.text[t], t)
+}
+
+// AcceptText moves on by text that no token stands for, such as a prefix that
+// was part of the prompt. On an error the state is as before.
+func (s *State) AcceptText(text []byte) error { return s.take(text, -1) }
+
+func (s *State) take(text []byte, t llm.Token) error {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.m.work = 0
+	at := s.at
+	for _, b := range text {
+		if c.m.keys {
+			at = c.m.advance(at, b, true)
+		} else {
+			at = c.m.next(at, b)
+		}
+		if at == c.m.dead || c.m.over {
+			break
+		}
+	}
+	dead := at == c.m.dead
+	if err := c.settle(); err != nil {
+		return err
+	}
+	if dead {
+		return fmt.Errorf("%w: token %d, %.40q", ErrRejected, t, text)
+	}
+	s.at = at
+	return nil
+}

@@ -1,0 +1,348 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+)
+
+// closure finds what the items lead to before any byte: positions that want
+// one, calls, and the end of the rule. It is kept with the frame.
+func (m *machine) closure(f *frame) *move {
+	if f.open != nil {
+		return f.open
+	}
+	mv := m.moveOf(f.items)
+	if !m.over {
+		f.open = mv
+	}
+	return mv
+}
+
+// moveOf is closure of items in any order.
+func (m *machine) moveOf(first []item) *move {
+	list, seen := m.scratch.items[:0], m.scratch.seen
+	clear(seen)
+	add := func(i item) {
+		if len(list) < 16 {
+			if slices.Contains(list, i) {
+				return
+			}
+		} else {
+			if len(list) == 16 {
+				for _, x := range list {
+					seen[x] = struct{}{}
+				}
+			}
+			if _, ok := seen[i]; ok {
+				return
+			}
+			seen[i] = struct{}{}
+		}
+		list = append(list, i)
+	}
+	for _, i := range first {
+		add(i)
+	}
+	mv := &move{}
+	calls := m.scratch.calls[:0]
+	for n := 0; n < len(list) && len(list) <= maxItems; n++ {
+		i := list[n]
+		s := &m.states[i.state]
+		r := &m.rules[s.rule]
+		if i.state == r.end {
+			switch {
+			case !r.key || i.note == nil:
+				mv.end = true
+			case i.note != fresh:
+				mv.keys = append(mv.keys, i.note)
+			}
+		}
+		for _, e := range s.edges {
+			to := item{e.to, i.count, i.note}
+			switch e.kind {
+			case edgeByte:
+				continue
+			case edgeCall:
+				calls = append(calls, entry{e.arg, to})
+				continue
+			case edgeEnter:
+				to.count = 1
+			case edgeLoop:
+				l := m.loops[e.arg]
+				if l.max >= 0 && to.count >= l.max {
+					continue
+				}
+				if to.count++; l.max < 0 {
+					to.count = min(to.count, max(l.min, 1)) // more make no difference
+				}
+			case edgeExit:
+				if to.count < m.loops[e.arg].min {
+					continue
+				}
+				to.count = 0
+			}
+			add(to)
+		}
+	}
+	m.scratch.items, m.scratch.calls = list, calls
+	m.spend(len(list))
+	if len(list) > maxItems {
+		m.over = true
+		return mv
+	}
+	mv.calls = m.group(calls)
+	list = slices.DeleteFunc(list, func(i item) bool { return !m.wants(i.state) })
+	if len(list) > 0 {
+		slices.SortFunc(list, compareItems)
+		mv.frame = m.frame(list)
+	}
+	return mv
+}
+
+// wants reports whether the state has an edge for a byte.
+func (m *machine) wants(state int32) bool {
+	return slices.ContainsFunc(m.states[state].edges, func(e edge) bool { return e.kind == edgeByte })
+}
+
+// entry is a call from one item.
+type entry struct {
+	rule int32
+	back item
+}
+
+// group joins the calls of a rule.
+func (m *machine) group(calls []entry) []call {
+	slices.SortFunc(calls, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.rule, b.rule), compareItems(a.back, b.back))
+	})
+	calls = slices.Compact(calls)
+	var out []call
+	for i := 0; i < len(calls); {
+		j := i
+		var back []item
+		for ; j < len(calls) && calls[j].rule == calls[i].rule; j++ {
+			back = append(back, calls[j].back)
+		}
+		out = append(out, call{calls[i].rule, m.frame(back)})
+		i = j
+	}
+	return out
+}
+
+// step moves a frame by one byte. The result is kept by the byte's class, but
+// not for keys, whose text grows with the byte.
+func (m *machine) step(f *frame, c byte) *move {
+	class := m.class[c]
+	if f.next == nil {
+		f.next = make([]*move, len(m.rep))
+	}
+	if mv := f.next[class]; mv != nil {
+		return mv
+	}
+	list := m.scratch.first[:0]
+	kept := true
+	for _, i := range f.items {
+		s := &m.states[i.state]
+		n := i.note
+		if n != nil && n != fresh && m.rules[s.rule].key {
+			n = m.text(n, c)
+			kept = false
+		}
+		for _, e := range s.edges {
+			if e.kind == edgeByte && c >= e.lo && c <= e.hi {
+				list = append(list, item{e.to, i.count, n})
+			}
+		}
+	}
+	m.spend(len(f.items))
+	m.scratch.first = list
+	mv := m.moveOf(list)
+	if kept && !m.over {
+		f.next[class] = mv
+	}
+	return mv
+}
+
+// next moves a set of stacks by one byte, in a mask's walk.
+func (m *machine) next(s *stacks, c byte) *stacks {
+	class := m.class[c]
+	if s.next == nil {
+		s.next = make([]*stacks, len(m.rep))
+		m.held += len(m.rep) * 8
+	}
+	if to := s.next[class]; to != nil {
+		return to
+	}
+	to := m.advance(s, c, false)
+	if !m.over {
+		s.next[class] = to
+	}
+	return to
+}
+
+// advance moves a set of stacks by one byte. live tells that keys are followed
+// by their text.
+func (m *machine) advance(s *stacks, c byte, live bool) *stacks {
+	m.begin()
+	for _, t := range s.tops {
+		m.follow(m.step(t.frame, c), t.under)
+	}
+	return m.finish(live)
+}
+
+// popped returns what goes on after the frames above s ended, in a mask's walk.
+func (m *machine) popped(s *stacks) *stacks {
+	if s.pop != nil {
+		return s.pop
+	}
+	m.begin()
+	m.scratch.empty = s.empty
+	for _, t := range s.tops {
+		m.scratch.moves = append(m.scratch.moves, top{m.bare(t.frame), t.under})
+	}
+	m.drain()
+	to := m.finish(false)
+	if !m.over {
+		s.pop = to
+	}
+	return to
+}
+
+// bare returns the frame without notes.
+func (m *machine) bare(f *frame) *frame {
+	if f.plain {
+		return f
+	}
+	if f.bare == nil {
+		var items []item
+		for _, i := range f.items {
+			if i.note != fresh {
+				i.note = nil
+			}
+			items = append(items, i)
+		}
+		slices.SortFunc(items, compareItems)
+		f.bare = m.frame(slices.Compact(items))
+	}
+	return f.bare
+}
+
+func (m *machine) begin() {
+	w := &m.scratch
+	w.out, w.empty, w.moves = w.out[:0], false, w.moves[:0]
+	clear(w.done)
+	w.wait = w.wait[:0]
+}
+
+// follow takes in a move over the stacks under it: frames that want a byte,
+// calls, and what goes on below where the rule ends.
+func (m *machine) follow(mv *move, under *stacks) {
+	m.enter(mv, under)
+	w := &m.scratch
+	if mv.end {
+		w.empty = w.empty || under.empty
+		w.moves = append(w.moves, under.tops...)
+	}
+	for _, key := range mv.keys {
+		w.empty = w.empty || under.empty
+		for _, t := range under.tops {
+			if f := m.used(t.frame, key); f != nil {
+				w.moves = append(w.moves, top{f, t.under})
+			}
+		}
+	}
+	m.drain()
+}
+
+// drain follows the frames that rules have returned to.
+func (m *machine) drain() {
+	w := &m.scratch
+	for len(w.moves) > 0 {
+		t := w.moves[len(w.moves)-1]
+		w.moves = w.moves[:len(w.moves)-1]
+		if _, ok := w.done[t]; ok {
+			continue
+		}
+		w.done[t] = struct{}{}
+		m.spend(len(t.frame.items))
+		mv := m.closure(t.frame)
+		m.enter(mv, t.under)
+		if mv.end {
+			w.empty = w.empty || t.under.empty
+			w.moves = append(w.moves, t.under.tops...)
+		}
+	}
+}
+
+// used returns a frame that a key returns to with the key added to its set, nil
+// if it was there already.
+func (m *machine) used(f *frame, key *note) *frame {
+	var items []item
+	for _, i := range f.items {
+		if has(i.note, key) {
+			continue
+		}
+		i.note = m.with(i.note, key)
+		items = append(items, i)
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	slices.SortFunc(items, compareItems)
+	return m.frame(items)
+}
+
+// enter notes a move's frame, and its calls by the rule that they enter.
+func (m *machine) enter(mv *move, under *stacks) {
+	w := &m.scratch
+	if mv.frame != nil {
+		w.out = append(w.out, top{mv.frame, under})
+	}
+	for _, c := range mv.calls {
+		i := slices.IndexFunc(w.wait, func(e entered) bool { return e.rule == c.rule })
+		if i < 0 {
+			i = len(w.wait)
+			if i < cap(w.wait) {
+				w.wait = w.wait[:i+1]
+				w.wait[i] = entered{rule: c.rule, tops: w.wait[i].tops[:0]}
+			} else {
+				w.wait = append(w.wait, entered{rule: c.rule})
+			}
+		}
+		if back := m.closure(c.back); back.end && back.frame == nil && len(back.calls) == 0 {
+			// nothing is left to do after the call: it returns where this one does
+			w.wait[i].tops = append(w.wait[i].tops, under.tops...)
+			w.wait[i].empty = w.wait[i].empty || under.empty
+		} else {
+			w.wait[i].tops = append(w.wait[i].tops, top{c.back, under})
+		}
+	}
+}
+
+// finish enters the rules that were called, each once all calls of it are
+// known, and returns the set of stacks.
+func (m *machine) finish(live bool) *stacks {
+	w := &m.scratch
+	for len(w.wait) > 0 && !m.over {
+		first := 0
+		for i := range w.wait {
+			if m.rules[w.wait[i].rule].order < m.rules[w.wait[first].rule].order {
+				first = i
+			}
+		}
+		last := len(w.wait) - 1
+		w.wait[first], w.wait[last] = w.wait[last], w.wait[first]
+		e := w.wait[last]
+		w.wait = w.wait[:last]
+		under := m.merge(e.tops, e.empty)
+		at := m.start[e.rule]
+		if live {
+			at = m.live[e.rule]
+		}
+		m.enter(m.closure(at), under)
+	}
+	if m.over {
+		return m.dead
+	}
+	return m.merge(w.out, w.empty)
+}

@@ -1,0 +1,187 @@
+package grammar
+
+import (
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// formats are the string formats, as patterns that any reading of their
+// standards accepts.
+var formats = func() map[string]string {
+	const (
+		clock  = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
+		date   = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|\d\d(0[48]|[2468][048]|[13579][26])-02-29)`
+		label  = `[A-Za-z0-9]{1,30}(-[A-Za-z0-9]{1,30})?`
+		host   = label + `(\.` + label + `){0,3}\.[A-Za-z]{2,12}`
+		octet  = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+		person = `[A-Za-z0-9_]{1,20}([.+-][A-Za-z0-9_]{1,20}){0,2}`
+		path   = `(/[A-Za-z0-9_~.-]{0,40}){0,10}(\?[A-Za-z0-9_=&-]{0,80})?(#[A-Za-z0-9_-]{0,40})?`
+		group  = `[0-9a-f]{1,4}`
+	)
+	return map[string]string{
+		"date":                  date,
+		"time":                  clock,
+		"date-time":             date + `T` + clock,
+		"duration":              `P(\d{1,4}W|\d{1,4}D(T\d{1,4}H(\d{1,4}M)?)?|T\d{1,6}[HMS])`,
+		"uuid":                  `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+		"email":                 person + `@` + host,
+		"idn-email":             person + `@` + host,
+		"hostname":              host,
+		"idn-hostname":          host,
+		"ipv4":                  octet + `(\.` + octet + `){3}`,
+		"ipv6":                  group + `(:` + group + `){7}`,
+		"uri":                   `https?://` + host + `(:[1-9]\d{0,3})?` + path,
+		"iri":                   `https?://` + host + `(:[1-9]\d{0,3})?` + path,
+		"url":                   `https?://` + host + `(:[1-9]\d{0,3})?` + path,
+		"uri-reference":         `(https?://` + host + `)?` + path,
+		"iri-reference":         `(https?://` + host + `)?` + path,
+		"json-pointer":          `(/[A-Za-z0-9_-]{0,40}){0,10}`,
+		"relative-json-pointer": `(0|[1-9]\d{0,3})(/[A-Za-z0-9_-]{0,40}){0,10}`,
+		"byte":                  `([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?`,
+	}
+}()
+
+// textFormats say nothing about which strings are valid.
+var textFormats = []string{"password", "binary", "char", "file"}
+
+// numberFormats are those of numbers, with their ranges.
+var numberFormats = map[string][2]int64{
+	"int8": {-1 << 7, 1<<7 - 1}, "int16": {-1 << 15, 1<<15 - 1}, "int32": {-1 << 31, 1<<31 - 1}, "int64": {-1 << 63, 1<<63 - 1},
+	"uint8": {0, 1<<8 - 1}, "uint16": {0, 1<<16 - 1}, "uint32": {0, 1<<32 - 1}, "uint64": {0, 1<<63 - 1}, "uint": {0, 1<<63 - 1},
+	"float": {0, 0}, "double": {0, 0}, "decimal": {0, 0}, "number": {0, 0},
+}
+
+func (f *flat) format(at raw) error {
+	name := at.v.text
+	if bounds, ok := numberFormats[name]; ok {
+		if bounds[0] != bounds[1] {
+			f.num.atLeast(new(big.Rat).SetInt64(bounds[0]), false)
+			f.num.atMost(new(big.Rat).SetInt64(bounds[1]), false)
+		}
+		return nil
+	}
+	if slices.Contains(textFormats, name) {
+		return nil
+	}
+	if formats[name] == "" {
+		return fault(at.path, "unknown format %q", name)
+	}
+	f.hints |= tText
+	if !slices.Contains(f.formats, name) {
+		f.formats = append(f.formats, name)
+	}
+	return nil
+}
+
+// text returns the expression of the strings of f.
+func (s *schemaBuilder) text(f *flat) (*expr, error) {
+	if f.max >= 0 && f.min > f.max {
+		f.why = "no string is long enough"
+		return nil, nil
+	}
+	bounded := f.min > 0 || f.max >= 0
+	switch len(f.patterns) + len(f.formats) {
+	case 0:
+		if !bounded {
+			return ref(s.b.jsonRules().text), nil
+		}
+		return seq(quote, repeat(textUnit, f.min, f.max), quote), nil
+	case 1:
+		if !bounded {
+			e, err := parseRegex(f.regexes()[0])
+			if err != nil {
+				return nil, fault(f.path, "%v", err)
+			}
+			return seq(quote, written(e), quote), nil
+		}
+	}
+	d, err := s.textDFA(f)
+	if err != nil {
+		return nil, err
+	}
+	if d.empty() {
+		f.why = "no string satisfies pattern, format and length together"
+		return nil, nil
+	}
+	return seq(quote, d.expr(func(set []span) *expr { return inText(set, false) }), quote), nil
+}
+
+// regexes returns the patterns and formats as patterns.
+func (f *flat) regexes() []string {
+	out := slices.Clone(f.patterns)
+	for _, name := range f.formats {
+		out = append(out, `^(?:`+formats[name]+`)$`)
+	}
+	return out
+}
+
+// textDFA returns the strings of f as an automaton.
+func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
+	var d *dfa
+	keywords := []string{}
+	for i, p := range f.regexes() {
+		e, err := s.pattern(f.path+"/pattern", p)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(f.patterns) {
+			keywords = append(keywords, "pattern")
+		} else {
+			keywords = append(keywords, "format")
+		}
+		if d == nil {
+			d = e
+		} else if d, err = d.intersect(e); err != nil {
+			return nil, fault(f.path, "%s: %v", strings.Join(keywords, " and "), err)
+		}
+	}
+	if f.min == 0 && f.max < 0 && d != nil {
+		return d, nil
+	}
+	length, err := ofLength(f.min, f.max)
+	if d != nil && err == nil {
+		length, err = d.intersect(length)
+	}
+	if err != nil {
+		return nil, fault(f.path, "%s: %v", strings.Join(append(keywords, "minLength", "maxLength"), " and "), err)
+	}
+	return length, nil
+}
+
+// pattern returns a pattern as an automaton.
+func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
+	if d := s.dfas[src]; d != nil {
+		return d, nil
+	}
+	e, err := parseRegex(src)
+	if err != nil {
+		return nil, fault(path, "%q: %v", src, err)
+	}
+	d, err := newDFA(e)
+	if err != nil {
+		return nil, fault(path, "%q: %v", src, err)
+	}
+	s.dfas[src] = d
+	return d, nil
+}
+
+// written returns an expression over code points as it stands in a JSON string.
+func written(e *expr) *expr {
+	switch e.op {
+	case opLit:
+		var subs []*expr
+		for _, r := range string(e.lit) {
+			subs = append(subs, inText([]span{{r, r}}, false))
+		}
+		return seq(subs...)
+	case opClass:
+		return inText(e.set, false)
+	}
+	out := *e
+	out.subs = make([]*expr, len(e.subs))
+	for i, sub := range e.subs {
+		out.subs[i] = written(sub)
+	}
+	return &out
+}

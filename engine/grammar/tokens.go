@@ -1,0 +1,199 @@
+package grammar
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"godwit/engine/llm"
+)
+
+// Vocab is what the automaton needs to know of a vocabulary.
+type Vocab interface {
+	// Size returns the number of tokens.
+	Size() int
+	// Bytes returns the bytes that a token stands for in the text; for a
+	// control token its name, such as <|im_end|>.
+	Bytes(t llm.Token) []byte
+	// IsEOG reports whether a token ends the generation.
+	IsEOG(t llm.Token) bool
+	// IsControl reports whether a token is no text. A grammar allows it only
+	// where it names it.
+	IsControl(t llm.Token) bool
+}
+
+// Control tokens are written as their name between these bytes, which no UTF-8
+// has.
+const (
+	controlOpen  = 0xff
+	controlClose = 0xfe
+)
+
+// maxToken bounds the bytes of a token; longer ones are never allowed.
+const maxToken = 4096
+
+// Tokens is a vocabulary in the form that masks are computed from: a trie of
+// all tokens, its nodes in the order of a depth-first walk.
+type Tokens struct {
+	size    int
+	eog     []llm.Token
+	text    [][]byte        // path of each token, nil for one that is never allowed
+	control map[string]bool // names of control tokens
+
+	char  []byte      // of each node
+	depth []uint16    // of each node, 0 below the root
+	skip  []int32     // first node after a node's subtree
+	tok   []llm.Token // a token that ends at the node, -1: none
+	dups  []dup       // tokens with the bytes of one in tok
+	deep  int         // length of the longest path
+}
+
+// dup is a token whose bytes are those of another one, which the trie has.
+type dup struct{ tok, of llm.Token }
+
+// NewTokens indexes a vocabulary. The index is read-only and serves any number
+// of grammars.
+func NewTokens(v Vocab) (*Tokens, error) {
+	n := v.Size()
+	if n < 0 || n > 1<<26 {
+		return nil, fmt.Errorf("%w: vocabulary of %d tokens", ErrLimit, n)
+	}
+	t := &Tokens{size: n, text: make([][]byte, n), control: map[string]bool{}}
+	order := make([]llm.Token, 0, n)
+	for i := range llm.Token(n) {
+		if v.IsEOG(i) {
+			t.eog = append(t.eog, i)
+		}
+		b := v.Bytes(i)
+		if len(b) == 0 || len(b) > maxToken {
+			continue
+		}
+		if v.IsControl(i) {
+			if bytes.IndexByte(b, controlClose) >= 0 {
+				continue
+			}
+			t.control[string(b)] = true
+			b = controlPath(b)
+		} else if bytes.IndexByte(b, controlOpen) >= 0 {
+			continue // no text has this byte
+		}
+		t.text[i] = slices.Clone(b)
+		if !v.IsEOG(i) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b llm.Token) int {
+		if c := bytes.Compare(t.text[a], t.text[b]); c != 0 {
+			return c
+		}
+		return int(a - b)
+	})
+	t.grow(order)
+	return t, nil
+}
+
+func controlPath(name []byte) []byte {
+	path := append(make([]byte, 0, len(name)+2), controlOpen)
+	return append(append(path, name...), controlClose)
+}
+
+// grow builds the trie from tokens in the order of their bytes.
+func (t *Tokens) grow(order []llm.Token) {
+	var open []int32 // nodes on the path of the last token
+	var last []byte
+	for _, id := range order {
+		b := t.text[id]
+		common := 0
+		for common < len(last) && common < len(b) && last[common] == b[common] {
+			common++
+		}
+		if common == len(b) { // the same bytes again
+			t.dups = append(t.dups, dup{id, t.tok[open[len(open)-1]]})
+			continue
+		}
+		for len(open) > common {
+			t.skip[open[len(open)-1]] = int32(len(t.char))
+			open = open[:len(open)-1]
+		}
+		for d := common; d < len(b); d++ {
+			open = append(open, int32(len(t.char)))
+			t.char = append(t.char, b[d])
+			t.depth = append(t.depth, uint16(d))
+			t.skip = append(t.skip, 0)
+			t.tok = append(t.tok, -1)
+		}
+		t.tok[open[len(open)-1]] = id
+		t.deep = max(t.deep, len(b))
+		last = b
+	}
+	for _, n := range open {
+		t.skip[n] = int32(len(t.char))
+	}
+}
+
+// Size returns the number of tokens.
+func (t *Tokens) Size() int { return t.size }
+
+// special returns the path of a control token's name, or the name itself where
+// the vocabulary has it as text.
+func (t *Tokens) special(name []byte) []byte {
+	if t.control[string(name)] {
+		return controlPath(name)
+	}
+	return name
+}
+
+// path returns the bytes of a token, nil for one that is never allowed.
+func (t *Tokens) path(id int) []byte {
+	if id < 0 || id >= t.size {
+		return nil
+	}
+	return t.text[id]
+}
+
+// find returns the node at the end of a path.
+func (t *Tokens) find(path []byte) (node int32, ok bool) {
+	lo, hi := int32(0), int32(len(t.char))
+	for _, c := range path {
+		for lo < hi && t.char[lo] < c {
+			lo = t.skip[lo]
+		}
+		if lo >= hi || t.char[lo] != c {
+			return 0, false
+		}
+		node = lo
+		lo, hi = lo+1, t.skip[lo]
+	}
+	return node, len(path) > 0
+}
+
+// Bitmask has one bit for each token: bit t%64 of word t/64.
+type Bitmask []uint64
+
+// NewMask returns an empty mask of the right size.
+func (t *Tokens) NewMask() Bitmask { return make(Bitmask, (t.size+63)/64) }
+
+// Has reports whether the token's bit is set.
+func (m Bitmask) Has(t llm.Token) bool { return m[t>>6]>>(t&63)&1 == 1 }
+
+func (m Bitmask) set(t llm.Token) { m[t>>6] |= 1 << (t & 63) }
+
+func (m Bitmask) clear(t llm.Token) { m[t>>6] &^= 1 << (t & 63) }
+
+// cut clears the tokens that end in the subtree of a node.
+func (t *Tokens) cut(m Bitmask, node int32) {
+	for i := node; i < t.skip[node]; i++ {
+		if t.tok[i] >= 0 {
+			m.clear(t.tok[i])
+		}
+	}
+}
+
+// spread gives tokens with equal bytes equal bits.
+func (t *Tokens) spread(m Bitmask) {
+	for _, d := range t.dups {
+		if m.Has(d.of) {
+			m.set(d.tok)
+		}
+	}
+}
