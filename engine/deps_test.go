@@ -89,6 +89,8 @@ var outside = map[string][]string{
 	"database/sql":                    {"app/store/..."},
 	"net/http":                        {"app/..."},
 	"net":                             {"app/..."},
+	"net/url":                         {"engine/...", "app/..."},
+	"net/netip":                       {"engine/...", "app/..."},
 	"os/exec":                         {"app/...", "shaders/emu/...", "engine/fetch"},
 }
 
