@@ -7,17 +7,28 @@ import (
 )
 
 // pool is a fixed set of workers, each locked to its thread. The caller of
-// run is worker 0; the others park between runs.
+// run is worker 0; the others spin briefly between runs and then park.
 //
 // A run executes a list of stages; workers claim tasks of a stage from one
 // counter and meet at a barrier before the next stage. Claiming rather than
 // splitting keeps a busy machine from stalling everybody.
 type pool struct {
 	workers int
-	wake    []chan []stage
+	stages  []stage // of the run in progress
+	epoch   atomic.Uint32
+	closed  atomic.Bool
+	sleep   []parking
 	done    sync.WaitGroup
+
 	arrived atomic.Int32
 	phase   atomic.Uint32
+}
+
+// parking is where a worker waits when there has been nothing to do.
+type parking struct {
+	parked atomic.Bool
+	wake   chan struct{}
+	_      [48]byte // one cache line a worker
 }
 
 // stage is one step of a program: tasks that may run in any order.
@@ -32,27 +43,56 @@ func newStage(tasks func() int, do func(worker, task int)) stage {
 }
 
 func newPool(workers int) *pool {
-	p := &pool{workers: workers}
+	p := &pool{workers: workers, sleep: make([]parking, workers)}
 	for w := 1; w < workers; w++ {
-		c := make(chan []stage, 1)
-		p.wake = append(p.wake, c)
+		p.sleep[w].wake = make(chan struct{}, 1)
 		p.done.Add(1)
-		go func() {
-			defer p.done.Done()
-			runtime.LockOSThread()
-			for stages := range c {
-				p.work(w, stages)
-			}
-		}()
+		go p.worker(w)
 	}
 	return p
 }
 
+// worker waits for runs until the pool is closed.
+func (p *pool) worker(w int) {
+	defer p.done.Done()
+	runtime.LockOSThread()
+	s := &p.sleep[w]
+	seen := uint32(0)
+	for {
+		for i := 0; p.epoch.Load() == seen; i++ {
+			if i < spins {
+				pause()
+				continue
+			}
+			s.parked.Store(true)
+			if p.epoch.Load() != seen && s.parked.CompareAndSwap(true, false) {
+				break // a run began meanwhile and will not wake this worker
+			}
+			<-s.wake
+			break
+		}
+		seen = p.epoch.Load()
+		if p.closed.Load() {
+			return
+		}
+		p.work(w, p.stages)
+	}
+}
+
+// begin lets the workers go.
+func (p *pool) begin() {
+	p.epoch.Add(1)
+	for w := 1; w < p.workers; w++ {
+		if s := &p.sleep[w]; s.parked.CompareAndSwap(true, false) {
+			s.wake <- struct{}{}
+		}
+	}
+}
+
 // close ends the workers and waits for them.
 func (p *pool) close() {
-	for _, c := range p.wake {
-		close(c)
-	}
+	p.closed.Store(true)
+	p.begin()
 	p.done.Wait()
 }
 
@@ -61,9 +101,8 @@ func (p *pool) run(stages []stage) {
 	for i := range stages {
 		stages[i].next.Store(0)
 	}
-	for _, c := range p.wake {
-		c <- stages
-	}
+	p.stages = stages
+	p.begin()
 	p.work(0, stages)
 }
 
@@ -82,9 +121,14 @@ func (p *pool) work(worker int, stages []stage) {
 	}
 }
 
-// spins is how long a worker waits for the others before it lets the
-// operating system run somebody else; about 50 µs.
-const spins = 20000
+// A waiting worker looks spins times with the processor's pause in between,
+// about 50 µs, then lets the operating system run another thread yields
+// times, then goes through Go's scheduler, which puts a locked thread to sleep
+// and so costs microseconds, but lets a busy machine and the collector go on.
+const (
+	spins  = 2000
+	yields = 20
+)
 
 // barrier waits until every worker has arrived.
 func (p *pool) barrier() {
@@ -98,7 +142,12 @@ func (p *pool) barrier() {
 		return
 	}
 	for i := 0; p.phase.Load() == phase; i++ {
-		if i > spins {
+		switch {
+		case i < spins:
+			pause()
+		case i < spins+yields:
+			yield()
+		default:
 			runtime.Gosched()
 		}
 	}
