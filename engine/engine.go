@@ -18,6 +18,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
+	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 	"godwit/engine/model"
@@ -72,6 +73,8 @@ type Engine struct {
 	log     *slog.Logger
 	once    sync.Once
 	closed  error
+	// grammarTokens is the vocabulary as grammars need it, made at first use.
+	grammarTokens func() (*grammar.Tokens, error)
 }
 
 // Open loads a model.
@@ -81,6 +84,13 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{Model: m, o: o, log: o.Log}
+	e.grammarTokens = sync.OnceValues(func() (*grammar.Tokens, error) {
+		t, err := e.Tokenizer()
+		if err != nil {
+			return nil, err
+		}
+		return grammar.NewTokens(vocabulary{t, e.Config().Vocab})
+	})
 	if e.log == nil {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}

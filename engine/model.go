@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	_ "godwit/engine/arch" // registers the architectures
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/model"
+	"godwit/engine/tokenizer"
 )
 
 // Model is an opened file: metadata and weights bound by name, nothing
@@ -18,24 +20,35 @@ type Model struct {
 	Path  string
 	File  *gguf.File
 	model model.Model
+	words func() (*tokenizer.Tokenizer, error)
+}
+
+// OpenFile opens a GGUF file, whatever is in it.
+func OpenFile(path string) (*gguf.File, error) {
+	f, err := gguf.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no model at %s: %w", path, err)
+	}
+	return f, err
 }
 
 // OpenModel opens a GGUF file and checks that its architecture, tensors and
 // hyper-parameters are known.
 func OpenModel(path string) (*Model, error) {
-	f, err := gguf.Open(path)
+	f, err := OpenFile(path)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no model at %s: %w", path, err)
-		}
 		return nil, err
 	}
 	m, err := model.Open(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	return &Model{Path: path, File: f, model: m}, nil
+	words := sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.New(f.KV) })
+	return &Model{Path: path, File: f, model: m, words: words}, nil
 }
+
+// Tokenizer is the model's vocabulary, read at first use.
+func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) { return m.words() }
 
 // Close unmaps the file.
 func (m *Model) Close() error { return m.File.Close() }

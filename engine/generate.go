@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"godwit/engine/grammar"
+	"godwit/engine/llm"
+	"godwit/engine/sample"
+	"godwit/engine/sched"
+	"godwit/engine/tokenizer"
+)
+
+// maxStops and maxStop bound the stop strings of a request.
+const (
+	maxStops = 64
+	maxStop  = 1024
+)
+
+// Generate answers a request. Breaking out of the loop, or ending ctx, stops
+// the work within one step. The last event has Kind End, unless the last pair
+// is an error.
+func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		g, err := e.newGeneration(&r)
+		if err == nil {
+			err = e.sched.Submit(ctx, g.job())
+		}
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for {
+			events, end := g.out.take()
+			for _, ev := range events {
+				if !yield(ev, nil) {
+					return
+				}
+			}
+			if end {
+				if g.err != nil {
+					yield(Event{}, g.err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// generation is a request at work. Its methods run on the scheduler's
+// goroutine; only out is shared.
+type generation struct {
+	r       *Request
+	tok     *tokenizer.Tokenizer
+	prompt  []llm.Token
+	sampler *sample.Sampler
+	state   *grammar.State
+	mask    grammar.Bitmask
+	probs   sample.Logprobs
+	top     []sample.Logprob
+	decoder *tokenizer.Decoder
+	stop    stopper
+	parts   splitter
+	out     queue
+	tokens  []llm.Token
+	pending []Token // not yet part of an event
+	text    []byte
+	finish  string
+	start   time.Time
+	err     error
+}
+
+// newGeneration checks a request and prepares it.
+func (e *Engine) newGeneration(r *Request) (*generation, error) {
+	tok, err := e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{r: r, tok: tok, decoder: tok.NewDecoder(r.Special), parts: plain{}}
+	if g.prompt, err = e.Encode(r); err != nil {
+		return nil, err
+	}
+	if len(g.prompt) == 0 {
+		// A model needs something to go on from; BOS stands for nothing said.
+		bos := tok.BOS()
+		if bos < 0 {
+			bos = tok.EOS()
+		}
+		if bos < 0 {
+			return nil, fmt.Errorf("%w: the prompt is empty", ErrRequest)
+		}
+		g.prompt = []llm.Token{bos}
+	}
+	if g.stop, err = newStopper(r.Stop); err != nil {
+		return nil, err
+	}
+	vocab := e.Config().Vocab
+	if r.TopLogprobs < 0 || r.TopLogprobs > vocab || r.MaxTokens < 0 {
+		return nil, fmt.Errorf("%w: %d alternatives, %d tokens", ErrRequest, r.TopLogprobs, r.MaxTokens)
+	}
+	if r.IgnoreEOG {
+		bias := make(map[llm.Token]float64, len(r.Sampling.LogitBias))
+		for t, b := range r.Sampling.LogitBias {
+			bias[t] = b
+		}
+		for _, t := range tok.EOG() {
+			bias[t] = math.Inf(-1)
+		}
+		r.Sampling.LogitBias = bias
+	}
+	if g.sampler, err = sample.New(r.Sampling, vocab, tok.Piece); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	g.sampler.Prime(g.prompt)
+	if r.Grammar != nil {
+		if err := e.constrain(g, r.Grammar); err != nil {
+			return nil, err
+		}
+	}
+	if r.Chat != nil {
+		g.parts = e.newSplitter(r.Chat)
+	}
+	g.out.init()
+	return g, nil
+}
+
+// constrain compiles a grammar for the vocabulary.
+func (e *Engine) constrain(g *generation, gr *grammar.Grammar) error {
+	toks, err := e.grammarTokens()
+	if err != nil {
+		return err
+	}
+	c, err := grammar.Compile(gr, toks)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	g.state, g.mask = c.Start(), toks.NewMask()
+	return nil
+}
+
+// vocabulary shows a tokenizer to the grammar.
+type vocabulary struct {
+	t    *tokenizer.Tokenizer
+	size int
+}
+
+func (v vocabulary) Size() int { return v.size }
+
+func (v vocabulary) Bytes(t llm.Token) []byte {
+	if int(t) >= v.t.VocabSize() {
+		return nil
+	}
+	return v.t.AppendPiece(nil, t, true)
+}
+
+func (v vocabulary) IsEOG(t llm.Token) bool     { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
+func (v vocabulary) IsControl(t llm.Token) bool { return int(t) >= v.t.VocabSize() || v.t.IsControl(t) }
+
+// job is what the scheduler runs.
+func (g *generation) job() sched.Job {
+	slot := -1
+	if g.r.Slot != nil {
+		slot = *g.r.Slot
+	}
+	return sched.Job{
+		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot,
+		Next: g.next, Done: g.done,
+		Prefilled: func(done, total int) { g.out.push(Event{Kind: Prefill, Done: done, Total: total}) },
+	}
+}
+
+// next samples a token and passes its text on.
+func (g *generation) next(logits []float32) (llm.Token, bool, error) {
+	var mask sample.Mask
+	if g.state != nil {
+		if err := g.state.Mask(g.mask); err != nil {
+			return 0, false, err
+		}
+		mask = sample.Mask(g.mask)
+	}
+	if g.r.Logprobs {
+		if err := g.probs.Read(logits, g.r.TopLogprobs); err != nil {
+			return 0, false, err
+		}
+	}
+	t, err := g.sampler.Sample(logits, mask)
+	if err != nil {
+		return 0, false, err
+	}
+	g.tokens = append(g.tokens, t)
+	if g.tok.IsEOG(t) {
+		g.finish = FinishStop
+		return t, false, nil
+	}
+	if g.state != nil {
+		if err := g.state.Accept(t); err != nil {
+			return 0, false, fmt.Errorf("grammar refused a token that it allowed: %w", err)
+		}
+	}
+	g.sampler.Accept(t)
+	if err := g.say(t); err != nil {
+		return 0, false, err
+	}
+	switch {
+	case g.stop.hit != "":
+		g.finish = FinishStop
+		return t, false, nil
+	case g.r.MaxTokens > 0 && len(g.tokens) >= g.r.MaxTokens:
+		g.finish = FinishLength
+		return t, false, nil
+	case g.state != nil && g.state.Complete():
+		g.finish = FinishStop
+		return t, false, nil
+	}
+	return t, true, nil
+}
+
+// say decodes a token and emits the text that is settled.
+func (g *generation) say(t llm.Token) error {
+	if g.r.Logprobs {
+		p := Token{ID: t, Bytes: g.tok.Piece(t)}
+		var err error
+		if p.Logprob, err = g.probs.Of(t); err != nil {
+			return err
+		}
+		g.top = g.probs.Top(g.top[:0])
+		for _, c := range g.top {
+			p.Top = append(p.Top, TopToken{c.Token, g.tok.Piece(c.Token), c.Logprob})
+		}
+		g.pending = append(g.pending, p)
+	}
+	g.text = g.decoder.Append(g.text[:0], t)
+	g.emit(g.stop.push(g.text))
+	return nil
+}
+
+// emit sends settled text through the splitter.
+func (g *generation) emit(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	for _, ev := range g.parts.push(string(text)) {
+		g.send(ev)
+	}
+}
+
+func (g *generation) send(ev Event) {
+	ev.Tokens, g.pending = g.pending, nil
+	g.out.push(ev)
+}
+
+// done ends the stream.
+func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
+	if err != nil {
+		g.err = err
+		g.out.close()
+		return
+	}
+	if g.stop.hit == "" {
+		g.emit(g.stop.push(g.decoder.Flush(nil)))
+		g.emit(g.stop.flush())
+	}
+	for _, ev := range g.parts.finish() {
+		g.send(ev)
+	}
+	if len(g.pending) > 0 {
+		g.send(Event{Kind: Text})
+	}
+	if f == sched.Length {
+		g.finish = FinishLength
+	}
+	if g.finish == FinishStop && g.parts.called() {
+		g.finish = FinishTools
+	}
+	g.out.push(Event{Kind: End, Result: &Result{
+		Finish: g.finish, Stop: g.stop.hit, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
+		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens),
+		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited,
+	}})
+	g.out.close()
+}
+
+// Answer runs a request to its end and returns the text and the result.
+func (e *Engine) Answer(ctx context.Context, r Request) (string, *Result, error) {
+	var text []byte
+	for ev, err := range e.Generate(ctx, r) {
+		if err != nil {
+			return "", nil, err
+		}
+		switch ev.Kind {
+		case Text:
+			text = append(text, ev.Text...)
+		case End:
+			return string(text), ev.Result, nil
+		}
+	}
+	return "", nil, errors.New("engine: a generation ended without a result")
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"godwit/engine/grammar"
+	"godwit/engine/llm"
+	"godwit/engine/sample"
+	"godwit/engine/tokenizer"
+)
+
+// ErrRequest is the class of errors about requests that cannot be run.
+var ErrRequest = errors.New("request")
+
+// Request asks for one answer. Exactly one of Chat, Pieces, Prompt and Tokens
+// is the prompt.
+type Request struct {
+	Chat   *Chat             // messages for the model's chat template
+	Pieces []tokenizer.Piece // marked text
+	Prompt string            // plain text, special tokens in it parsed
+	Tokens []llm.Token       // ids as they are
+
+	Sampling    sample.Params // the zero value is greedy
+	MaxTokens   int           // of the answer; 0: until the context is full
+	Stop        []string      // texts that end the answer and are not part of it
+	Grammar     *grammar.Grammar
+	Logprobs    bool // tell the log-probability of each token
+	TopLogprobs int  // and of this many alternatives
+	IgnoreEOG   bool // go on behind end-of-generation tokens
+	Special     bool // show control tokens in the text
+	Fresh       bool // compute the whole prompt, reuse nothing
+	Slot        *int // the slot to use; nil: any
+}
+
+// Kind says what an Event is.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Prefill   Kind = iota // Done of Total prompt tokens have been read
+	Text                  // a piece of the answer
+	Reasoning             // a piece of the model's thinking
+	Call                  // a piece of a tool call
+	End                   // the last event; Result is set
+)
+
+// Event is one thing that happens to a request. Text is whole UTF-8 and never
+// contains part of a stop string.
+type Event struct {
+	Kind        Kind
+	Text        string
+	Call        CallDelta
+	Tokens      []Token // behind this text, where log-probabilities are asked
+	Done, Total int
+	Result      *Result
+}
+
+// CallDelta is a piece of a tool call: the first of an index has ID and Name,
+// the others have the next part of Arguments, which add up to a JSON object.
+type CallDelta struct {
+	Index     int
+	ID, Name  string
+	Arguments string
+}
+
+// Token is a generated token.
+type Token struct {
+	ID      llm.Token
+	Bytes   []byte
+	Logprob float64
+	Top     []TopToken
+}
+
+// TopToken is an alternative to a token.
+type TopToken struct {
+	ID      llm.Token
+	Bytes   []byte
+	Logprob float64
+}
+
+// Finish reasons, in OpenAI's words.
+const (
+	FinishStop   = "stop"
+	FinishLength = "length"
+	FinishTools  = "tool_calls"
+)
+
+// Result is what there is to say of a finished request.
+type Result struct {
+	Finish     string
+	Stop       string // the stop string that ended the answer, if one did
+	Tokens     []llm.Token
+	Seed       int64
+	Slot       int
+	Prompt     int // tokens of the prompt
+	Cached     int // of these, reused
+	Completion int // generated tokens, the one that ended the answer included
+	Prefill    time.Duration
+	Decode     time.Duration
+	Waited     time.Duration
+}
+
+// Encode turns a request's prompt into tokens.
+func (e *Engine) Encode(r *Request) ([]llm.Token, error) {
+	n := 0
+	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		return nil, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
+	}
+	if r.Tokens != nil {
+		return r.Tokens, e.checkTokens(r.Tokens)
+	}
+	t, err := e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Chat != nil:
+		p, err := e.render(r.Chat)
+		if err != nil {
+			return nil, err
+		}
+		return t.Encode(nil, p, tokenizer.Options{AddBOS: true, ParseSpecial: true}), nil
+	case r.Pieces != nil:
+		return t.Encode(nil, r.Pieces, tokenizer.Options{AddSpecial: true, ParseSpecial: true}), nil
+	}
+	return t.EncodeText(r.Prompt, true, true), nil
+}
