@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 
@@ -25,3 +26,11 @@ func (e *Engine) render(*Chat) ([]tokenizer.Piece, error) {
 }
 
 func (e *Engine) newSplitter(*Chat) splitter { return plain{} }
+
+// TemplateHash is the SHA-256 of a template's source in hex, empty for none.
+func TemplateHash(source string) string {
+	if source == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(source)))
+}

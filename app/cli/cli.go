@@ -26,10 +26,17 @@ import (
 type root struct {
 	config.App
 
-	Logits  logitsCmd  `cmd:"" help:"Write the logits behind given tokens as raw float32."`
-	Bench   benchCmd   `cmd:"" help:"Measure speed, as llama-bench does."`
-	KV      kvCmd      `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
-	Version versionCmd `cmd:"" help:"Print version, build and processor."`
+	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
+	List       listCmd       `cmd:"" help:"List the library."`
+	Show       showCmd       `cmd:"" help:"Show what a model is: metadata, template, licence, cache plan."`
+	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
+	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
+	Detokenize detokenizeCmd `cmd:"" help:"Turn token ids into text."`
+	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
+	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
+	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
+	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
+	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
 
 // run is what commands are given.

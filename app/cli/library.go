@@ -1,21 +1,165 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"godwit/app/config"
+	"godwit/app/hub"
 )
 
-// find turns MODEL into a path.
+// library opens the user's library.
+func (r *run) library(c config.Library) (*hub.Library, error) {
+	return hub.Open(hub.Options{
+		Dir: filepath.Join(r.home.Data, "models"), Folders: c.Folders, URL: c.HubURL,
+		Token: os.Getenv("HF_TOKEN"), Log: r.log,
+	})
+}
+
+// find turns MODEL, a path or a name of the library, into a path.
 func (r *run) find(model string) (string, error) {
-	if _, err := os.Stat(model); err == nil {
+	info, err := os.Stat(model)
+	if err == nil && !info.IsDir() {
 		return model, nil
 	}
-	return "", fmt.Errorf("no file and no model of the library is called %q; 'godwit list' shows the library, 'godwit pull demo' fetches a small model", model)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	settings, err := r.file.Settings(os.LookupEnv)
+	if err != nil {
+		return "", err
+	}
+	l, err := r.library(settings.Library)
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	m, err := l.Find(model)
+	if err != nil {
+		return "", fmt.Errorf("%w\nthere is no such file either; 'godwit list' shows the library, 'godwit pull demo' fetches a small model", err)
+	}
+	return m.Path, nil
 }
 
 // modelName is how a model is called in output.
 func (r *run) modelName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), ".gguf")
+}
+
+type pullCmd struct {
+	config.Library
+	Name string `arg:"" placeholder:"NAME" help:"demo, gemma-demo, or owner/repo[:quantisation or file] of the hub."`
+	JSON bool   `name:"json" help:"Machine-readable output."`
+}
+
+// Run downloads a model. Interrupting it pauses: the next pull goes on.
+func (c *pullCmd) Run(r *run) error {
+	l, err := r.library(c.Library)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	bar := r.byteBar(c.Name)
+	m, err := l.Pull(r.ctx, c.Name, bar.show)
+	bar.close()
+	if err != nil {
+		if r.ctx.Err() != nil {
+			return fmt.Errorf("paused; 'godwit pull %s' goes on where it stopped", c.Name)
+		}
+		return err
+	}
+	if c.JSON {
+		return r.json(m)
+	}
+	fmt.Fprintf(r.out, "%s  %s  %s\n", m.Name, size(m.Size), m.Quant)
+	_, err = fmt.Fprintf(r.out, "licence: %s\n", cmp.Or(m.Licence, "not stated; ask the model's author before you rely on it"))
+	return err
+}
+
+// byteBar is a progress bar of a download.
+type byteBar struct {
+	r    *run
+	name string
+	p    *progressbar.ProgressBar
+}
+
+func (r *run) byteBar(name string) *byteBar { return &byteBar{r: r, name: name} }
+
+func (b *byteBar) show(p hub.Progress) {
+	if !terminal(b.r.err) || p.Total <= 0 {
+		return
+	}
+	if b.p == nil {
+		b.p = progressbar.NewOptions64(p.Total,
+			progressbar.OptionSetWriter(b.r.err), progressbar.OptionShowBytes(true), progressbar.OptionSetDescription(b.name),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	_ = b.p.Set64(p.Done) // what it cannot draw is not worth an error
+}
+
+func (b *byteBar) close() {
+	if b.p != nil {
+		_ = b.p.Finish()
+	}
+}
+
+type listCmd struct {
+	config.Library
+	JSON bool `name:"json" help:"Machine-readable output."`
+}
+
+// Run lists the library.
+func (c *listCmd) Run(r *run) error {
+	l, err := r.library(c.Library)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	models, err := l.List()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if models == nil {
+			models = []hub.Model{}
+		}
+		return r.json(models)
+	}
+	if len(models) == 0 {
+		_, err := fmt.Fprintln(r.out, "The library is empty. 'godwit pull demo' fetches a small model.")
+		return err
+	}
+	t := newTable("NAME", "ARCH", "QUANT", "SIZE", "CONTEXT", "LICENCE")
+	for _, m := range models {
+		if m.Error != "" {
+			t.add(m.Name, "-", "-", size(m.Size), "-", "unusable: "+m.Error)
+			continue
+		}
+		t.add(m.Name, m.Arch, m.Quant, size(m.Size), strconv.Itoa(m.Context), m.Licence)
+	}
+	return t.write(r.out)
+}
+
+type rmCmd struct {
+	config.Library
+	Name string `arg:"" placeholder:"NAME" help:"A name from 'godwit list'. A model that was linked in place keeps its file."`
+}
+
+// Run removes a model.
+func (c *rmCmd) Run(r *run) error {
+	l, err := r.library(c.Library)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return l.Remove(r.ctx, c.Name)
 }

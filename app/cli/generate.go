@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+
+	"godwit/engine"
+	"godwit/engine/llm"
+	"godwit/engine/sample"
+)
+
+// sampleFlags are the sampling switches; greedy where none is given.
+type sampleFlags struct {
+	Temp   float64 `name:"temp" placeholder:"T" default:"0" help:"Randomness. 0: always the likeliest token."`
+	TopK   int     `name:"top-k" placeholder:"N" default:"0" help:"Choose among the N likeliest tokens. 0: among all."`
+	TopP   float64 `name:"top-p" placeholder:"P" default:"1" help:"Choose among the likeliest tokens that together have probability P."`
+	MinP   float64 `name:"min-p" placeholder:"P" default:"0" help:"Drop tokens less likely than P times the likeliest."`
+	Repeat float64 `name:"repeat-penalty" placeholder:"X" default:"1" help:"Divide the logits of recent tokens. 1: off."`
+	Seed   int64   `name:"seed" short:"s" placeholder:"N" default:"-1" help:"The same seed gives the same answer. -1: another each time."`
+}
+
+func (f *sampleFlags) params() sample.Params {
+	p := sample.Params{Temperature: f.Temp, TopK: f.TopK, TopP: f.TopP, MinP: f.MinP, RepeatPenalty: f.Repeat, Seed: f.Seed}
+	if f.Repeat != 1 {
+		p.RepeatLastN = sample.Defaults().RepeatLastN
+	}
+	return p
+}
+
+type generateCmd struct {
+	modelArg
+	loadFlags
+	sampleFlags
+	Tokens    ids  `required:"" placeholder:"1,2,3" help:"Token ids to continue, fed as they are."`
+	Predict   int  `short:"n" name:"predict" default:"32" help:"Tokens to generate."`
+	IgnoreEOS bool `name:"ignore-eos" help:"Go on behind the end of the text."`
+	JSON      bool `name:"json" help:"Write {tokens, text, finish_reason}."`
+}
+
+// Run continues tokens, greedily by default.
+func (c *generateCmd) Run(r *run) error {
+	if c.Predict < 1 {
+		return usage{fmt.Errorf("--predict %d", c.Predict)}
+	}
+	if len(c.Tokens) == 0 {
+		return usage{fmt.Errorf("--tokens is empty")}
+	}
+	c.Parallel = 1
+	e, err := r.open(r.ctx, c.Model, &c.loadFlags)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	text, res, err := e.Answer(r.ctx, engine.Request{
+		Tokens: c.Tokens.tokens(), Sampling: c.params(), MaxTokens: c.Predict, IgnoreEOG: c.IgnoreEOS,
+	})
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		_, err = fmt.Fprintln(r.out, text)
+		return err
+	}
+	tokens := res.Tokens
+	if tokens == nil {
+		tokens = []llm.Token{}
+	}
+	return r.json(struct {
+		Tokens []llm.Token `json:"tokens"`
+		Text   string      `json:"text"`
+		Finish string      `json:"finish_reason"`
+	}{tokens, text, res.Finish})
+}

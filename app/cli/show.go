@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"godwit/app/hub"
+	"godwit/engine"
+	"godwit/engine/kv"
+)
+
+type showCmd struct {
+	modelArg
+	Tensors  bool `help:"List the tensors."`
+	Metadata bool `help:"List all metadata."`
+	JSON     bool `name:"json" help:"Machine-readable output."`
+}
+
+// shown is what show prints.
+type shown struct {
+	Path     string            `json:"path"`
+	Size     int64             `json:"size"`
+	Identity string            `json:"identity"`
+	Hash     string            `json:"template_hash,omitempty"`
+	Info     hub.Info          `json:"info"`
+	Plan     *kv.Plan          `json:"kv_plan,omitempty"`
+	Problem  string            `json:"problem,omitempty"`
+	Tensors  []shownTensor     `json:"tensors,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+type shownTensor struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
+}
+
+// Run shows what a model is. A model that cannot be run is shown too.
+func (c *showCmd) Run(r *run) error {
+	path, err := r.find(c.Model)
+	if err != nil {
+		return err
+	}
+	f, err := engine.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s := shown{Path: path, Size: f.Size(), Identity: fmt.Sprintf("%x", f.Identity())}
+	if s.Info, err = hub.Describe(path); err != nil {
+		return err
+	}
+	s.Hash = engine.TemplateHash(s.Info.Template)
+	if plan, err := defaultPlan(path, r.modelName(path)); err != nil {
+		s.Problem = err.Error()
+	} else {
+		s.Plan = plan
+	}
+	if c.Tensors {
+		for _, t := range f.Tensors {
+			s.Tensors = append(s.Tensors, shownTensor{t.Name, t.Type.String(), t.Shape})
+		}
+	}
+	if c.Metadata {
+		s.Metadata = make(map[string]string)
+		for k, v := range f.KV.All() {
+			s.Metadata[k] = clip(v.String())
+		}
+	}
+	if c.JSON {
+		return r.json(s)
+	}
+	return r.printModel(&s)
+}
+
+// clip keeps long metadata from filling the screen.
+func clip(s string) string {
+	const most = 160
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// defaultPlan is the cache of a model's own context at f16.
+func defaultPlan(path, name string) (*kv.Plan, error) {
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	ctx := m.Config().Context
+	l, err := m.Layout(ctx, kv.Want{}, "", kv.Settings{Cells: ctx})
+	if err != nil {
+		return nil, err
+	}
+	plan := kv.NewPlan(&l, name, ctx)
+	return &plan, nil
+}
+
+func (r *run) printModel(s *shown) error {
+	i := s.Info
+	t := newTable("model", cmp.Or(i.Title, r.modelName(s.Path)))
+	t.add("path", s.Path)
+	t.add("architecture", i.Arch)
+	t.add("weights", fmt.Sprintf("%s, %s, %.1f million parameters", i.Quant, size(s.Size), float64(i.Parameters)/1e6))
+	t.add("context", strconv.Itoa(i.Context))
+	t.add("layers", fmt.Sprintf("%d, %d wide, %d heads over %d of %d", i.Layers, i.Embedding, i.Heads, i.KVHeads, i.HeadDim))
+	t.add("licence", cmp.Or(i.Licence, "not stated"))
+	if s.Hash != "" {
+		t.add("template", s.Hash)
+	} else {
+		t.add("template", "none: ChatML or the family's own is used")
+	}
+	if s.Problem != "" {
+		t.add("problem", s.Problem)
+	}
+	if err := t.write(r.out); err != nil {
+		return err
+	}
+	if s.Plan != nil {
+		fmt.Fprintln(r.out)
+		if err := r.printPlan(s.Plan); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.Tensors {
+		fmt.Fprintf(r.out, "%-40s %-8s %v\n", x.Name, x.Type, x.Shape)
+	}
+	for k, v := range s.Metadata {
+		fmt.Fprintf(r.out, "%s = %s\n", k, v)
+	}
+	return nil
+}
