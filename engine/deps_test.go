@@ -45,13 +45,13 @@ const imports = `
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
 	engine/sched/...: engine/model engine/kv engine/sample engine/grammar engine/backend
-	engine: engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine: engine/cpu engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine
 	app/telemetry, app/config, app/store/...:
 	app/hub/...: engine/gguf engine/fetch
 	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend
-	app/api/...: engine app/store app/hub app/config app/telemetry
-	app/cli/...: app/api app/device app/store app/hub app/config app/telemetry engine engine/eval engine/kv engine/chat engine/tokenizer engine/gguf engine/quant
+	app/api/...: engine engine/sample engine/grammar engine/kv engine/sched engine/tokenizer app/store app/hub app/config app/telemetry
+	app/cli/...: app/api app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend

@@ -92,3 +92,6 @@ func (m *Model) Layout(ctx int, want kv.Want, preset string, s kv.Settings) (kv.
 	}
 	return kv.Resolve(want, l, s)
 }
+
+// Archs lists the architectures that can be run.
+func Archs() []string { return model.Archs() }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"godwit/app/config"
+	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/kv"
 )
@@ -45,6 +46,9 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		SparseV: float32(c.SparseV), Preset: c.KVPreset, Log: r.log,
 	}
 	var err error
+	if o.Driver, err = device.Driver(c.Backend); err != nil {
+		return o, usage{err}
+	}
 	if o.Want, o.KV, err = cacheSettings(c); err != nil {
 		return o, usage{err}
 	}

@@ -5,9 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"godwit/engine/cpu"
-	"godwit/engine/cpu/kernel"
-	"godwit/engine/model"
+	"godwit/app/device"
+	"godwit/engine"
 )
 
 // Version is set by release builds.
@@ -32,7 +31,10 @@ type buildInfo struct {
 func newBuildInfo() buildInfo {
 	b := buildInfo{
 		Version: Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
-		CPU: kernel.Active().String(), Threads: cpu.Cores(), Backends: []string{cpu.Driver{}.Name()}, Archs: model.Archs(),
+		Backends: device.Names(), Archs: engine.Archs(),
+	}
+	if cpu, err := device.CPU(); err == nil {
+		b.CPU, b.Threads = cpu.Detail, cpu.Threads
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

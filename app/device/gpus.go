@@ -1,0 +1,6 @@
+package device
+
+import "godwit/engine/backend"
+
+// gpus lists the GPU backends of this build.
+func gpus() []backend.Driver { return nil }
