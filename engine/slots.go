@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"io"
+
+	"godwit/engine/sched"
+)
+
+// What requests and slots can fail with.
+var (
+	ErrTooLong = sched.ErrTooLong
+	ErrClosed  = sched.ErrClosed
+	ErrSlot    = sched.ErrSlot
+	ErrSession = sched.ErrSession
+)
+
+// The scheduler's own words.
+type (
+	TooLong  = sched.TooLong  // the numbers of an ErrTooLong
+	SlotInfo = sched.SlotInfo // what a slot holds
+	Usage    = sched.Usage    // cells, queue and counters of a moment
+	Step     = sched.Step     // one run of the device
+)
+
+// Slots describes the slots: the sequences that the cache holds.
+func (e *Engine) Slots(ctx context.Context) ([]SlotInfo, error) { return e.sched.Slots(ctx) }
+
+// Usage is what the engine holds at a moment.
+func (e *Engine) Usage(ctx context.Context) (Usage, error) { return e.sched.Usage(ctx) }
+
+// SaveSlot writes the tokens and cells of an idle slot and returns the number
+// of tokens; RestoreSlot fills one from them, in this process or another, and
+// leaves it empty on an error; EraseSlot empties one.
+func (e *Engine) SaveSlot(ctx context.Context, slot int, w io.Writer) (int, error) {
+	return e.sched.Save(ctx, slot, w)
+}
+
+// RestoreSlot fills an idle slot from what SaveSlot wrote.
+func (e *Engine) RestoreSlot(ctx context.Context, slot int, r io.Reader) (int, error) {
+	return e.sched.Restore(ctx, slot, r)
+}
+
+// EraseSlot empties an idle slot.
+func (e *Engine) EraseSlot(ctx context.Context, slot int) (int, error) {
+	return e.sched.Erase(ctx, slot)
+}
