@@ -27,18 +27,18 @@ func (m *bpe) append(dst []llm.Token, s *scratch, text []byte, _ bool) []llm.Tok
 	if m.t.dropSpaces {
 		return m.appendSolid(dst, s, norm)
 	}
-	return m.split(dst, s, norm, m.t.pre.scans)
+	return m.split(dst, s, norm, 0)
 }
 
-// split cuts text by the first pass, and the pieces by the others.
-func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, passes []scan) []llm.Token {
-	if len(passes) == 0 {
+// split cuts text by the given pass, and the pieces by the later ones.
+func (m *bpe) split(dst []llm.Token, s *scratch, text []byte, pass int) []llm.Token {
+	if pass == len(m.t.pre.scans) {
 		return m.word(dst, s, text)
 	}
-	memo := 0
+	s.memo[pass] = 0
 	for i := 0; i < len(text); {
-		end := passes[0](m.classes, text, i, &memo)
-		dst = m.split(dst, s, text[i:end], passes[1:])
+		end := m.t.pre.scans[pass](m.classes, text, i, &s.memo[pass])
+		dst = m.split(dst, s, text[i:end], pass+1)
 		i = end
 	}
 	return dst
@@ -52,7 +52,7 @@ func (m *bpe) appendSolid(dst []llm.Token, s *scratch, text []byte) []llm.Token 
 		if m.t.lowercase {
 			part = bytes.Map(unicode.ToLower, part)
 		}
-		dst = m.split(dst, s, part, m.t.pre.scans)
+		dst = m.split(dst, s, part, 0)
 		text = text[m.classes.run(text, end, space):]
 	}
 	return dst

@@ -30,7 +30,8 @@ type scratch struct {
 	norm    []byte // the same, normalised
 	word    []byte // a word in the vocabulary's alphabet
 	merger  merger
-	best    []arc // UGM
+	memo    [maxPasses]int // BPE: of each pass
+	best    []arc          // UGM
 }
 
 // keep is the most bytes or entries that a pooled buffer may have.
@@ -159,7 +160,8 @@ type vocab struct {
 func (t *Tokenizer) newVocab() *vocab {
 	v := &vocab{seed: t.seed, words: newWords(t.seed, t.text), scores: t.scores}
 	if t.kind == BPE {
-		v.merges = newMerges(t.seed, t.lines)
+		lines, _ := t.kv.Strings(keyMerge)
+		v.merges = newMerges(t.seed, lines)
 		v.tight = &v.merges.tight
 		v.hashAlphabet()
 	} else if t.kind == SPM {

@@ -113,17 +113,10 @@ func (l *loader) bpe() error {
 	return nil
 }
 
+// merges checks that there are pairs, which are read at the first encoding.
+// gguf has checked the types of this list and of the next three.
 func (l *loader) merges() error {
-	if l.t.kind != BPE {
-		return nil
-	}
-	lines, ok := l.kv.Strings(keyMerge)
-	switch {
-	case ok:
-		l.t.lines = lines
-	case l.kv.Has(keyMerge):
-		return fmt.Errorf("%w: %s is no array of strings", ErrInvalid, keyMerge)
-	case l.t.preName != "kimi-k2":
+	if l.t.kind == BPE && l.t.preName != "kimi-k2" && !l.kv.Has(keyMerge) {
 		return fmt.Errorf("%w: a vocabulary of kind %q needs %s", ErrInvalid, l.model, keyMerge)
 	}
 	return nil
@@ -132,7 +125,7 @@ func (l *loader) merges() error {
 func (l *loader) tokens() error {
 	list, ok := l.kv.Strings(keyList)
 	if !ok {
-		return fmt.Errorf("%w: %s is missing or no array of strings", ErrNoVocab, keyList)
+		return fmt.Errorf("%w: the file has no %s", ErrNoVocab, keyList)
 	}
 	if len(list) == 0 || len(list) > math.MaxInt32 {
 		return fmt.Errorf("%w: %s has %d entries", ErrInvalid, keyList, len(list))
@@ -150,15 +143,13 @@ func (l *loader) types() error {
 	n := len(l.t.text)
 	l.t.attrs = make([]attr, n)
 	list, ok := l.kv.Ints(keyTypes)
-	switch {
-	case !ok && l.kv.Has(keyTypes):
-		return fmt.Errorf("%w: %s is no array of integers", ErrInvalid, keyTypes)
-	case !ok:
+	if !ok {
 		for i := range l.t.attrs {
 			l.t.attrs[i] = normal
 		}
 		return nil
-	case len(list) < n:
+	}
+	if len(list) < n {
 		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyTypes, len(list), n)
 	}
 	kinds := [...]attr{1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: byteToken}
@@ -172,24 +163,13 @@ func (l *loader) types() error {
 
 func (l *loader) scores() error {
 	n := len(l.t.text)
-	if !l.kv.Has(keyScore) {
-		return nil
-	}
 	list, ok := l.kv.Floats(keyScore)
-	if !ok {
-		whole, ok := l.kv.Ints(keyScore)
-		if !ok {
-			return fmt.Errorf("%w: %s is no array of numbers", ErrInvalid, keyScore)
-		}
-		list = make([]float32, len(whole))
-		for i, v := range whole {
-			list[i] = float32(v)
-		}
-	}
-	if len(list) < n {
+	if ok && len(list) < n {
 		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyScore, len(list), n)
 	}
-	l.t.scores = list[:n]
+	if ok {
+		l.t.scores = list[:n]
+	}
 	return nil
 }
 

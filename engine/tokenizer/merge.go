@@ -51,13 +51,18 @@ func (m *merger) pair(word []byte, l, r sym) uint32 {
 	return m.voc.scoreRank(id)
 }
 
-// join is the symbol of two neighbours.
-func (m *merger) join(word []byte, l, r sym) sym {
-	s := sym{start: l.start, size: l.size + r.size}
-	if m.voc.merges != nil {
-		s.hash = maphash.Bytes(m.voc.seed, word[s.start:s.start+s.size])
+// symbol is the symbol of some bytes of a word.
+func (v *vocab) symbol(word []byte, start, size int) sym {
+	s := sym{start: int32(start), size: int32(size)}
+	if v.merges != nil {
+		s.hash = maphash.Bytes(v.seed, word[start:start+size])
 	}
 	return s
+}
+
+// join is the symbol of two neighbours.
+func (m *merger) join(word []byte, l, r sym) sym {
+	return m.voc.symbol(word, int(l.start), int(l.size+r.size))
 }
 
 // encode appends the tokens of a word whose symbols are its characters.
@@ -67,11 +72,7 @@ func (m *merger) encode(dst []llm.Token, word []byte) []llm.Token {
 		i := 0
 		for i < len(word) && len(m.syms) < maxWord {
 			n := width(word, i)
-			s := sym{start: int32(i), size: int32(n)}
-			if m.voc.merges != nil {
-				s.hash = maphash.Bytes(m.voc.seed, word[i:i+n])
-			}
-			m.syms = append(m.syms, s)
+			m.syms = append(m.syms, m.voc.symbol(word, i, n))
 			i += n
 		}
 		dst = m.merge(dst, word[:i])

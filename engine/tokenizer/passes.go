@@ -13,11 +13,12 @@ func has(set class) member {
 	}
 }
 
-// within is the set of one range or several.
+// within is the set of one range or several, without the spaces in it: so
+// llama.cpp reads the patterns that list characters.
 func within(set ranges) member {
-	return func(_ *classes, s []byte, i int) bool {
+	return func(t *classes, s []byte, i int) bool {
 		r, _ := runeAt(s, i)
-		return set.has(r)
+		return set.has(r) && (t.of(r)&space == 0 || r < 0x80)
 	}
 }
 
@@ -295,21 +296,37 @@ func (set ranges) has(r rune) bool {
 	return false
 }
 
-// The sets that patterns spell out. ideographs and hanOrHangul differ in what
-// their authors meant by Chinese.
+// The sets that patterns spell out.
 var (
-	ideographs  = ranges{{0x3040, 0x30FF}, {0x4E00, 0x9FA5}}                                                                                                                               // [一-龥぀-ゟ゠-ヿ]
-	hanOrHangul = ranges{{0x800, 0x9FA5}, {0xAC00, 0xD7FF}}                                                                                                                                // [一-龥ࠀ-一가-퟿]
-	hangul      = ranges{{0x3131, 0x318E}, {0xAC00, 0xD7A3}}                                                                                                                               // [가-힣ㄱ-ㆎ]
-	bopomofo    = ranges{{0x3105, 0x312F}}                                                                                                                                                 // [ㄅ-ㄯ]
-	wideMarks   = ranges{{'!', '/'}, {':', '~'}, {0x2018, 0x201F}, {0x3001, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}}                                                                   // [!-/:-~！-／：-～‘-‟　-。] but for U+3000, which \s takes
-	chinese     = ranges{{0x2014, 0x2014}, {0x2018, 0x2019}, {0x201C, 0x201D}, {0x2026, 0x2026}, {0x3001, 0x303F}, {0xFE30, 0xFE4F}, {0xFF01, 0xFF01}, {0xFF0C, 0xFF0C}, {0xFF1A, 0xFF1B}} // [！…“”‘’—：；，、-〿︰-﹏]
-	asian       = ranges{{0xE40, 0xEFF}, {0x1000, 0x109F}, {0x1100, 0x11FF}, {0x1780, 0x17FF}, {0x2F00, 0x2FDF}, {0x3040, 0x30FF}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xA9E0, 0xA9FF}, {0xAA60, 0xAA7F}, {0xAC00, 0xD7AF}, {0xF900, 0xFAFF}, {0xFF65, 0xFF9F}}
+	// [一-龥぀-ゟ゠-ヿ]
+	ideographs = ranges{{0x3040, 0x30FF}, {0x4E00, 0x9FA5}}
+	// [一-龥ࠀ-一가-퟿]
+	hanOrHangul = ranges{{0x800, 0x9FA5}, {0xAC00, 0xD7FF}}
+	// [가-힣ㄱ-ㆎ]
+	hangul = ranges{{0x3131, 0x318E}, {0xAC00, 0xD7A3}}
+	// [ㄅ-ㄯ]
+	bopomofo = ranges{{0x3105, 0x312F}}
+	// [!-/:-~！-／：-～‘-‟　-。]
+	wideMarks = ranges{{'!', '/'}, {':', '~'}, {0x2018, 0x201F}, {0x3000, 0x3002}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}}
+	// [！…“”‘’—：；，、-〿︰-﹏]
+	chinese = ranges{
+		{0x2014, 0x2014}, {0x2018, 0x2019}, {0x201C, 0x201D}, {0x2026, 0x2026}, {0x3001, 0x303F},
+		{0xFE30, 0xFE4F}, {0xFF01, 0xFF01}, {0xFF0C, 0xFF0C}, {0xFF1A, 0xFF1B},
+	}
+	// [一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]
+	asian = ranges{
+		{0xE40, 0xEFF}, {0x1000, 0x109F}, {0x1100, 0x11FF}, {0x1780, 0x17FF}, {0x2F00, 0x2FDF},
+		{0x3040, 0x30FF}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xA9E0, 0xA9FF}, {0xAA60, 0xAA7F},
+		{0xAC00, 0xD7AF}, {0xF900, 0xFAFF}, {0xFF65, 0xFF9F},
+	}
 )
 
 // uncased are the letters with case that DeepSeek's pattern leaves out: it is
 // older than most of them, and does without mathematical letters.
-var uncased = ranges{{0x560, 0x588}, {0x10C7, 0x10FF}, {0x1C80, 0x1C88}, {0x2D00, 0x2D2D}, {0xA790, 0xA7FA}, {0xAB30, 0xAB68}, {0x10570, 0x105BC}, {0x16E40, 0x16E7F}, {0x1D400, 0x1DFFF}}
+var uncased = ranges{
+	{0x560, 0x588}, {0x10C7, 0x10FF}, {0x1C80, 0x1C88}, {0x2D00, 0x2D2D}, {0xA790, 0xA7FA},
+	{0xAB30, 0xAB68}, {0x10570, 0x105BC}, {0x16E40, 0x16E7F}, {0x1D400, 0x1DFFF},
+}
 
 // casedLetter is the set that DeepSeek's pattern lists in 145 ranges, written
 // as what it is: letters with case, but for uncased.

@@ -11,6 +11,9 @@ import (
 // ErrPre is the class of errors for an unknown pre-tokenizer.
 var ErrPre = errors.New("unknown pre-tokenizer")
 
+// maxPasses is the most passes that a pre-tokenizer has.
+const maxPasses = 6
+
 // A pre is what tokenizer.ggml.pre says about a vocabulary of the BPE kind: how
 // text is cut into words before pairs are merged, and what the files leave out.
 type pre struct {

@@ -72,6 +72,7 @@ const (
 // file has to stay open as long as the tokenizer is in use. Its methods may be
 // called from several goroutines.
 type Tokenizer struct {
+	kv      *gguf.Metadata
 	kind    Kind
 	pre     pre
 	preName string
@@ -121,7 +122,7 @@ type FIM struct {
 // contradicts itself is an error; special token ids out of range count as
 // absent, which Notices tells.
 func New(kv *gguf.Metadata) (*Tokenizer, error) {
-	t := &Tokenizer{seed: maphash.MakeSeed()}
+	t := &Tokenizer{kv: kv, seed: maphash.MakeSeed()}
 	l := loader{t: t, kv: kv}
 	if err := l.load(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -130,7 +131,7 @@ func New(kv *gguf.Metadata) (*Tokenizer, error) {
 	t.matcher = sync.OnceValue(t.newMatcher)
 	t.model = sync.OnceValue(t.newModel)
 	t.pieces = sync.OnceValue(t.newPieces)
-	t.pool.New = func() any { return &scratch{merger: merger{}} }
+	t.pool.New = func() any { return new(scratch) }
 	return t, nil
 }
 

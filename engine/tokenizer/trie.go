@@ -3,17 +3,25 @@ package tokenizer
 import "godwit/engine/llm"
 
 // A trie finds the tokens that a text starts with. A node's children are a
-// chain, but for the root's.
+// chain while they are few, and a table by byte once they are many.
 type trie struct {
 	root  [256]uint32
 	nodes []trieNode // node 0 stands for none
+	wide  [][256]uint32
 }
 
 type trieNode struct {
-	child, next uint32
-	token       llm.Token
-	b           byte
+	child uint32 // the first of the chain; with wideBit, a table
+	next  uint32 // of the parent's chain
+	token llm.Token
+	b     byte
 }
+
+const (
+	wideBit = 1 << 31
+	narrow  = 8       // children up to which a chain will do
+	maxWide = 1 << 15 // tables of 1 KiB: vocabularies have a tenth of that
+)
 
 func newTrie() *trie { return &trie{nodes: make([]trieNode, 1)} }
 
@@ -31,8 +39,7 @@ func (t *trie) add(s string, tok llm.Token) {
 		to := t.child(at, s[i])
 		if to == 0 {
 			to = t.grow(s[i])
-			t.nodes[to].next = t.nodes[at].child
-			t.nodes[at].child = to
+			t.link(at, to)
 		}
 		at = to
 	}
@@ -44,9 +51,38 @@ func (t *trie) grow(b byte) uint32 {
 	return uint32(len(t.nodes) - 1)
 }
 
+// link makes node to a child of node at.
+func (t *trie) link(at, to uint32) {
+	first := t.nodes[at].child
+	if first&wideBit != 0 {
+		t.wide[first&^wideBit][t.nodes[to].b] = to
+		return
+	}
+	n := 0
+	for k := first; k != 0; k = t.nodes[k].next {
+		n++
+	}
+	if n < narrow || len(t.wide) == maxWide {
+		t.nodes[to].next = first
+		t.nodes[at].child = to
+		return
+	}
+	var table [256]uint32
+	for k := first; k != 0; k = t.nodes[k].next {
+		table[t.nodes[k].b] = k
+	}
+	table[t.nodes[to].b] = to
+	t.nodes[at].child = wideBit | uint32(len(t.wide))
+	t.wide = append(t.wide, table)
+}
+
 // child returns the node below at for b, 0 for none.
 func (t *trie) child(at uint32, b byte) uint32 {
-	for at = t.nodes[at].child; at != 0 && t.nodes[at].b != b; {
+	at = t.nodes[at].child
+	if at&wideBit != 0 {
+		return t.wide[at&^wideBit][b]
+	}
+	for at != 0 && t.nodes[at].b != b {
 		at = t.nodes[at].next
 	}
 	return at

@@ -1,0 +1,485 @@
+package tokenizer
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"godwit/engine/llm"
+	"godwit/engine/testmodel"
+)
+
+// texts are the tokens as the vocabulary writes them.
+func texts(tok *Tokenizer, ids []llm.Token) []string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, tok.Text(id))
+	}
+	return list
+}
+
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		kind, text string
+		want       string // tokens with spaces between them
+		back       string // "" for the text itself
+	}{
+		{"bpe", "hello hello", "hello Ġhello", ""},
+		{"bpe", "aaaaaaa é\n\n", "aaaa aa a Ġ Ã© ĊĊ", ""},
+		{"bpe", "a\xffb", "a ï ¿ ½ b", "a\uFFFDb"},
+		{"spm", "ab aab", "▁ab ▁a ab", ""},
+		{"spm", "aaaaa  b", "▁a aaaa ▁▁ b", ""},
+		{"spm", "xé\xff", "▁ <0x78> é <0xFF>", ""},
+		{"spm", "a<b>a", "▁a <b> ▁a", "a<b> a"},
+		{"raw", "ab aa", "ab ▁a a", ""},
+		{"raw", "ab a\n\nx", "ab ▁a <0x0A> <0x0A> <0x78>", ""},
+		{"metaspace", "ab ab", "▁a b ▁a b", " ab ab"},
+		{"solid", " ab  aa ", "ab aa", "abaa"},
+		{"wpm", "The cats. 12 é中", "▁the ▁cat s ▁. ▁1 2 ▁e ▁中", " the cats. 12 e 中"},
+		{"wpm", "dogs the", "[UNK] ▁the", " the"},
+		{"ugm", "the  cAt xy", "▁the ▁ ▁cat ▁ <unk>", "the  cat "},
+		{"ugm", "ab é", "▁ ab ▁ é", ""},
+		{"rwkv", "abcab\n\xff\x00!", `abc ab \n \xff \x00 <s>`, "abcab\n\xff\x00<s>"},
+	} {
+		tok := kinds()[c.kind].new(t)
+		ids := tok.EncodeText(c.text, false, false)
+		if got := strings.Join(texts(tok, ids), " "); got != c.want {
+			t.Errorf("%s: %q gave %s, want %s", c.kind, c.text, got, c.want)
+		}
+		want := c.back
+		if want == "" {
+			want = c.text
+		}
+		if got := string(tok.Decode(ids, false)); got != want {
+			t.Errorf("%s: %q came back as %q, want %q", c.kind, c.text, got, want)
+		}
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	for name, m := range kinds() {
+		tok := m.new(t)
+		if ids := tok.EncodeText("", false, true); len(ids) != 0 || ids == nil {
+			t.Errorf("%s: no text gave %v", name, ids)
+		}
+		if got := tok.Encode(nil, []Piece{{}, {Trusted: true}}, Options{ParseSpecial: true}); len(got) != 0 {
+			t.Errorf("%s: empty pieces gave %v", name, got)
+		}
+		if got := tok.Decode(nil, true); len(got) != 0 {
+			t.Errorf("%s: no tokens gave %q", name, got)
+		}
+	}
+}
+
+// TestTrust holds special tokens to trusted pieces, and lets words go on from
+// one piece into the next.
+func TestTrust(t *testing.T) {
+	tok := tinyBPE().new(t)
+	for _, c := range []struct {
+		name   string
+		pieces []Piece
+		want   string
+	}{
+		{"template", []Piece{{"<|im_start|>", true}, {"hello", false}, {"<|im_end|>", true}}, "<|im_start|> hello <|im_end|>"},
+		{"typed marker", []Piece{{"<|im_end|>", false}}, "< | i m _ e n d | >"},
+		{"typed marker of a wrong type", []Piece{{"<|role|>", false}}, "< | r o l e | >"},
+		{"written marker of a wrong type", []Piece{{"<|role|>", true}}, "<|role|>"},
+		{"tag", []Piece{{"<b>", false}}, "<b>"},
+		{"tag over a border", []Piece{{"<", true}, {"b>", false}}, "<b>"},
+		{"marker over a border", []Piece{{"<|im_", true}, {"end|>", false}}, "< | i m _ e n d | >"},
+		{"marker before a border", []Piece{{"<|im_end|", true}, {">", false}}, "< | i m _ e n d | >"},
+		{"marker of a wrong type over a border", []Piece{{"<|ro", false}, {"le|>", true}}, "< | r o l e | >"},
+		{"marker over two trusted pieces", []Piece{{"<|im_", true}, {"", false}, {"end|>", true}}, "<|im_end|>"},
+		{"word over a border", []Piece{{" hel", true}, {"lo", false}}, "Ġhello"},
+		{"line breaks over a border", []Piece{{"\n", true}, {"\n", false}}, "ĊĊ"},
+	} {
+		ids := tok.Encode(nil, c.pieces, Options{ParseSpecial: true})
+		if got := strings.Join(texts(tok, ids), " "); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+	if ids := tok.EncodeText("<|role|>", false, false); len(ids) != 1 {
+		t.Errorf("a user-defined token in plain text gave %v", texts(tok, ids))
+	}
+	if ids := tok.Encode(nil, []Piece{{"<|im_end|>", true}}, Options{}); len(ids) == 1 {
+		t.Error("a special token was parsed without ParseSpecial")
+	}
+}
+
+func TestAddSpecial(t *testing.T) {
+	m := tinySPM().with(meta{"tokenizer.ggml.add_eos_token": true})
+	tok := m.new(t)
+	for _, c := range []struct {
+		text string
+		o    Options
+		want []string
+	}{
+		{"a", Options{}, []string{"▁a"}},
+		{"a", Options{AddSpecial: true}, []string{"<s>", "▁a", "</s>"}},
+		{"a", Options{AddBOS: true}, []string{"<s>", "▁a"}},
+		{"<s>a", Options{AddSpecial: true, ParseSpecial: true}, []string{"<s>", "<s>", "▁a", "</s>"}},
+		{"<s>a", Options{AddBOS: true, ParseSpecial: true}, []string{"<s>", "▁a"}},
+		{"", Options{AddSpecial: true}, []string{"<s>", "</s>"}},
+	} {
+		ids := tok.Encode(nil, []Piece{{c.text, true}}, c.o)
+		if diff := cmp.Diff(c.want, texts(tok, ids)); diff != "" {
+			t.Errorf("%q with %+v (-want +got):\n%s", c.text, c.o, diff)
+		}
+	}
+	tok = m.with(meta{"tokenizer.ggml.add_bos_token": false}).new(t)
+	if ids := tok.EncodeText("a", true, false); len(ids) != 2 {
+		t.Errorf("without BOS got %v", texts(tok, ids))
+	}
+	prefix := []llm.Token{7}
+	if got := tok.Encode(prefix, []Piece{{"a", false}}, Options{}); len(got) != 2 || got[0] != 7 {
+		t.Errorf("appended %v to %v", got, prefix)
+	}
+}
+
+// TestLongestFirst holds the search for special tokens to its order: the
+// longest anywhere, then shorter ones in what is left.
+func TestLongestFirst(t *testing.T) {
+	m := tinyBPE()
+	tokens := slices.Clone(m[keyList].([]string))
+	n := len(tokens)
+	tokens = append(tokens, "[ab", "bcd]", "[a", "d]d]", "x", "xx")
+	kinds := map[int]int32{}
+	for i := n; i < len(tokens); i++ {
+		kinds[i] = 4
+	}
+	tok := m.with(meta{keyList: tokens, keyTypes: types(len(tokens), kinds)}).new(t)
+	for text, want := range map[string]string{
+		"[abcd]":      "[a bcd]",
+		"[ab":         "[ab",
+		"[abcd]d]":    "[a bcd] d ]",
+		"xxx":         "xx x",
+		"axbxxc":      "a x b xx c",
+		"[ab[abcd]":   "[ab [a bcd]",
+		"[a[abcd]d]x": "[a [a bcd] d ] x",
+	} {
+		if got := strings.Join(texts(tok, tok.EncodeText(text, false, false)), " "); got != want {
+			t.Errorf("%q gave %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestHostile(t *testing.T) {
+	bpe, spm := tinyBPE(), tinySPM()
+	long := make([]int32, 3)
+	for _, c := range []struct {
+		name string
+		m    meta
+		want error // nil: loads, with a notice
+	}{
+		{"no kind", bpe.with(meta{keyModel: nil}), ErrNoVocab},
+		{"none", bpe.with(meta{keyModel: "no_vocab"}), ErrNoVocab},
+		{"unknown kind", bpe.with(meta{keyModel: "plamo9"}), ErrKind},
+		{"unknown pre-tokenizer", bpe.with(meta{keyPre: "qwen99"}), ErrPre},
+		{"no pre-tokenizer", bpe.with(meta{keyPre: nil}), nil},
+		{"no tokens", bpe.with(meta{keyList: nil}), ErrNoVocab},
+		{"an empty list", bpe.with(meta{keyList: []string{}}), ErrInvalid},
+		{"no merges", bpe.with(meta{keyMerge: nil}), ErrInvalid},
+		{"few types", bpe.with(meta{keyTypes: long}), ErrInvalid},
+		{"few scores", spm.with(meta{keyScore: []float32{1}}), ErrInvalid},
+		{"BOS out of range", spm.with(meta{"tokenizer.ggml.bos_token_id": uint32(math.MaxUint32)}), nil},
+		{"negative BOS", spm.with(meta{"tokenizer.ggml.bos_token_id": int32(-1)}), nil},
+		{"BOS of a wrong type", spm.with(meta{"tokenizer.ggml.bos_token_id": "x"}), nil},
+		{"short charsmap", tinyUGM().with(meta{keyChars: []uint8{1}}), ErrInvalid},
+		{"charsmap shorter than it says", tinyUGM().with(meta{keyChars: []uint8{255, 255, 0, 0, 1}}), ErrInvalid},
+		{"charsmap of a wrong type", tinyUGM().with(meta{keyChars: "x"}), ErrInvalid},
+	} {
+		tok, err := New(c.m.kv(t))
+		switch {
+		case !errors.Is(err, c.want):
+			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
+		case c.want == nil && len(tok.Notices()) == 0:
+			t.Errorf("%s: no notice", c.name)
+		}
+	}
+	_, err := New(bpe.with(meta{keyPre: "qwen99"}).kv(t))
+	if !strings.Contains(err.Error(), `"qwen99"`) || !strings.Contains(err.Error(), "qwen2") {
+		t.Errorf("the error does not say what is known: %v", err)
+	}
+}
+
+// TestOdd loads vocabularies that are odd but not wrong.
+func TestOdd(t *testing.T) {
+	bpe, spm := tinyBPE(), tinySPM()
+	nan := slices.Clone(spm[keyScore].([]float32))
+	for i := range nan {
+		nan[i] = []float32{float32(math.NaN()), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 0}[i%4]
+	}
+	for name, m := range map[string]meta{
+		"odd merges":       bpe.with(meta{keyMerge: []string{"", " ", "  ", "a", "a ", " a", "h  e", "x y z", "qq zz", "h e", "h e"}}),
+		"equal tokens":     bpe.with(meta{keyList: append(slices.Clone(bpe[keyList].([]string)), "a", "a"), keyTypes: nil}),
+		"empty tokens":     bpe.with(meta{keyList: []string{"", "a", ""}, keyTypes: nil}),
+		"one token":        spm.with(meta{keyList: []string{"a"}, keyScore: nil, keyTypes: nil}),
+		"odd scores":       spm.with(meta{keyScore: nan}),
+		"no scores":        spm.with(meta{keyScore: nil}),
+		"odd types":        spm.with(meta{keyTypes: types(len(nan), map[int]int32{0: -1, 1: 99, 3: 0})}),
+		"short bytes":      spm.with(meta{keyList: []string{"<0x", "<0xZZ>", "a"}, keyScore: nil, keyTypes: []int32{6, 6, 6}}),
+		"no unknown token": tinyUGM().with(meta{"tokenizer.ggml.unknown_token_id": nil, keyList: []string{"▁"}, keyScore: nil, keyTypes: nil}),
+	} {
+		tok := m.new(t)
+		for _, text := range []string{"hello he", "a\x00\xff é▁", "[EMPTY_0]"} {
+			ids := tok.EncodeText(text, true, true)
+			tok.Decode(ids, true)
+			for _, id := range ids {
+				if !tok.valid(id) {
+					t.Errorf("%s: %q gave token %d of %d", name, text, id, tok.VocabSize())
+				}
+			}
+		}
+	}
+	tok := bpe.with(meta{keyList: []string{"", "a", ""}, keyTypes: nil}).new(t)
+	if id, ok := tok.Find("[EMPTY_2]"); !ok || id != 2 {
+		t.Errorf("an empty token is found as %d", id)
+	}
+}
+
+func TestOutOfRange(t *testing.T) {
+	tok := tinyBPE().new(t)
+	for _, id := range []llm.Token{None, math.MinInt32, llm.Token(tok.VocabSize()), math.MaxInt32} {
+		if got := tok.Decode([]llm.Token{id}, true); len(got) != 0 {
+			t.Errorf("token %d decoded to %q", id, got)
+		}
+		if tok.Piece(id) != nil || tok.Text(id) != "" || tok.Score(id) != 0 || tok.IsControl(id) || tok.IsEOG(id) {
+			t.Errorf("token %d has properties", id)
+		}
+	}
+}
+
+func TestPieces(t *testing.T) {
+	for name, m := range kinds() {
+		tok := m.new(t)
+		for id := range llm.Token(tok.VocabSize()) {
+			if got, want := tok.Piece(id), tok.AppendPiece(nil, id, true); !bytes.Equal(got, want) {
+				t.Errorf("%s: piece %d is %q, want %q", name, id, got, want)
+			}
+		}
+	}
+	tok := tinyBPE().new(t)
+	im, _ := tok.Find("<|im_end|>")
+	if got := tok.AppendPiece(nil, im, false); len(got) != 0 || !tok.IsControl(im) || !tok.IsEOG(im) {
+		t.Errorf("control token %d shows %q", im, got)
+	}
+}
+
+func TestCleanSpaces(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        "",
+		"a b":                     "a b",
+		"Hello , world !":         "Hello, world!",
+		" . ,":                    ".,",
+		"a  ?":                    "a ?",
+		"it 's we 're I 've I 'm": "it's we're I've I'm",
+		"don 't she 'd he 'll":    "don 't she 'd he 'll",
+		"rock ' n ' roll":         "rock'n'roll",
+		"' a '":                   "' a '",
+		"a ' ' b":                 "a'' b",
+		"x 'r":                    "x 'r",
+	} {
+		if got := string(cleanSpaces([]byte(in))); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestDecoder cuts texts into single bytes: each is a token of tinySPM.
+func TestDecoder(t *testing.T) {
+	tok := tinySPM().new(t)
+	for in, want := range map[string]string{
+		"plain":                "plain",
+		"é世🙂":                  "é世🙂",
+		"\xff":                 "\uFFFD",
+		"\xe4\xbd":             "\uFFFD",             // one for an unfinished code point
+		"\xe4\xbda":            "\uFFFDa",            // also in the middle
+		"\xf0\x9f\x99":         "\uFFFD",             //
+		"\xf0\x9f\x41":         "\uFFFDA",            //
+		"\x80\x80":             "\uFFFD\uFFFD",       // but one for each byte that starts none
+		"\xed\xa0\x80":         "\uFFFD\uFFFD\uFFFD", // a surrogate
+		"\xc0\xaf":             "\uFFFD\uFFFD",       // too long a form
+		"\xf5\x80":             "\uFFFD\uFFFD",       //
+		"\xc3\xc3\xa9":         "\uFFFDé",            //
+		"\xe2\x82\xe2\x82\xac": "\uFFFD€",            //
+		"a\x00b":               "a\x00b",             //
+	} {
+		d := tok.NewDecoder(false)
+		var got []byte
+		for i := range len(in) {
+			got = d.Append(got, llm.Token(3+int(in[i])))
+			if !utf8.Valid(got) {
+				t.Errorf("%q: invalid text %q after %d bytes", in, got, i+1)
+			}
+			if d.Held() > 3 {
+				t.Errorf("%q: %d bytes held back", in, d.Held())
+			}
+		}
+		if got = d.Flush(got); string(got) != want || d.Held() != 0 {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	d := tok.NewDecoder(false)
+	if got := d.Append(nil, 3+0xe4); len(got) != 0 {
+		t.Errorf("the start of a code point gave %q", got)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	smol := open(t, testmodel.SmolLM2(t))
+	if got := texts(smol, smol.EOG()); !slices.Equal(got, []string{"<|endoftext|>", "<|im_end|>", "<reponame>"}) {
+		t.Errorf("SmolLM2 ends with %q", got)
+	}
+	if got := smol.Text(smol.EOT()); got != "<|im_end|>" {
+		t.Errorf("SmolLM2 ends a turn with %q", got)
+	}
+	gemma := open(t, sourceVocab(t, "gemma-4"))
+	if got := gemma.Text(gemma.BOS()); got != "<bos>" || !gemma.AddBOS() || gemma.AddEOS() || gemma.Kind() != BPE || gemma.Pre() != "gemma4" {
+		t.Errorf("Gemma 4: BOS %q, add %v %v, %v %s", got, gemma.AddBOS(), gemma.AddEOS(), gemma.Kind(), gemma.Pre())
+	}
+	coder := open(t, sourceVocab(t, "deepseek-coder"))
+	f := coder.FIM()
+	if got := texts(coder, []llm.Token{f.Prefix, f.Suffix, f.Middle}); !slices.Equal(got, []string{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"}) || f.Pad != None {
+		t.Errorf("DeepSeek Coder: %q, %+v", got, f)
+	}
+}
+
+// TestEndsByFamily has tokens that end a generation in one family and not in
+// another.
+func TestEndsByFamily(t *testing.T) {
+	for _, c := range []struct {
+		tokens []string
+		eog    []string
+	}{
+		{[]string{"<|end|>", "<|eot_id|>"}, []string{"<|end|>", "<|eot_id|>"}},
+		{[]string{"<|end|>", "<|return|>", "<|call|>", "<|channel|>"}, []string{"<|return|>", "<|call|>"}},
+		{[]string{"<|end|>", "<|flush|>", "<|calls|>"}, []string{"<|flush|>", "<|calls|>"}},
+		{[]string{"</s>", "x"}, []string{"</s>"}},
+		{[]string{"</s>", "<|tool_response>"}, []string{"<|tool_response>"}},
+	} {
+		list := append([]string{"a"}, c.tokens...)
+		tok := meta{keyModel: "gpt2", keyPre: "gpt-2", keyList: list, keyMerge: []string{}}.new(t)
+		if got := texts(tok, tok.EOG()); !slices.Equal(got, c.eog) {
+			t.Errorf("%q: %q end a generation, want %q", c.tokens, got, c.eog)
+		}
+		if id, ok := tok.Find("<|channel|>"); ok && tok.IsControl(id) {
+			t.Error("the marks of channels are control tokens")
+		}
+	}
+}
+
+func TestMarkers(t *testing.T) {
+	for s, want := range map[string]bool{
+		"<|user|>": true, "<｜User｜>": true, "<|tool>": true, "<tool|>": true, "<start_of_turn>": true, "<tool_call>": true,
+		"</think>": true, "<think>": true, "[INST]": true, "[/INST]": true, "[TOOL_CALLS]": true,
+		"<b>": false, "</td>": false, "<h1>": false, "  ": false, "\n\n": false, "[1]": false, "[multimodal]": false, "õ": false, "<>": false, "": false,
+	} {
+		if isMarker(s) != want {
+			t.Errorf("%q as a marker: %v", s, !want)
+		}
+	}
+}
+
+// TestAllocs holds the way of a token, and encoding into a buffer, to no
+// allocation once buffers have their size.
+func TestAllocs(t *testing.T) {
+	pieces := []Piece{{"<|im_start|>", true}, {"hello hello é\n\n aaaaaaaa", false}, {"<|im_end|>", true}}
+	for name, m := range kinds() {
+		tok := m.new(t)
+		dst := make([]llm.Token, 0, 256)
+		if n := testing.AllocsPerRun(100, func() { dst = tok.Encode(dst[:0], pieces, Options{AddSpecial: true}) }); n > 0 {
+			t.Errorf("%s: %v allocations an encoding", name, n)
+		}
+		d := tok.NewDecoder(true)
+		out := make([]byte, 0, 4096)
+		n := testing.AllocsPerRun(100, func() {
+			out = out[:0]
+			for _, id := range dst {
+				out = d.Append(out, id)
+				tok.IsEOG(id)
+			}
+		})
+		if n > 0 {
+			t.Errorf("%s: %v allocations a decoding", name, n)
+		}
+	}
+}
+
+func TestNormalize(t *testing.T) {
+	for in, want := range map[string]string{
+		"aé世🙂":                 "aé世🙂",
+		"\xff\xfe":             "\uFFFD\uFFFD",
+		"\xe4\xbd":             "\uFFFD\uFFFD",
+		"a\xe4":                "a\uFFFD",
+		"\xed\xa0\x80":         "\xed\xa0\x80", // a surrogate passes
+		"\xc0\x80":             "\x00",         // too long a form becomes short
+		"\xe0\x80\xaf":         "/",
+		"\xf4\x90\x80\x80":     strings.Repeat("\uFFFD", 4), // above the last code point
+		"\xf8\x88\x80\x80\x80": strings.Repeat("\uFFFD", 5),
+		"\xe2\x28\xa1":         "\uFFFD(\uFFFD",
+	} {
+		if got := string(normalize(nil, []byte(in))); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestShortAndLong gives the two ways to merge the same words.
+func TestShortAndLong(t *testing.T) {
+	for name, m := range map[string]meta{"bpe": tinyBPE(), "spm": tinySPM()} {
+		tok := m.new(t)
+		v := tok.vocab()
+		for _, word := range []string{"a", "aaaaa", "hellohello", strings.Repeat("ahella", 40), strings.Repeat("a", 47), "Ã©Ã©", "▁▁aab"} {
+			load := func() *merger {
+				g := &merger{voc: v}
+				for i := 0; i < len(word); {
+					n := width([]byte(word), i)
+					g.syms = append(g.syms, v.symbol([]byte(word), i, n))
+					i += n
+				}
+				return g
+			}
+			a, b := load(), load()
+			a.mergeShort([]byte(word))
+			b.mergeLong([]byte(word))
+			alive := slices.DeleteFunc(b.syms, func(s sym) bool { return s.size == 0 })
+			if !slices.Equal(a.syms, alive) {
+				t.Errorf("%s: %q gave %v and %v", name, word, a.syms, alive)
+			}
+		}
+	}
+}
+
+// TestLongWord takes a word longer than the most that is merged at once.
+func TestLongWord(t *testing.T) {
+	tok := tinySPM().new(t)
+	text := strings.Repeat("a", maxWord+5)
+	ids := tok.EncodeText(text, false, false)
+	if got := string(tok.Decode(ids, false)); got != text {
+		t.Errorf("%d bytes came back as %d", len(text), len(got))
+	}
+	if len(ids) > len(text)/4+8 {
+		t.Errorf("%d tokens for %d bytes", len(ids), len(text))
+	}
+}
+
+// TestConcurrent encodes from several goroutines from the first use on.
+func TestConcurrent(t *testing.T) {
+	tok := tinyBPE().new(t)
+	want := tinyBPE().new(t).EncodeText("hello hello\n\n<|im_end|>", true, true)
+	done := make(chan []llm.Token)
+	for range 8 {
+		go func() { done <- tok.EncodeText("hello hello\n\n<|im_end|>", true, true) }()
+	}
+	for range 8 {
+		if got := <-done; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
