@@ -28,6 +28,13 @@ type item struct {
 	note  *note
 }
 
+// Counts of a loop whose bounds are out of reach: past the least number of
+// rounds, or before it.
+const (
+	countFree  = -1
+	countBelow = -2
+)
+
 func (n *note) order() uint32 {
 	if n == nil {
 		return 0
@@ -86,10 +93,10 @@ type top struct {
 
 // Budgets. Work counts items that were looked at.
 const (
-	maxItems  = 1 << 13 // of one set of stacks
-	maxWork   = 1 << 24 // of one call
-	maxStacks = 1 << 17 // interned ones, before they are forgotten
-	maxBytes  = 64 << 20
+	maxItems  = 1 << 13  // of one set of stacks
+	maxWork   = 1 << 24  // of one call
+	maxStacks = 1 << 17  // interned ones, before they are forgotten
+	maxBytes  = 32 << 20 // of masks, before they are forgotten
 )
 
 // machine runs the automaton. Frames and sets of stacks are interned, and what

@@ -51,18 +51,83 @@ type local struct {
 
 // local computes the tokens that a frame allows and the nodes where it ends.
 func (m *machine) local(f *frame) *local {
-	if f.own == nil {
-		clear(m.part)
-		var ends []int32
-		m.trie(m.alone(f), 0, int32(len(m.toks.char)), 0, m.part, &ends)
-		own := &local{mask: compact(m.part), ends: slices.Clip(ends)}
-		m.held += own.mask.bytes() + len(ends)*4
-		if m.over {
-			return own
-		}
-		f.own = own
+	if f.own != nil {
+		return f.own
 	}
-	return f.own
+	own := &local{}
+	far, same := m.far(f)
+	switch {
+	case far == f:
+		clear(m.part)
+		m.trie(m.alone(f), 0, int32(len(m.toks.char)), 0, 0, m.part, &own.ends)
+		own.mask = compact(m.part)
+	case same >= m.toks.deep:
+		own = m.local(far)
+	default:
+		m.near(f, m.local(far), same, own)
+	}
+	if !m.over {
+		f.own = own
+		m.held += own.mask.bytes() + len(own.ends)*4
+	}
+	return own
+}
+
+// far returns the frame as it would be with no bound of its counted loops in
+// reach, and the most bytes of tokens for which that makes no difference: each
+// round takes one at least.
+func (m *machine) far(f *frame) (far *frame, same int) {
+	same = m.toks.deep
+	var items []item
+	for i, it := range f.items {
+		if it.count <= 0 {
+			continue
+		}
+		if items == nil {
+			items = slices.Clone(f.items)
+		}
+		l := m.loops[m.states[it.state].loop]
+		items[i].count = countFree
+		if it.count < l.min {
+			items[i].count = countBelow
+			same = min(same, int(l.min-it.count))
+		}
+		if l.max >= 0 {
+			same = min(same, int(l.max-it.count))
+		}
+	}
+	if items == nil {
+		return f, same
+	}
+	slices.SortFunc(items, compareItems)
+	return m.frame(slices.Compact(items)), same
+}
+
+// near computes what a frame allows from what it does far from its bounds: only
+// tokens of more than same bytes are walked.
+func (m *machine) near(f *frame, far *local, same int, own *local) {
+	t := m.toks
+	clear(m.part)
+	far.mask.or(m.part)
+	for _, tok := range t.long {
+		if len(t.text[tok]) <= same {
+			break
+		}
+		m.part.clear(tok)
+	}
+	for _, n := range far.ends {
+		if int(t.depth[n]) < same {
+			own.ends = append(own.ends, n)
+		}
+	}
+	var ends []int32
+	m.trie(m.alone(f), 0, int32(len(t.char)), 0, same, m.part, &ends)
+	for _, n := range ends {
+		if int(t.depth[n]) >= same {
+			own.ends = append(own.ends, n)
+		}
+	}
+	own.mask = compact(m.part)
 }
 
 // alone returns the stack that holds only the frame.
@@ -75,11 +140,16 @@ func (m *machine) alone(f *frame) *stacks {
 
 // trie walks the nodes lo to hi, all at the given depth or below it, from a set
 // of stacks. It adds the tokens that stay inside and appends the nodes that
-// have more below them at which the stacks can be empty.
-func (m *machine) trie(from *stacks, lo, hi int32, depth int, dst Bitmask, ends *[]int32) {
+// have more below them at which the stacks can be empty. Subtrees whose tokens
+// have at most the given length are left out.
+func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmask, ends *[]int32) {
 	t, at := m.toks, m.walk
 	at[depth] = from
 	for i := lo; i < hi; {
+		if int(t.tall[i]) <= length {
+			i = t.skip[i]
+			continue
+		}
 		c := t.char[i]
 		d := int(t.depth[i])
 		s := at[d]
@@ -117,7 +187,7 @@ func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 		from := m.alone(p.frame)
 		var ends []int32
 		for _, n := range nodes {
-			m.trie(from, n+1, t.skip[n], int(t.depth[n])+1, dst, &ends)
+			m.trie(from, n+1, t.skip[n], int(t.depth[n])+1, 0, dst, &ends)
 		}
 		if len(ends) > 0 {
 			m.below(ends, p.under, dst)

@@ -28,6 +28,7 @@ type edge struct {
 type nstate struct {
 	edges []edge
 	rule  int32
+	loop  int32 // the counted loop that it is in, if it is in one
 }
 
 // nrule is a rule as an automaton over bytes. Calls never match the empty text:
@@ -67,6 +68,7 @@ type nfaBuilder struct {
 	nullable []bool
 	inline   []bool
 	rule     int32
+	loop     int32
 	counting bool // inside a counted loop: another one gets its own rule
 	ranges   map[byteRange]int32
 	over     bool
@@ -103,7 +105,7 @@ func buildNFA(g *Grammar, toks *Tokens) (*nfa, error) {
 }
 
 func (b *nfaBuilder) build(r int32, body *expr) {
-	b.rule, b.counting = r, false
+	b.rule, b.loop, b.counting = r, 0, false
 	end := b.state()
 	start := b.expr(body, end)
 	b.rules[r].start, b.rules[r].end = start, end
@@ -115,7 +117,7 @@ func (b *nfaBuilder) state(edges ...edge) int32 {
 		b.over = true
 		return 0
 	}
-	b.states = append(b.states, nstate{edges, b.rule})
+	b.states = append(b.states, nstate{edges, b.rule, b.loop})
 	return int32(len(b.states) - 1)
 }
 
@@ -187,9 +189,9 @@ func (b *nfaBuilder) call(r int32, skip bool, to int32) int32 {
 func (b *nfaBuilder) outline(e *expr, skip bool, to int32) int32 {
 	r := int32(len(b.rules))
 	b.rules = append(b.rules, nrule{name: b.rules[b.rule].name + " (part)"})
-	rule, counting := b.rule, b.counting
+	rule, loop, counting := b.rule, b.loop, b.counting
 	b.build(r, e)
-	b.rule, b.counting = rule, counting
+	b.rule, b.loop, b.counting = rule, loop, counting
 	return b.call(r, skip, to)
 }
 
@@ -224,8 +226,8 @@ func (b *nfaBuilder) repeat(e *expr, to int32) int32 {
 func (b *nfaBuilder) counted(sub *expr, lo, hi int, to int32) int32 {
 	k := int32(len(b.loops))
 	b.loops = append(b.loops, loop{int32(lo), int32(hi)})
+	b.counting, b.loop = true, k
 	round := b.state()
-	b.counting = true
 	var body int32
 	if b.null(sub) { // rounds that match nothing are left out, and not missed
 		b.loops[k].min, lo = 0, 0
@@ -233,7 +235,7 @@ func (b *nfaBuilder) counted(sub *expr, lo, hi int, to int32) int32 {
 	} else {
 		body = b.expr(sub, round)
 	}
-	b.counting = false
+	b.counting, b.loop = false, 0
 	if hi != 1 {
 		b.link(round, edge{kind: edgeLoop, arg: k, to: body})
 	}

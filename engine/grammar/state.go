@@ -18,7 +18,13 @@ type Compiled struct {
 
 // Compile makes a grammar ready for the tokens of a vocabulary. It fails on left
 // recursion, on a grammar that no text matches, and on one that is too large.
+//
+// Equal grammars share one Compiled while it is among the last few of toks.
 func Compile(g *Grammar, toks *Tokens) (*Compiled, error) {
+	sum := g.sum()
+	if c := toks.cache.find(sum); c != nil {
+		return c, nil
+	}
 	n, err := buildNFA(g, toks)
 	if err != nil {
 		return nil, err
@@ -31,7 +37,9 @@ func Compile(g *Grammar, toks *Tokens) (*Compiled, error) {
 	if m.over {
 		return nil, fmt.Errorf("%w: at its start", ErrLimit)
 	}
-	return &Compiled{m: m, toks: toks, first: first}, nil
+	c := &Compiled{m: m, toks: toks, first: first}
+	toks.cache.add(sum, c)
+	return c, nil
 }
 
 // State is how far a text has come in a grammar. It belongs to one sequence.

@@ -69,6 +69,9 @@ func (m *machine) moveOf(first []item) *move {
 				to.count = 1
 			case edgeLoop:
 				l := m.loops[e.arg]
+				if to.count < 0 {
+					break // no bound in reach
+				}
 				if l.max >= 0 && to.count >= l.max {
 					continue
 				}
@@ -76,7 +79,7 @@ func (m *machine) moveOf(first []item) *move {
 					to.count = min(to.count, max(l.min, 1)) // more make no difference
 				}
 			case edgeExit:
-				if to.count < m.loops[e.arg].min {
+				if to.count == countBelow || to.count >= 0 && to.count < m.loops[e.arg].min {
 					continue
 				}
 				to.count = 0

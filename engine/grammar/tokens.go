@@ -43,16 +43,19 @@ type Tokens struct {
 	char  []byte      // of each node
 	depth []uint16    // of each node, 0 below the root
 	skip  []int32     // first node after a node's subtree
+	tall  []uint16    // bytes of the longest token in a node's subtree
+	long  []llm.Token // all tokens of the trie, the longest first
 	tok   []llm.Token // a token that ends at the node, -1: none
 	dups  []dup       // tokens with the bytes of one in tok
 	deep  int         // length of the longest path
+	cache cache
 }
 
 // dup is a token whose bytes are those of another one, which the trie has.
 type dup struct{ tok, of llm.Token }
 
-// NewTokens indexes a vocabulary. The index is read-only and serves any number
-// of grammars.
+// NewTokens indexes a vocabulary. The index serves any number of grammars, and
+// remembers the last few that were compiled; it is safe for concurrent use.
 func NewTokens(v Vocab) (*Tokens, error) {
 	n := v.Size()
 	if n < 0 || n > 1<<26 {
@@ -89,6 +92,7 @@ func NewTokens(v Vocab) (*Tokens, error) {
 		return int(a - b)
 	})
 	t.grow(order)
+	t.measure(order)
 	return t, nil
 }
 
@@ -129,6 +133,26 @@ func (t *Tokens) grow(order []llm.Token) {
 	for _, n := range open {
 		t.skip[n] = int32(len(t.char))
 	}
+}
+
+// measure finds the lengths of tokens below each node.
+func (t *Tokens) measure(order []llm.Token) {
+	t.tall = make([]uint16, len(t.char))
+	var open []int32
+	for i := range int32(len(t.char)) {
+		for len(open) > int(t.depth[i]) {
+			open = open[:len(open)-1]
+		}
+		open = append(open, i)
+		if t.tok[i] >= 0 {
+			n := uint16(len(open))
+			for d := len(open) - 1; d >= 0 && t.tall[open[d]] < n; d-- {
+				t.tall[open[d]] = n
+			}
+		}
+	}
+	t.long = order
+	slices.SortStableFunc(t.long, func(a, b llm.Token) int { return len(t.text[b]) - len(t.text[a]) })
 }
 
 // Size returns the number of tokens.

@@ -123,11 +123,11 @@ func shortest(st *State) []byte {
 			slices.Reverse(way)
 			return way
 		}
-		for c := range 256 {
+		for _, c := range st.c.m.rep {
 			next := State{c: st.c, at: steps[i].at}
-			if next.AcceptText([]byte{byte(c)}) == nil && !seen[next.at] {
+			if next.AcceptText([]byte{c}) == nil && !seen[next.at] {
 				seen[next.at] = true
-				steps = append(steps, step{next.at, i, byte(c)})
+				steps = append(steps, step{next.at, i, c})
 			}
 		}
 	}
