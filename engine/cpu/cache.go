@@ -11,9 +11,21 @@ import (
 
 // cache is the memory of all layers' cells.
 type cache struct {
-	layers []*layerCache // by layer number; nil where a layer has none
-	groups [][]*layerCache
-	size   int64
+	layers  []*layerCache // by layer number; nil where a layer has none
+	groups  [][]*layerCache
+	size    int64
+	forms   map[formKey]*attn.Form
+	workers map[attnShape][]*attnWorker
+	scratch *attn.Scratch // for rows that enter and leave between runs
+}
+
+// formKey is what an attn.Form depends on; view is the number of values that
+// V takes of K's rows, 0 where the form has cells of its own.
+type formKey struct {
+	t    *kv.Type
+	dim  int
+	view int
+	attn.Options
 }
 
 // layerCache is K and V of one layer. A page holds the cells of one KV head
@@ -39,8 +51,11 @@ func (s *side) head(page int32, head int) []byte {
 }
 
 // newCache allocates the cells of a layout.
-func newCache(l *kv.Layout, s backend.Sizes) (*cache, error) {
-	c := &cache{layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups))}
+func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
+	c := &cache{
+		layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups)),
+		forms: map[formKey]*attn.Form{}, workers: map[attnShape][]*attnWorker{},
+	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		if !y.Owns() {
@@ -48,9 +63,9 @@ func newCache(l *kv.Layout, s backend.Sizes) (*cache, error) {
 		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper}
 		pages := s.Pages[y.Group]
-		err := c.side(&lc.k, &y.K, lc.kvHeads, pages)
+		err := c.side(&lc.k, &y.K, lc.kvHeads, pages, attn.Options{Side: kv.K, Float: float})
 		if err == nil && !y.V.View {
-			err = c.side(&lc.v, &y.V, lc.kvHeads, pages)
+			err = c.side(&lc.v, &y.V, lc.kvHeads, pages, attn.Options{Side: kv.V, Float: float})
 		}
 		if err != nil {
 			return nil, errors.Join(err, c.close())
@@ -63,11 +78,45 @@ func newCache(l *kv.Layout, s backend.Sizes) (*cache, error) {
 			c.layers[i] = c.layers[from]
 		}
 	}
+	var forms []*attn.Form
+	for _, f := range c.forms {
+		forms = append(forms, f)
+	}
+	c.scratch = attn.NewScratch(forms...)
 	return c, nil
 }
 
-func (c *cache) side(s *side, l *kv.SideLayout, heads, pages int) error {
-	s.form = attn.New(l.Active, l.HeadDim)
+// workersOf is the memory of all workers for one shape of attention.
+func (c *cache) workersOf(s attnShape, block, workers int) []*attnWorker {
+	list, ok := c.workers[s]
+	if !ok {
+		for range workers {
+			list = append(list, newAttnWorker(s, block*s.group))
+		}
+		c.workers[s] = list
+	}
+	return list
+}
+
+// newAttnWorker makes room for n queries.
+func newAttnWorker(s attnShape, n int) *attnWorker {
+	w := &attnWorker{
+		queries: s.k.NewQueries(n),
+		scores:  make([]float32, n*attn.Cells),
+		acc:     make([]float32, n*s.v.Padded),
+		scratch: attn.NewScratch(s.k, s.v),
+		part:    make([]softmax, n),
+		total:   make([]softmax, n),
+	}
+	for i := range n {
+		w.part[i].acc = w.acc[i*s.v.Padded : (i+1)*s.v.Padded]
+		w.total[i].acc = make([]float32, s.v.Padded)
+	}
+	return w
+}
+
+func (c *cache) side(s *side, l *kv.SideLayout, heads, pages int, o attn.Options) error {
+	s.form = c.form(formKey{t: l.Active, dim: l.HeadDim, Options: o})
 	s.page = heads * s.form.PageBytes()
 	var err error
 	if s.data, err = allocate(pages * s.page); err != nil {
@@ -96,7 +145,20 @@ func (c *cache) close() error {
 	return errors.Join(errs...)
 }
 
-// at finds one side of a layer.
+// form returns the one form of a key.
+func (c *cache) form(k formKey) *attn.Form {
+	f := c.forms[k]
+	if f == nil {
+		f = attn.New(k.t, k.dim, k.Options)
+		if k.view > 0 {
+			f = f.View(k.view)
+		}
+		c.forms[k] = f
+	}
+	return f
+}
+
+// side finds one side of a layer.
 func (p *program) side(layer int, s kv.Side) (*side, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
@@ -158,7 +220,7 @@ func (p *program) CopyCells(group int, dst, src int32, n int) error {
 			for h := range l.kvHeads {
 				for i := range int32(n) {
 					d, c := dst+i, src+i
-					s.form.Copy(s.head(d/kv.PageCells, h), int(d%kv.PageCells), s.head(c/kv.PageCells, h), int(c%kv.PageCells))
+					s.form.Copy(s.head(d/kv.PageCells, h), int(d%kv.PageCells), s.head(c/kv.PageCells, h), int(c%kv.PageCells), p.cache.scratch)
 				}
 			}
 		}

@@ -39,10 +39,10 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	if p.weights, err = b.prepare(ctx, plan, s.Progress); err != nil {
 		return nil, err
 	}
-	if p.cache, err = newCache(layout, s); err != nil {
+	if p.cache, err = newCache(layout, s, b.options.FloatAttn); err != nil {
 		return nil, errors.Join(err, p.weights.release())
 	}
-	p.skips = make([]skipCount, len(layout.Layers))
+	p.skips = make([]attnCount, len(layout.Layers))
 	for range b.pool.workers {
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}

@@ -34,7 +34,7 @@ type program struct {
 	// The batch in progress.
 	b     *llm.Batch
 	span  []int32 // span of each row
-	skips []skipCount
+	skips []attnCount
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of

@@ -1,14 +1,18 @@
 // Package attn holds cache pages in memory and computes attention over them,
 // one page of one KV head at a time. It is written for the forms of kv.Type,
-// never for their names; what it does not know by form goes through the
-// type's own codec.
+// never for their names.
+//
+// A page is arranged so that 16 tokens, or 16 values of the head, lie side by
+// side (see the comments of floats and codes); a type that fits neither keeps
+// its rows as they are and goes through its own codec. Rows enter and leave
+// in the format's own bytes whatever the arrangement.
 //
 // The caller splits the work over heads, rows and stretches of the context;
-// nothing here starts goroutines or allocates after New.
+// nothing here starts goroutines or allocates after New. Writers of one page
+// must not run at the same time: cells share bytes.
 package attn
 
 import (
-	"godwit/engine/cpu/kernel"
 	"godwit/engine/kv"
 )
 
@@ -20,12 +24,54 @@ type Form struct {
 	Type    *kv.Type
 	HeadDim int
 	Padded  int // values of a head in the rotated domain
+	Options Options
 	row     int // bytes of a head of one cell
+	parts   []part
+}
+
+// part is a stretch of the head in one simple form.
+type part interface {
+	// put and get move a cell between the page and a head's row.
+	put(page []byte, cell int, row []byte)
+	get(row, page []byte, cell int)
+	// room makes the memory of n queries; prepare fills that of query i from
+	// the rotated query and its second vector.
+	room(n int) prepared
+	prepare(p *prepared, i int, q, res []float32)
+	// scores adds the dot products of n queries with the first cells of a page.
+	scores(dst []float32, p *prepared, n int, page []byte, cells int, s *Scratch)
+	// accumulate adds the cells of a page to n accumulators, a row of Padded
+	// values each; used has a bit for each cell that has a weight.
+	accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch)
+	// first is the part, or less of it, without the values of the head from dim
+	// on; nil if there are none.
+	first(dim int) part
+	// reads is the number of bytes of a page that attention reads.
+	reads() int
+	// scratch is the number of bytes that a decoded tile takes.
+	scratch() int
+}
+
+// Options choose how a form is arranged and computed.
+type Options struct {
+	Side  kv.Side
+	Float bool // float arithmetic for packed types too
 }
 
 // New returns the form of a type for heads of headDim values.
-func New(t *kv.Type, headDim int) *Form {
-	return &Form{Type: t, HeadDim: headDim, Padded: t.Padded(headDim), row: t.RowBytes(headDim)}
+func New(t *kv.Type, headDim int, o Options) *Form {
+	f := &Form{Type: t, HeadDim: headDim, Padded: t.Padded(headDim), Options: o, row: t.RowBytes(headDim)}
+	for _, g := range t.Segments(headDim) {
+		switch {
+		case g.Form.Float:
+			f.parts = append(f.parts, newFloats(g, o))
+		case arrangeable(g.Form):
+			f.parts = append(f.parts, newCodes(g, o))
+		default:
+			f.parts = append(f.parts, newRows(g))
+		}
+	}
+	return f
 }
 
 // RowBytes is the size of one head of one cell in the format's own bytes.
@@ -34,98 +80,98 @@ func (f *Form) RowBytes() int { return f.row }
 // PageBytes is the size of one head of one page.
 func (f *Form) PageBytes() int { return Cells * f.row }
 
-// Write encodes one head into a cell.
-func (f *Form) Write(page []byte, cell int, x []float32, at kv.At) {
-	f.Type.Encode(page[cell*f.row:(cell+1)*f.row], x, at)
+// ReadBytes is what attention reads of one head of a page.
+func (f *Form) ReadBytes() (n int) {
+	for _, p := range f.parts {
+		n += p.reads()
+	}
+	return n
 }
 
-// Get copies a cell out in the format's own bytes; Put copies one in.
-func (f *Form) Get(dst, page []byte, cell int) { copy(dst, page[cell*f.row:(cell+1)*f.row]) }
+// Write encodes one head into a cell.
+func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+	row := s.row[:f.row]
+	f.Type.Encode(row, x, at)
+	f.Put(page, cell, row)
+}
 
-// Put copies a cell in.
-func (f *Form) Put(page []byte, cell int, src []byte) { copy(page[cell*f.row:(cell+1)*f.row], src) }
+// Put stores a cell that comes in the format's own bytes.
+func (f *Form) Put(page []byte, cell int, row []byte) {
+	for _, p := range f.parts {
+		p.put(page, cell, row)
+	}
+}
+
+// Get is the inverse of Put.
+func (f *Form) Get(row, page []byte, cell int) {
+	for _, p := range f.parts {
+		p.get(row, page, cell)
+	}
+}
 
 // Copy copies a cell from one page to another.
-func (f *Form) Copy(dst []byte, cell int, src []byte, from int) {
-	f.Put(dst, cell, src[from*f.row:(from+1)*f.row])
+func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) {
+	row := s.row[:f.row]
+	f.Get(row, src, from)
+	f.Put(dst, cell, row)
 }
 
-// Queries are the query heads that read the same KV head, prepared for a
-// key form.
-type Queries struct {
-	N        int // queries in use
-	q, res   []float32
-	padded   int
-	residual bool
-}
-
-// NewQueries makes room for n queries of a form.
-func (f *Form) NewQueries(n int) *Queries {
-	q := &Queries{padded: f.Padded, residual: f.Type.HasResidual()}
-	q.q = make([]float32, n*f.Padded)
-	if q.residual {
-		q.res = make([]float32, n*f.Padded)
+// Scores writes the dot products of every query with the first cells of a
+// page: dst is [q.N][Cells], of which the columns beyond have no meaning.
+func (f *Form) Scores(dst []float32, q *Queries, page []byte, cells int, s *Scratch) {
+	clear(dst[:q.N*Cells])
+	for i, p := range f.parts {
+		p.scores(dst, &q.parts[i], q.N, page, cells, s)
 	}
-	return q
 }
 
-// Set prepares query i.
-func (q *Queries) Set(f *Form, i int, x []float32) {
-	var res []float32
-	if q.residual {
-		res = q.res[i*q.padded : (i+1)*q.padded]
-	}
-	f.Type.RotateQuery(q.q[i*q.padded:(i+1)*q.padded], res, x)
-}
-
-// Scratch is the memory of one worker.
-type Scratch struct{ row []float32 }
-
-// NewScratch makes a worker's memory for rows of up to padded values.
-func NewScratch(padded int) *Scratch { return &Scratch{make([]float32, padded)} }
-
-// Scores writes the dot products of every query with the first n cells of a
-// page: dst is [q.N][Cells].
-func (f *Form) Scores(dst []float32, q *Queries, page []byte, n int, s *Scratch) {
-	if q.residual {
-		for c := range n {
-			row := page[c*f.row : (c+1)*f.row]
-			for i := range q.N {
-				dst[i*Cells+c] = f.Type.Score(q.q[i*q.padded:(i+1)*q.padded], q.res[i*q.padded:(i+1)*q.padded], row)
-			}
-		}
+// Accumulate adds weighted cells to the accumulators: acc is [n][Padded], w is
+// [n][Cells]. Cells without a bit in used are not read and must have weight 0.
+func (f *Form) Accumulate(acc, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	if used == 0 {
 		return
 	}
-	x := s.row[:f.Padded]
-	for c := range n {
-		f.Type.DecodeRotated(x, page[c*f.row:(c+1)*f.row])
-		for i := range q.N {
-			dst[i*Cells+c] = kernel.Dot(q.q[i*q.padded:(i+1)*q.padded], x)
-		}
+	for _, p := range f.parts {
+		p.accumulate(acc, f.Padded, w, n, page, used, s)
 	}
 }
 
-// Accumulate adds weighted cells to the accumulators: acc is [n][Padded], w
-// is [n][Cells], of which the first cells count. A cell whose weights are all
-// zero is not read.
-func (f *Form) Accumulate(acc, w []float32, n int, page []byte, cells int, s *Scratch) {
-	x := s.row[:f.Padded]
-	for c := range cells {
-		used := false
-		for i := range n {
-			used = used || w[i*Cells+c] != 0
-		}
-		if !used {
-			continue
-		}
-		f.Type.DecodeRotated(x, page[c*f.row:(c+1)*f.row])
-		for i := range n {
-			if p := w[i*Cells+c]; p != 0 {
-				kernel.Axpy(acc[i*f.Padded:(i+1)*f.Padded], x, p)
-			}
+// View is the form of V where V is the first dim values of K's rows.
+func (f *Form) View(dim int) *Form {
+	v := *f
+	v.parts = nil
+	for _, p := range f.parts {
+		if p = p.first(dim); p != nil {
+			v.parts = append(v.parts, p)
 		}
 	}
+	return &v
 }
 
 // Finish turns a finished accumulator back; acc is overwritten.
 func (f *Form) Finish(dst, acc []float32) { f.Type.UnrotateOutput(dst, acc) }
+
+// Scratch is the memory of one worker.
+type Scratch struct {
+	row   []byte // a head of one cell
+	codes []byte // a page of codes, a byte each
+	turn  []byte // a chunk of them, turned
+	tile  []byte // [64][64] float32
+	sums  [panel * Cells]float32
+	value []float32 // a row
+	w8    weights8
+}
+
+// NewScratch makes a worker's memory for some forms.
+func NewScratch(forms ...*Form) *Scratch {
+	s := &Scratch{turn: aligned(64 * 64), tile: aligned(4 * 64 * 64)}
+	var row, codes, padded int
+	for _, f := range forms {
+		row, padded = max(row, f.row), max(padded, f.Padded)
+		for _, p := range f.parts {
+			codes = max(codes, p.scratch())
+		}
+	}
+	s.row, s.codes, s.value = make([]byte, row), aligned(codes), make([]float32, padded)
+	return s
+}

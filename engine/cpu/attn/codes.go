@@ -1,0 +1,298 @@
+package attn
+
+import (
+	"encoding/binary"
+
+	"godwit/engine/kv"
+)
+
+// codes is a part whose values are codes of 2, 3, 4, 5 or 8 bits with a level
+// table and an f16 scale a block.
+//
+// A page of codes is a row of steps, 64 codes each, that an integer dot
+// product takes at once: 16 lanes of 4. In a page of K a lane is a token and
+// the four are values of the head; step 4g+t holds values 4g to 4g+3 of tokens
+// 16t to 16t+15. In a page of V a lane is a value and the four are tokens:
+// every chunk of 64 values (32 where blocks are that short) has 16 groups of
+// four tokens, and each group a step for every 16 values.
+//
+// A plane of b bits holds 8/b steps in 64 bytes, the first in the lowest bits.
+// Codes of 3 and 5 bits take two planes, 8-bit codes one. The planes are
+// followed by the sign plane of a residual, the scales, minima and residual
+// scales [block][64 tokens], and the bytes of a row that attention does not
+// read, so a page takes exactly the bytes of its rows.
+type codes struct {
+	kv.Segment
+	side   kv.Side
+	float  bool
+	values int // of a head, zeros at the end included
+	elems  int // of a block
+	chunk  int // values side by side in a page of V
+	levels *levels
+
+	low, high, sign      plane
+	scale, min, resScale int // offsets in the page; -1: none
+	rest                 int // offset of the unread bytes
+	unread               []span
+	unreadBytes          int
+}
+
+// plane is where some bits of every code lie in a page.
+type plane struct{ at, bits int }
+
+// span is a stretch of a block's bytes.
+type span struct{ at, n int }
+
+// arrangeable reports whether a simple form has the shape that codes takes.
+func arrangeable(t *kv.Type) bool {
+	c := &t.Codes
+	if t.Elems == 0 || t.Elems%32 != 0 || t.Elems > 64 && t.Elems%64 != 0 || t.Elems > maxElems || t.Scale.Rule == kv.NoScale {
+		return false
+	}
+	switch c.Packing {
+	case kv.Stream:
+		if c.Bits < 2 || c.Bits > 4 {
+			return false
+		}
+	case kv.Planes:
+		if c.Bits != 3 {
+			return false
+		}
+	case kv.Halves:
+		if c.Bits != 4 && c.Bits != 5 {
+			return false
+		}
+	case kv.Int8:
+	default:
+		return false
+	}
+	if c.Levels != nil && len(c.Levels) != 1<<c.Bits {
+		return false
+	}
+	_, ok := unread(t)
+	return ok
+}
+
+// maxElems is the largest block.
+const maxElems = 256
+
+// reads reports whether attention reads the residual of a form.
+func reads(r *kv.Residual) bool { return r != nil && r.Factor != 0 }
+
+// unread lists the bytes of a block that attention does not read; ok is false
+// if the others overlap or reach beyond the block.
+func unread(t *kv.Type) (list []span, ok bool) {
+	used := []span{{t.Scale.At, 2}}
+	if t.Scale.Affine {
+		used = append(used, span{t.Scale.Min, 2})
+	}
+	c := &t.Codes
+	switch {
+	case c.Packing == kv.Planes:
+		used = append(used, span{c.At, t.Elems / 4}, span{c.High, t.Elems / 8})
+	case c.Packing == kv.Halves && c.Bits == 5:
+		used = append(used, span{c.At, t.Elems / 2}, span{c.High, t.Elems / 8})
+	default:
+		used = append(used, span{c.At, t.Elems * c.Bits / 8})
+	}
+	if r := t.Residual; reads(r) {
+		used = append(used, span{r.At, 2}, span{r.Bits, t.Elems / 8})
+	}
+	free := make([]bool, t.Bytes)
+	for i := range free {
+		free[i] = true
+	}
+	for _, u := range used {
+		for i := u.at; i < u.at+u.n; i++ {
+			if i < 0 || i >= t.Bytes || !free[i] {
+				return nil, false
+			}
+			free[i] = false
+		}
+	}
+	for i := 0; i < t.Bytes; i++ {
+		if !free[i] {
+			continue
+		}
+		n := 1
+		for i+n < t.Bytes && free[i+n] {
+			n++
+		}
+		list = append(list, span{i, n})
+		i += n
+	}
+	return list, true
+}
+
+func newCodes(g kv.Segment, o Options) *codes {
+	t := g.Form
+	p := &codes{
+		Segment: g, side: o.Side, float: o.Float,
+		values: g.Blocks * t.Elems, elems: t.Elems, chunk: min(64, t.Elems),
+		min: -1, resScale: -1,
+	}
+	p.levels = newLevels(&t.Codes, o.Side)
+	at := g.At * Cells
+	take := func(bytes int) int {
+		first := at
+		at += bytes
+		return first
+	}
+	bits := t.Codes.Bits
+	p.low.bits = bits &^ 1
+	p.low.at = take(p.values * p.low.bits * Cells / 8)
+	if bits&1 == 1 {
+		p.high = plane{take(p.values * Cells / 8), 1}
+	}
+	line := 2 * Cells * g.Blocks
+	if reads(t.Residual) {
+		p.sign = plane{take(p.values * Cells / 8), 1}
+		p.resScale = take(line)
+	}
+	p.scale = take(line)
+	if t.Scale.Affine {
+		p.min = take(line)
+	}
+	p.unread, _ = unread(t)
+	for _, u := range p.unread {
+		p.unreadBytes += u.n
+	}
+	p.rest = take(p.unreadBytes * Cells * g.Blocks)
+	return p
+}
+
+func (p *codes) first(dim int) part {
+	if p.First >= dim {
+		return nil
+	}
+	return p
+}
+
+func (p *codes) reads() int { return (p.Form.Bytes - p.unreadBytes) * p.Blocks * Cells }
+
+func (p *codes) scratch() int { return p.values * Cells }
+
+// put takes a row apart. A block's codes go to the planes as they are.
+func (p *codes) put(page []byte, cell int, row []byte) {
+	var buf [maxElems]uint8
+	c := buf[:p.elems]
+	t := p.Form
+	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
+	for b := range p.Blocks {
+		block := row[p.At+b*t.Bytes:][:t.Bytes]
+		unpack(c, &t.Codes, block)
+		if t.Codes.Packing == kv.Int8 && p.side == kv.K {
+			flip(c)
+		}
+		p.scatter(page, p.low, cell, b, c, 0)
+		if p.high.bits > 0 {
+			p.scatter(page, p.high, cell, b, c, p.low.bits)
+		}
+		p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
+		if p.min >= 0 {
+			p.putHalf(page, p.min, cell, b, block, t.Scale.Min)
+		}
+		if p.resScale >= 0 {
+			p.putHalf(page, p.resScale, cell, b, block, t.Residual.At)
+			unstream(c, block[t.Residual.Bits:], 1)
+			p.scatter(page, p.sign, cell, b, c, 0)
+		}
+		for _, u := range p.unread {
+			rest = rest[copy(rest[:u.n], block[u.at:]):]
+		}
+	}
+}
+
+// get puts a row together.
+func (p *codes) get(row, page []byte, cell int) {
+	var buf [maxElems]uint8
+	c := buf[:p.elems]
+	t := p.Form
+	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
+	for b := range p.Blocks {
+		block := row[p.At+b*t.Bytes:][:t.Bytes]
+		clear(c)
+		p.gather(c, page, p.low, cell, b, 0)
+		if p.high.bits > 0 {
+			p.gather(c, page, p.high, cell, b, p.low.bits)
+		}
+		if t.Codes.Packing == kv.Int8 && p.side == kv.K {
+			flip(c)
+		}
+		pack(block, &t.Codes, c)
+		p.getHalf(block, t.Scale.At, page, p.scale, cell, b)
+		if p.min >= 0 {
+			p.getHalf(block, t.Scale.Min, page, p.min, cell, b)
+		}
+		if p.resScale >= 0 {
+			p.getHalf(block, t.Residual.At, page, p.resScale, cell, b)
+			clear(c)
+			p.gather(c, page, p.sign, cell, b, 0)
+			putStream(block[t.Residual.Bits:], c, 1)
+		}
+		for _, u := range p.unread {
+			rest = rest[copy(block[u.at:u.at+u.n], rest):]
+		}
+	}
+}
+
+// flip makes unsigned bytes of signed ones, and back.
+func flip(c []uint8) {
+	for i := range c {
+		c[i] ^= 0x80
+	}
+}
+
+func (p *codes) putHalf(page []byte, at, cell, b int, block []byte, from int) {
+	copy(page[at+2*(b*Cells+cell):][:2], block[from:])
+}
+
+func (p *codes) getHalf(block []byte, to int, page []byte, at, cell, b int) {
+	copy(block[to:to+2], page[at+2*(b*Cells+cell):])
+}
+
+// step is the step of a cell's value d, and the byte in it.
+func (p *codes) step(cell, d int) (step, at int) {
+	if p.side == kv.K {
+		return d/4*4 + cell/16, cell%16*4 + d%4
+	}
+	group := d/p.chunk*16 + cell/4
+	return group*(p.chunk/16) + d%p.chunk/16, d%16*4 + cell%4
+}
+
+// scatter writes bits first and up of the codes of block b into a plane.
+func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int) {
+	mask := uint32(1)<<pl.bits - 1
+	steps := 8 / pl.bits
+	if p.side == kv.K {
+		wide := mask * 0x01010101
+		for i := 0; i < len(c); i += 4 {
+			s, at := p.step(cell, b*p.elems+i)
+			shift := s % steps * pl.bits
+			x := page[pl.at+s/steps*64+at:]
+			v := binary.LittleEndian.Uint32(c[i:]) >> first & wide
+			old := binary.LittleEndian.Uint32(x)
+			binary.LittleEndian.PutUint32(x, old&^(wide<<shift)|v<<shift)
+		}
+		return
+	}
+	for i := 0; i < len(c); i += 16 {
+		s, at := p.step(cell, b*p.elems+i)
+		shift := s % steps * pl.bits
+		x := page[pl.at+s/steps*64+at:][:61]
+		clear := ^uint8(mask << shift)
+		for j, v := range c[i : i+16] {
+			x[4*j] = x[4*j]&clear | (v>>first&uint8(mask))<<shift
+		}
+	}
+}
+
+// gather adds the bits of a plane to codes, from bit first up.
+func (p *codes) gather(c []uint8, page []byte, pl plane, cell, b, first int) {
+	mask := uint8(1<<pl.bits - 1)
+	steps := 8 / pl.bits
+	for i := range c {
+		s, at := p.step(cell, b*p.elems+i)
+		c[i] |= page[pl.at+s/steps*64+at] >> (s % steps * pl.bits) & mask << first
+	}
+}

@@ -1,0 +1,213 @@
+package attn
+
+import "godwit/engine/kv"
+
+// signs says what the bytes of an expanded sign plane mean.
+var signs = levels{unit: 1, zero: 128, exact: true}
+
+func (p *codes) room(n int) prepared {
+	var r prepared
+	res := p.sign.bits > 0
+	if p.float {
+		r.coef = newCoef(n, p.values)
+		if res {
+			r.signs = newCoef(n, p.values)
+		}
+	} else {
+		r.codes = newOperand(n, p.values, p.Blocks)
+		if res {
+			r.bits = newOperand(n, p.values, p.Blocks)
+		}
+	}
+	if p.min >= 0 {
+		r.sums = make([]float32, n*p.Blocks)
+	}
+	return r
+}
+
+func (p *codes) prepare(r *prepared, i int, q, res []float32) {
+	q = q[p.Lane : p.Lane+p.values]
+	res = res[min(p.Lane, len(res)):]
+	if p.float {
+		setCoef(r.coef, i, q)
+		if p.sign.bits > 0 {
+			setCoef(r.signs, i, res[:p.values])
+		}
+	} else {
+		r.codes.set(i, q, p.levels.unit, p.levels.zero)
+		if p.sign.bits > 0 {
+			r.bits.set(i, res[:p.values], 1, 128)
+		}
+	}
+	if p.min >= 0 {
+		p.sum(r, i, q)
+	}
+}
+
+// sum stores what the minima of a block are multiplied with: the sum of the
+// query's values, as rounded in int8 arithmetic.
+func (p *codes) sum(r *prepared, i int, q []float32) {
+	for b := range p.Blocks {
+		sum := &r.sums[i*p.Blocks+b]
+		if !p.float {
+			*sum = r.codes.sum(i, b, p.levels)
+			continue
+		}
+		*sum = 0
+		for _, v := range q[b*p.elems : (b+1)*p.elems] {
+			*sum += v
+		}
+	}
+}
+
+func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, cells int, s *Scratch) {
+	if p.float {
+		p.scoresFloat(dst, r, n, page, s)
+	} else {
+		dotTokens(dst, n, p.expand(page, s), &r.codes, page[p.scale:])
+		if p.sign.bits > 0 {
+			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values)
+			dotTokens(dst, n, s.codes, &r.bits, page[p.resScale:])
+		}
+	}
+	for b := range p.Blocks {
+		if p.min < 0 {
+			break
+		}
+		for i := range n {
+			addHalf(dst[i*Cells:], page[p.min+2*b*Cells:], r.sums[i*p.Blocks+b])
+		}
+	}
+}
+
+// expand makes a byte of every code of a page: its int8 level, on K above
+// levels.zero.
+func (p *codes) expand(page []byte, s *Scratch) []byte {
+	if p.levels.plain {
+		return page[p.low.at:]
+	}
+	return p.lookUp(page, s, &p.levels.table)
+}
+
+func (p *codes) lookUp(page []byte, s *Scratch, table *[64]byte) []byte {
+	var high []byte
+	if p.high.bits > 0 {
+		high = page[p.high.at:]
+	}
+	expand(s.codes, page[p.low.at:], high, p.low.bits, table, p.values)
+	return s.codes
+}
+
+// expandFloat makes bytes that decode turns into levels.
+func (p *codes) expandFloat(page []byte, s *Scratch) []byte {
+	if p.levels.exact {
+		return p.expand(page, s)
+	}
+	return p.lookUp(page, s, &p.levels.index)
+}
+
+func (p *codes) scoresFloat(dst []float32, r *prepared, n int, page []byte, s *Scratch) {
+	p.scoresPlane(dst, n, p.expandFloat(page, s), p.levels, r.coef, page[p.scale:], s)
+	if p.sign.bits > 0 {
+		expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values)
+		p.scoresPlane(dst, n, s.codes, &signs, r.signs, page[p.resScale:], s)
+	}
+}
+
+// scoresPlane adds level·scale·query in float arithmetic.
+func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef []float32, scales []byte, s *Scratch) {
+	width := p.chunk
+	per := chunks64(p.values) * panel * 64
+	for d := 0; d < p.values; d += width {
+		decode(s.tile, codes[d*Cells:], width/4, 4, l)
+		for i := 0; i < n; i += panel {
+			m := min(panel, n-i)
+			clear(s.sums[:m*Cells])
+			mulAdd(mulAddArgs{
+				acc: s.sums[:], ld: Cells, n: m, lanes: Cells,
+				x: s.tile, pitch: Cells * 4,
+				coef: coef[i/panel*per+d/64*panel*64+d%64:], steps: ones(width),
+			})
+			addScaled(dst[i*Cells:], s.sums[:m*Cells], scales[d/p.elems*2*Cells:])
+		}
+	}
+}
+
+func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	if p.float {
+		p.accumulateFloat(acc, ld, w, n, page, used, s)
+	} else {
+		p.accumulateInt(acc, ld, w, n, page, used, s)
+	}
+	if p.min < 0 {
+		return
+	}
+	for b := range p.Blocks {
+		for i := range n {
+			m := dotHalf(w[i*Cells:], page[p.min+2*b*Cells:])
+			a := acc[i*ld+p.Lane+b*p.elems:][:p.elems]
+			for j := range a {
+				a[j] += m
+			}
+		}
+	}
+}
+
+func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	tile := p.expand(page, s)
+	groups := groupsOf(used)
+	for i := 0; i < n; i += panel {
+		m := min(panel, n-i)
+		for b := range p.Blocks {
+			s.w8.set(w[i*Cells:], m, page[p.scale+2*b*Cells:], p.levels.unit)
+			for d := b * p.elems; d < (b+1)*p.elems; d += p.chunk {
+				c := p.valuesTile(tile, d, s)
+				a := acc[i*ld+p.Lane+d:]
+				dotValues(a, ld, m, c, p.chunk/16, &s.w8.pos, &s.w8.scale, groups)
+				if s.w8.signed {
+					dotValues(a, ld, m, c, p.chunk/16, &s.w8.neg, &s.w8.negScale, groups)
+				}
+			}
+		}
+	}
+}
+
+// valuesTile is the chunk of the tile that starts at value d in the order of V.
+func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
+	if p.side == kv.V {
+		return tile[d*Cells:]
+	}
+	turn(s.turn, tile[d*Cells:], p.chunk/16, 0x80)
+	return s.turn
+}
+
+func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	codes := p.expandFloat(page, s)
+	for d := 0; d < p.values; d += p.chunk {
+		c := codes[d*Cells:]
+		if p.side == kv.K {
+			turn(s.turn, c, p.chunk/16, 0)
+			c = s.turn
+		}
+		decode(s.tile, c, Cells/4, p.chunk/16, p.levels)
+		for i := 0; i < n; i += panel {
+			m := min(panel, n-i)
+			mulHalf(s.sums[:m*Cells], w[i*Cells:], page[p.scale+d/p.elems*2*Cells:])
+			mulAdd(mulAddArgs{
+				acc: acc[i*ld+p.Lane+d:], ld: ld, n: m, lanes: p.chunk,
+				x: s.tile, pitch: p.chunk * 4,
+				coef: s.sums[:], steps: used,
+			})
+		}
+	}
+}
+
+// groupsOf has a bit for each four cells of which one is used.
+func groupsOf(used uint64) (groups uint64) {
+	for g := range 16 {
+		if used>>(4*g)&15 != 0 {
+			groups |= 1 << g
+		}
+	}
+	return groups
+}

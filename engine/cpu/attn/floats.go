@@ -1,0 +1,133 @@
+package attn
+
+import (
+	"encoding/binary"
+
+	"godwit/engine/dtype"
+	"godwit/engine/kv"
+)
+
+// floats is a part of plain floats. Arithmetic is in float32.
+//
+// A page of K is [value][64 tokens]: every value of the head is a line of 64
+// tokens, so that dot products need no sum across lanes. A page of V is
+// [chunk of 64 values][64 tokens][64 values], the last chunk narrower.
+type floats struct {
+	kv.Segment
+	stored dtype.Type
+	side   kv.Side
+	size   int // bytes of a value
+}
+
+func newFloats(g kv.Segment, o Options) *floats {
+	return &floats{Segment: g, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
+}
+
+// area is the part's share of a page.
+func (p *floats) area(page []byte) []byte {
+	return page[p.At*Cells : (p.At+p.Dim*p.size)*Cells]
+}
+
+func (p *floats) first(dim int) part {
+	if p.First >= dim {
+		return nil
+	}
+	v := *p
+	v.Dim = min(p.Dim, dim-p.First)
+	return &v
+}
+
+func (p *floats) reads() int { return p.Dim * p.size * Cells }
+
+func (p *floats) scratch() int { return 0 }
+
+// place is where value d of a cell lies, in values.
+func (p *floats) place(cell, d int) int {
+	if p.side == kv.K {
+		return d*Cells + cell
+	}
+	c := d / 64 * 64
+	return c*Cells + cell*min(64, p.Dim-c) + d - c
+}
+
+func (p *floats) put(page []byte, cell int, row []byte) {
+	a, row := p.area(page), row[p.At:]
+	if p.side == kv.V {
+		for c := 0; c < p.Dim; c += 64 {
+			copy(a[p.place(cell, c)*p.size:], row[c*p.size:min(c+64, p.Dim)*p.size])
+		}
+		return
+	}
+	for d := range p.Dim {
+		copy(a[(d*Cells+cell)*p.size:][:p.size], row[d*p.size:])
+	}
+}
+
+func (p *floats) get(row, page []byte, cell int) {
+	a, row := p.area(page), row[p.At:]
+	for d := range p.Dim {
+		copy(row[d*p.size:][:p.size], a[p.place(cell, d)*p.size:])
+	}
+}
+
+func (p *floats) room(n int) prepared { return prepared{coef: newCoef(n, p.Dim)} }
+
+func (p *floats) prepare(r *prepared, i int, q, _ []float32) {
+	setCoef(r.coef, i, q[p.Lane:p.Lane+p.Dim])
+}
+
+func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, cells int, _ *Scratch) {
+	a, coef := p.area(page), r.coef
+	for i := 0; i < n; i += panel {
+		for d := 0; d < p.Dim; d += 64 {
+			steps := min(64, p.Dim-d)
+			mulAdd(mulAddArgs{
+				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: cells,
+				x: a[d*Cells*p.size:], pitch: Cells * p.size, stored: p.stored,
+				coef: coef, steps: ones(steps),
+			})
+			coef = coef[panel*64:]
+		}
+	}
+}
+
+func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	a := p.area(page)
+	for d := 0; d < p.Dim; d += 64 {
+		width := min(64, p.Dim-d)
+		m := mulAddArgs{
+			ld: ld, lanes: width, x: a[d*Cells*p.size:], pitch: width * p.size, stored: p.stored,
+			steps: used, finite: p.stored != dtype.F16,
+		}
+		if p.side == kv.K {
+			p.turn(s.tile, a[d*Cells*p.size:], width)
+			m.x, m.pitch, m.stored = s.tile, width*4, dtype.F32
+		}
+		for i := 0; i < n; i += panel {
+			m.acc, m.coef, m.n = acc[i*ld+p.Lane+d:], w[i*Cells:], min(panel, n-i)
+			mulAdd(m)
+		}
+	}
+}
+
+// turn makes [64 tokens][width] of a chunk of [width][64 tokens].
+func (p *floats) turn(dst, x []byte, width int) {
+	for d := range width {
+		for t := range Cells {
+			putF32(dst[(t*width+d)*4:], loadFloat(x[(d*Cells+t)*p.size:], p.stored))
+		}
+	}
+}
+
+func loadFloat(x []byte, t dtype.Type) float32 {
+	switch t {
+	case dtype.F16:
+		return dtype.F16ToF32(binary.LittleEndian.Uint16(x))
+	case dtype.BF16:
+		return dtype.BF16ToF32(binary.LittleEndian.Uint16(x))
+	}
+	return f32At(x)
+}
+
+// ones is n set bits, n from 1 to 64.
+func ones(n int) uint64 { return ^uint64(0) >> (64 - n) }

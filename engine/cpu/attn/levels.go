@@ -1,0 +1,83 @@
+package attn
+
+import (
+	"math"
+
+	"godwit/engine/kv"
+)
+
+// levels is the level table of a form, as kernels want it: level = unit·(table
+// - zero), the table repeated to 64 bytes because a byte permute reads six bits.
+type levels struct {
+	unit  float32 // of the int8 levels
+	zero  int32   // what the table's bytes are above the levels: 128 on K, whose bytes are unsigned
+	table [64]byte
+	exact bool        // unit·int8 is the level itself
+	float [16]float32 // levels, repeated; up to 4 bits and not exact
+	plain bool        // codes are the bytes of the table already
+	index [64]byte    // a table that gives the code itself
+}
+
+func newLevels(c *kv.Codes, s kv.Side) *levels {
+	l := &levels{}
+	if s == kv.K {
+		l.zero = 128
+	}
+	for i := range l.index {
+		l.index[i] = byte(i & (1<<c.Bits - 1))
+	}
+	if c.Levels == nil {
+		l.unit, l.exact, l.plain = 1, true, true
+		return l
+	}
+	ints, unit, exact := integers(c.Levels)
+	l.unit, l.exact = unit, exact
+	for i := range l.table {
+		l.table[i] = byte(int32(ints[i%len(ints)]) + l.zero)
+	}
+	for i := range l.float {
+		l.float[i] = c.Levels[i%len(c.Levels)]
+	}
+	return l
+}
+
+// integers rounds levels to multiples of a common unit, at most 127 of them.
+// The unit is 1 where that is exact; else, of units up to twice the smallest
+// possible, the one with the least squared error.
+func integers(level []float32) (ints []int8, unit float32, exact bool) {
+	var top float64
+	for _, v := range level {
+		top = max(top, math.Abs(float64(v)))
+	}
+	round := func(unit float64) (e float64) {
+		for i, v := range level {
+			r := math.RoundToEven(float64(v) / unit)
+			ints[i] = int8(r)
+			d := float64(v) - r*unit
+			e += d * d
+		}
+		return e
+	}
+	ints = make([]int8, len(level))
+	if top <= 127 && round(1) == 0 {
+		return ints, 1, true
+	}
+	best, at := math.Inf(1), 0
+	const fine = 16
+	for i := 64 * fine; i <= 127*fine; i++ {
+		if e := round(top * fine / float64(i)); e < best {
+			best, at = e, i
+		}
+	}
+	unit = float32(top * fine / float64(at))
+	round(float64(unit))
+	return ints, unit, false
+}
+
+// signLevels is the table of a residual's sign plane on K: bit 1 is +1.
+var signLevels = func() (t [64]byte) {
+	for i := range t {
+		t[i] = byte(127 + i%2*2)
+	}
+	return t
+}()

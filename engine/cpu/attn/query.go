@@ -1,0 +1,147 @@
+package attn
+
+import "math"
+
+// panel is the number of queries that a kernel works on at once.
+const panel = 6
+
+// Queries are the query heads that read the same KV head, prepared for a
+// key form.
+type Queries struct {
+	N        int // queries in use
+	form     *Form
+	rot, res []float32 // one query in the rotated domain
+	parts    []prepared
+}
+
+// prepared is what a part needs to know about the queries.
+type prepared struct {
+	rows, res   []float32 // [n][values]: the queries as they are
+	coef, signs []float32 // [panel][chunk of 64 values][6][64]: float arithmetic
+	codes, bits operand   // int8 arithmetic
+	sums        []float32 // [n][block]: sum of the query's values, for affine forms
+}
+
+// operand is queries in int8, one scale a block.
+type operand struct {
+	q      []int8    // [panel][chunk of 32 values][6][32]
+	scale  []float32 // [panel][block][6]
+	init   []int32   // [panel][block][6]: where an integer sum starts
+	values int
+	blocks int
+}
+
+// NewQueries makes room for n queries of a form.
+func (f *Form) NewQueries(n int) *Queries {
+	q := &Queries{form: f, rot: make([]float32, f.Padded)}
+	if f.Type.HasResidual() {
+		q.res = make([]float32, f.Padded)
+	}
+	for _, p := range f.parts {
+		q.parts = append(q.parts, p.room(n))
+	}
+	return q
+}
+
+// Set prepares query i.
+func (q *Queries) Set(i int, x []float32) {
+	q.form.Type.RotateQuery(q.rot, q.res, x)
+	for j, p := range q.form.parts {
+		p.prepare(&q.parts[j], i, q.rot, q.res)
+	}
+}
+
+// panels is the number of panels that n queries take.
+func panels(n int) int { return (n + panel - 1) / panel }
+
+// chunks64 is the number of stretches of 64 values.
+func chunks64(values int) int { return (values + 63) / 64 }
+
+// newCoef makes room for n queries in float arithmetic.
+func newCoef(n, values int) []float32 {
+	return make([]float32, panels(n)*chunks64(values)*panel*64)
+}
+
+// setCoef stores the values of query i.
+func setCoef(coef []float32, i int, x []float32) {
+	chunks := chunks64(len(x))
+	at := (i/panel*chunks*panel + i%panel) * 64
+	for len(x) > 0 {
+		n := copy(coef[at:at+64], x)
+		clear(coef[at+n : at+64])
+		x = x[n:]
+		at += panel * 64
+	}
+}
+
+func newOperand(n, values, blocks int) operand {
+	return operand{
+		q:      make([]int8, panels(n)*values*panel),
+		scale:  make([]float32, panels(n)*blocks*panel),
+		init:   make([]int32, panels(n)*blocks*panel),
+		values: values, blocks: blocks,
+	}
+}
+
+// set rounds query i to int8, a block at a time. Stored levels are unit·(u -
+// zero) for an unsigned byte u, so the sums start at -zero·Σq. A NaN counts as
+// 0 in the rounded query.
+func (o *operand) set(i int, x []float32, unit float32, zero int32) {
+	elems := o.values / o.blocks
+	group, lane := i/panel, i%panel
+	for b := range o.blocks {
+		v := x[b*elems : (b+1)*elems]
+		amax := maxAbs(v)
+		var inv float32
+		if amax >= tiny {
+			inv = 127 / amax
+		}
+		var sum int32
+		for c := 0; c < elems; c += 32 {
+			at := ((group*o.values+b*elems+c)*panel + lane*32)
+			sum += roundInt8(o.q[at:at+32], v[c:c+32], inv)
+		}
+		at := (group*o.blocks+b)*panel + lane
+		o.scale[at] = amax / 127 * unit
+		o.init[at] = -zero * sum
+	}
+}
+
+// sum is what the rounded values of block b of query i add up to.
+func (o *operand) sum(i, b int, l *levels) float32 {
+	at := (i/panel*o.blocks+b)*panel + i%panel
+	return float32(-o.init[at]/l.zero) * (o.scale[at] / l.unit)
+}
+
+// tiny is the magnitude below which int8 scales would not be finite; smaller
+// values count as zero.
+const tiny = 1e-35
+
+// maxAbs is the largest magnitude, NaNs left out.
+func maxAbs(x []float32) (m float32) {
+	for _, v := range x {
+		m = max(m, nanZero(float32(math.Abs(float64(v)))))
+	}
+	return m
+}
+
+func nanZero(v float32) float32 {
+	if v != v {
+		return 0
+	}
+	return v
+}
+
+// roundInt8 stores x·inv rounded to even and returns the sum.
+func roundInt8(dst []int8, x []float32, inv float32) (sum int32) {
+	for i, v := range x {
+		v = float32(v * inv)
+		if v != v {
+			v = 0
+		}
+		r := int32(math.RoundToEven(float64(v)))
+		dst[i] = int8(max(-127, min(127, r)))
+		sum += int32(dst[i])
+	}
+	return sum
+}

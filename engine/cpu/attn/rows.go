@@ -1,0 +1,85 @@
+package attn
+
+import (
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/kv"
+)
+
+// rows is a part that keeps its rows as the format has them and is computed
+// through the type's own codec.
+type rows struct {
+	kv.Segment
+	values int
+	bytes  int
+}
+
+func newRows(g kv.Segment) *rows {
+	return &rows{Segment: g, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim)}
+}
+
+func (p *rows) first(dim int) part {
+	if p.First >= dim {
+		return nil
+	}
+	return p
+}
+
+func (p *rows) reads() int { return p.bytes * Cells }
+
+func (p *rows) scratch() int { return 0 }
+
+func (p *rows) cell(page []byte, cell int) []byte {
+	return page[p.At*Cells+cell*p.bytes:][:p.bytes]
+}
+
+func (p *rows) put(page []byte, cell int, row []byte) { copy(p.cell(page, cell), row[p.At:]) }
+
+func (p *rows) get(row, page []byte, cell int) { copy(row[p.At:], p.cell(page, cell)) }
+
+func (p *rows) room(n int) prepared {
+	r := prepared{rows: make([]float32, n*p.values)}
+	if p.Form.HasResidual() {
+		r.res = make([]float32, n*p.values)
+	}
+	return r
+}
+
+func (p *rows) prepare(r *prepared, i int, q, res []float32) {
+	copy(r.rows[i*p.values:(i+1)*p.values], q[p.Lane:])
+	if r.res != nil {
+		copy(r.res[i*p.values:(i+1)*p.values], res[p.Lane:])
+	}
+}
+
+func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, cells int, s *Scratch) {
+	x := s.value[:p.values]
+	for c := range cells {
+		row := p.cell(page, c)
+		if r.res == nil {
+			p.Form.DecodeRotated(x, row)
+		}
+		for i := range n {
+			q := r.rows[i*p.values : (i+1)*p.values]
+			if r.res == nil {
+				dst[i*Cells+c] += kernel.Dot(q, x)
+			} else {
+				dst[i*Cells+c] += p.Form.Score(q, r.res[i*p.values:(i+1)*p.values], row)
+			}
+		}
+	}
+}
+
+func (p *rows) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+	x := s.value[:p.values]
+	for c := range Cells {
+		if used>>c&1 == 0 {
+			continue
+		}
+		p.Form.DecodeRotated(x, p.cell(page, c))
+		for i := range n {
+			if v := w[i*Cells+c]; v != 0 {
+				kernel.Axpy(acc[i*ld+p.Lane:][:p.values], x, v)
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package cpu
+
+import (
+	"math"
+
+	"godwit/engine/cpu/kernel"
+)
+
+// softmax is an unfinished softmax: the running maximum, the sum of weights
+// and the weighted sum of V in the rotated domain.
+type softmax struct {
+	max, sum float32
+	acc      []float32
+}
+
+func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
+
+func (s *softmax) reset() {
+	s.max, s.sum = float32(math.Inf(-1)), 0
+	clear(s.acc)
+}
+
+// raise makes top, not less than the maximum so far, the maximum.
+func (s *softmax) raise(top float32) {
+	if top > s.max && s.sum > 0 {
+		f := exp(s.max - top)
+		s.sum *= f
+		kernel.Scale(s.acc, s.acc, f)
+	}
+	s.max = top
+}
+
+// merge adds a later part.
+func (s *softmax) merge(part *softmax) {
+	if part.sum == 0 {
+		return
+	}
+	if s.sum == 0 {
+		s.max, s.sum = part.max, part.sum
+		copy(s.acc, part.acc)
+		return
+	}
+	top := max(s.max, part.max)
+	add := exp(part.max - top)
+	s.raise(top)
+	s.sum += float32(part.sum * add)
+	kernel.Axpy(s.acc, part.acc, add)
+}
+
+// sink adds a logit that has no value.
+func (s *softmax) sink(logit float32) {
+	top := max(s.max, logit)
+	s.raise(top)
+	s.sum += exp(logit - top)
+}
