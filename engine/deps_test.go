@@ -46,7 +46,7 @@ const imports = `
 	engine/chat/...:
 	engine/sched/...: engine/model engine/kv engine/sample engine/grammar engine/backend
 	engine: engine/cpu engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
-	engine/eval/...: engine
+	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/hub/...: engine/gguf engine/fetch
 	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend

@@ -216,7 +216,6 @@ func (e *Engine) Device() backend.Info { return e.backend.Info() }
 // Logits returns the logits at each position, [len(positions), vocab], in the
 // order given. With step the tokens are fed one at a time.
 func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int, step bool) ([]float32, error) {
-	vocab := e.Config().Vocab
 	where := make(map[int][]int)
 	for i, p := range positions {
 		if p < 0 || p >= len(tokens) {
@@ -224,21 +223,26 @@ func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int
 		}
 		where[p] = append(where[p], i)
 	}
-	if err := e.checkTokens(tokens); err != nil {
-		return nil, err
-	}
+	vocab := e.Config().Vocab
 	out := make([]float32, len(positions)*vocab)
-	err := e.wait(ctx, sched.Job{
-		Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1,
-		Want: func(p int) bool { return where[p] != nil },
-		Row: func(p int, logits []float32) error {
-			for _, i := range where[p] {
-				copy(out[i*vocab:], logits)
-			}
-			return nil
-		},
+	want := func(p int) bool { return where[p] != nil }
+	err := e.EachLogits(ctx, tokens, want, step, func(p int, row []float32) error {
+		for _, i := range where[p] {
+			copy(out[i*vocab:], row)
+		}
+		return nil
 	})
 	return out, err
+}
+
+// EachLogits calls f with the logits of every wanted position, in order. The
+// row is f's only until it returns; f runs on the device's goroutine. The
+// prompt is computed afresh; with step it is fed one token at a time.
+func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(pos int) bool, step bool, f func(pos int, row []float32) error) error {
+	if err := e.checkTokens(tokens); err != nil {
+		return err
+	}
+	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 
 // wait runs a job to its end.

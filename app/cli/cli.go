@@ -35,6 +35,7 @@ type root struct {
 	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
+	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }

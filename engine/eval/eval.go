@@ -1,0 +1,153 @@
+// Package eval is the quality lab: what a cache type costs on a model,
+// measured on the path that users run.
+//
+//	p, err := eval.Perplexity(ctx, e, tokens, eval.Window{Context: 512, Chunks: 8})
+//
+// Perplexity hides broken attention, so the gates are decode agreement and
+// KL divergence; perplexity is kept because others publish it.
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"godwit/engine"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// ErrShort is wrapped when a text is too short for what was asked.
+var ErrShort = errors.New("text is too short")
+
+// ErrNaN is wrapped when a model gives logits that are no numbers; they are
+// reported and never averaged away.
+var ErrNaN = errors.New("logits are not numbers")
+
+// Window cuts a text into chunks, each a fresh context. The predictions of the
+// second half of each chunk count. Source: llama.cpp's perplexity tool.
+type Window struct {
+	Context  int // tokens of a chunk
+	Chunks   int // at most this many; 0: all
+	BOS      llm.Token
+	AddBOS   bool                // replace the first token of each chunk by BOS
+	Progress func(share float64) // may be nil
+}
+
+// chunks cuts tokens up.
+func (w *Window) chunks(tokens []llm.Token) ([][]llm.Token, error) {
+	if w.Context < 4 {
+		return nil, fmt.Errorf("%w: a window of %d tokens", ErrShort, w.Context)
+	}
+	n := len(tokens) / w.Context
+	if w.Chunks > 0 {
+		n = min(n, w.Chunks)
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("%w: %d tokens for a window of %d", ErrShort, len(tokens), w.Context)
+	}
+	var out [][]llm.Token
+	for i := range n {
+		c := append([]llm.Token(nil), tokens[i*w.Context:(i+1)*w.Context]...)
+		if w.AddBOS {
+			c[0] = w.BOS
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// counted reports whether the prediction made at a position counts.
+func (w *Window) counted(pos int) bool { return pos >= w.Context/2 && pos < w.Context-1 }
+
+func (w *Window) progress(share float64) {
+	if w.Progress != nil {
+		w.Progress(share)
+	}
+}
+
+// logSum is log Σ e^x, and an error if that is no finite number.
+func logSum(row []float32) (float64, error) {
+	top := math.Inf(-1)
+	for _, v := range row {
+		top = math.Max(top, float64(v))
+	}
+	var sum float64
+	for _, v := range row {
+		sum += math.Exp(float64(v) - top)
+	}
+	s := top + math.Log(sum)
+	if math.IsNaN(s) || math.IsInf(s, 0) {
+		return 0, ErrNaN
+	}
+	return s, nil
+}
+
+// mean is a mean with its standard error.
+type mean struct{ n, sum, squares float64 }
+
+func (m *mean) add(x float64) { m.n, m.sum, m.squares = m.n+1, m.sum+x, m.squares+x*x }
+
+func (m *mean) value() float64 { return m.sum / m.n }
+
+// stderr is the standard error of the mean.
+func (m *mean) stderr() float64 {
+	if m.n < 2 {
+		return 0
+	}
+	v := m.value()
+	return math.Sqrt(math.Max(m.squares/m.n-v*v, 0) / (m.n - 1))
+}
+
+// PerplexityResult is a perplexity with its standard error.
+type PerplexityResult struct {
+	Perplexity float64   `json:"perplexity"`
+	Stderr     float64   `json:"stderr"`
+	Chunks     int       `json:"chunks"`
+	Tokens     int       `json:"tokens"` // predictions counted
+	Running    []float64 `json:"running"`
+	TypeK      string    `json:"type_k"`
+	TypeV      string    `json:"type_v"`
+}
+
+// Perplexity measures how well a model predicts a text.
+func Perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window) (PerplexityResult, error) {
+	r := PerplexityResult{}
+	r.TypeK, r.TypeV = Types(e)
+	chunks, err := w.chunks(tokens)
+	if err != nil {
+		return r, err
+	}
+	var nll mean
+	for i, c := range chunks {
+		err := e.EachLogits(ctx, c, w.counted, false, func(pos int, row []float32) error {
+			s, err := logSum(row)
+			if err != nil {
+				return fmt.Errorf("%w: chunk %d, position %d", err, i, pos)
+			}
+			nll.add(s - float64(row[c[pos+1]]))
+			return nil
+		})
+		if err != nil {
+			return r, err
+		}
+		r.Running = append(r.Running, math.Exp(nll.value()))
+		w.progress(float64(i+1) / float64(len(chunks)))
+	}
+	r.Perplexity, r.Chunks, r.Tokens = math.Exp(nll.value()), len(chunks), int(nll.n)
+	r.Stderr = r.Perplexity * nll.stderr()
+	return r, nil
+}
+
+// Types are the names of the cache types that were asked for.
+func Types(e *engine.Engine) (k, v string) {
+	name := func(t *kv.Type) string {
+		if t == nil {
+			return kv.F16.Name
+		}
+		return t.Name
+	}
+	w := e.KV().Want
+	return name(w.K), name(w.V)
+}

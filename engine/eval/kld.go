@@ -1,0 +1,180 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"godwit/engine"
+	"godwit/engine/llm"
+)
+
+// KLDResult compares the distributions of a cache type with those of f16.
+type KLDResult struct {
+	Mean       float64 `json:"kld_mean"` // nats
+	Stderr     float64 `json:"kld_stderr"`
+	Median     float64 `json:"kld_median"`
+	P99        float64 `json:"kld_p99"`
+	P999       float64 `json:"kld_p999"`
+	Max        float64 `json:"kld_max"`
+	Top1       float64 `json:"top1"` // share of positions with the same likeliest token
+	Top1Stderr float64 `json:"top1_stderr"`
+	DeltaP     float64 `json:"delta_p_mean"` // change of the true token's probability
+	DeltaPRMS  float64 `json:"delta_p_rms"`
+	Perplexity float64 `json:"perplexity"`
+	BasePPL    float64 `json:"perplexity_base"`
+	Tokens     int     `json:"tokens"`
+	TypeK      string  `json:"type_k"`
+	TypeV      string  `json:"type_v"`
+}
+
+// kldStats gathers what KLDResult reports.
+type kldStats struct {
+	kld, top1, delta, deltaSq, nll, base mean
+	all                                  []float64
+}
+
+// add compares one position; true is the token that really follows.
+func (s *kldStats) add(base, got []float32, truth llm.Token) error {
+	zp, err := logSum(base)
+	if err != nil {
+		return err
+	}
+	zq, err := logSum(got)
+	if err != nil {
+		return err
+	}
+	var kl float64
+	bestP, bestQ := 0, 0
+	for i := range base {
+		lp, lq := float64(base[i])-zp, float64(got[i])-zq
+		if lp > -40 { // below e⁻⁴⁰ a term is less than 10⁻¹⁶
+			kl += math.Exp(lp) * (lp - lq)
+		}
+		if base[i] > base[bestP] {
+			bestP = i
+		}
+		if got[i] > got[bestQ] {
+			bestQ = i
+		}
+	}
+	if math.IsNaN(kl) || math.IsInf(kl, 0) {
+		return ErrNaN
+	}
+	s.kld.add(math.Max(kl, 0))
+	s.all = append(s.all, math.Max(kl, 0))
+	same := 0.0
+	if bestP == bestQ {
+		same = 1
+	}
+	s.top1.add(same)
+	lp, lq := float64(base[truth])-zp, float64(got[truth])-zq
+	d := math.Exp(lq) - math.Exp(lp)
+	s.delta.add(d)
+	s.deltaSq.add(d * d)
+	s.nll.add(-lq)
+	s.base.add(-lp)
+	return nil
+}
+
+func (s *kldStats) result() KLDResult {
+	slices.Sort(s.all)
+	at := func(q float64) float64 { return s.all[min(len(s.all)-1, int(q*float64(len(s.all))))] }
+	return KLDResult{
+		Mean: s.kld.value(), Stderr: s.kld.stderr(), Median: at(0.5), P99: at(0.99), P999: at(0.999), Max: at(1),
+		Top1: s.top1.value(), Top1Stderr: s.top1.stderr(), DeltaP: s.delta.value(), DeltaPRMS: math.Sqrt(s.deltaSq.value()),
+		Perplexity: math.Exp(s.nll.value()), BasePPL: math.Exp(s.base.value()), Tokens: int(s.kld.n),
+	}
+}
+
+// KLD compares e with base, an engine of the same model at f16, in one run.
+func KLD(ctx context.Context, base, e *engine.Engine, tokens []llm.Token, w Window) (KLDResult, error) {
+	chunks, err := w.chunks(tokens)
+	if err != nil {
+		return KLDResult{}, err
+	}
+	vocab := e.Config().Vocab
+	if base.Config().Vocab != vocab {
+		return KLDResult{}, fmt.Errorf("the base has a vocabulary of %d, the model one of %d", base.Config().Vocab, vocab)
+	}
+	rows := make([]float32, 0, (w.Context/2)*vocab)
+	var s kldStats
+	for i, c := range chunks {
+		rows = rows[:0]
+		err := base.EachLogits(ctx, c, w.counted, false, func(_ int, row []float32) error {
+			rows = append(rows, row...)
+			return nil
+		})
+		n := 0
+		if err == nil {
+			err = e.EachLogits(ctx, c, w.counted, false, func(pos int, row []float32) error {
+				err := s.add(rows[n*vocab:(n+1)*vocab], row, c[pos+1])
+				n++
+				if err != nil {
+					err = fmt.Errorf("%w: chunk %d, position %d", err, i, pos)
+				}
+				return err
+			})
+		}
+		if err != nil {
+			return KLDResult{}, err
+		}
+		w.progress(float64(i+1) / float64(len(chunks)))
+	}
+	r := s.result()
+	r.TypeK, r.TypeV = Types(e)
+	return r, nil
+}
+
+// AgreeResult is the share of positions at which decoding chooses the same
+// token as at f16.
+type AgreeResult struct {
+	Agreement float64 `json:"agreement"`
+	Stderr    float64 `json:"stderr"`
+	Tokens    int     `json:"tokens"`
+	First     int     `json:"first_difference"` // -1: none
+	TypeK     string  `json:"type_k"`
+	TypeV     string  `json:"type_v"`
+}
+
+// Choices feeds the tokens one at a time through decode and returns the
+// likeliest next token at each position.
+func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress func(share float64)) ([]llm.Token, error) {
+	var out []llm.Token
+	err := e.EachLogits(ctx, tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
+		best := 0
+		for i, v := range row {
+			if v != v {
+				return fmt.Errorf("%w: position %d, token %d", ErrNaN, pos, i)
+			}
+			if v > row[best] {
+				best = i
+			}
+		}
+		out = append(out, llm.Token(best))
+		if progress != nil {
+			progress(float64(pos+1) / float64(len(tokens)))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Agree compares the choices of a cache type with those of f16.
+func Agree(base, got []llm.Token) AgreeResult {
+	r := AgreeResult{First: -1, Tokens: len(base)}
+	var m mean
+	for i := range base {
+		same := 1.0
+		if base[i] != got[i] {
+			same = 0
+			if r.First < 0 {
+				r.First = i
+			}
+		}
+		m.add(same)
+	}
+	r.Agreement, r.Stderr = m.value(), m.stderr()
+	return r
+}
