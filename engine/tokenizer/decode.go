@@ -102,8 +102,11 @@ func appendSpaces(dst []byte, s string) []byte {
 	}
 }
 
+// shown is how much of its token a character that stands for no byte shows.
+const shown = 256
+
 // appendBytes appends the bytes that s stands for in GPT-2's alphabet. A
-// character that is not in it shows what it is, as in llama.cpp.
+// character that is not in it shows what it is and where, as in llama.cpp.
 func appendBytes(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for i := 0; i < len(s); {
@@ -116,7 +119,7 @@ func appendBytes(dst []byte, s string) []byte {
 			for _, b := range appendRune(buf[:0], r) {
 				dst = append(dst, hex[b>>4], hex[b&15])
 			}
-			dst = append(append(dst, s...), ']')
+			dst = append(append(dst, s[:min(len(s), shown)]...), ']')
 		}
 		i += n
 	}

@@ -38,7 +38,8 @@ type scratch struct {
 const keep = 1 << 20
 
 func (s *scratch) large() bool {
-	return cap(s.text) > keep || cap(s.merger.syms) > keep || cap(s.best) > keep || cap(s.cut.found) > keep
+	return max(cap(s.text), cap(s.escaped), cap(s.norm), cap(s.word), cap(s.parts), cap(s.best),
+		cap(s.merger.syms), cap(s.merger.heap), cap(s.cut.found), cap(s.cut.spans)) > keep
 }
 
 // A model is the algorithm of one kind of vocabulary.

@@ -19,21 +19,14 @@ func newLongest(t *Tokenizer) *longest {
 
 func (m *longest) append(dst []llm.Token, _ *scratch, text []byte, _ bool) []llm.Token {
 	for i := 0; i < len(text); {
-		tok, stop := m.t.ids.unk, i+1
-		at := m.trie.root[text[i]]
-		for end := i + 1; at != 0; end++ {
-			if found := m.trie.nodes[at].token; found != None {
-				tok, stop = found, end
-			}
-			if end == len(text) {
-				break
-			}
-			at = m.trie.child(at, text[end])
+		tok, n := m.trie.longest(text[i:])
+		if tok == None {
+			tok, n = m.t.ids.unk, 1
 		}
 		if tok != None {
 			dst = append(dst, tok)
 		}
-		i = stop
+		i += n
 	}
 	return dst
 }

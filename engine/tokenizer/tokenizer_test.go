@@ -271,6 +271,19 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// TestNoByte decodes tokens of a byte-level vocabulary that are not written in
+// its alphabet: they show, and a long one takes no more than it should.
+func TestNoByte(t *testing.T) {
+	long := strings.Repeat("世", 100_000)
+	tok := tinyBPE().with(meta{keyList: []string{"a世", long}, keyTypes: nil}).new(t)
+	if got := string(tok.Piece(0)); got != "a[UNK_BYTE_0xe4b896a世]" {
+		t.Errorf("got %q", got)
+	}
+	if n := len(tok.Piece(1)); n > 100_000*(shown+20) {
+		t.Errorf("%d bytes for a token of %d", n, len(long))
+	}
+}
+
 func TestCleanSpaces(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",

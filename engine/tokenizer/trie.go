@@ -87,3 +87,20 @@ func (t *trie) child(at uint32, b byte) uint32 {
 	}
 	return at
 }
+
+// longest returns the longest token that text, which is not empty, starts with,
+// and its length.
+func (t *trie) longest(text []byte) (llm.Token, int) {
+	tok, n := None, 0
+	at := t.root[text[0]]
+	for end := 1; at != 0; end++ {
+		if found := t.nodes[at].token; found != None {
+			tok, n = found, end
+		}
+		if end == len(text) {
+			break
+		}
+		at = t.child(at, text[end])
+	}
+	return tok, n
+}

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"slices"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -14,22 +13,15 @@ import (
 // unknown token where that leads nowhere. The file writes tokens that start a
 // word with U+2581 in front.
 type wordPiece struct {
-	t     *Tokenizer
-	vocab *vocab
-	sizes []int // of tokens, falling
+	t    *Tokenizer
+	trie *trie
 }
 
 func newWordPiece(t *Tokenizer) *wordPiece {
-	m := &wordPiece{t: t, vocab: t.vocab()}
-	seen := map[int]bool{}
-	for _, s := range t.text {
-		if !seen[len(s)] {
-			seen[len(s)] = true
-			m.sizes = append(m.sizes, len(s))
-		}
+	m := &wordPiece{t: t, trie: newTrie()}
+	for i, s := range t.text {
+		m.trie.add(s, llm.Token(i))
 	}
-	slices.Sort(m.sizes)
-	slices.Reverse(m.sizes)
 	return m
 }
 
@@ -76,7 +68,7 @@ func (m *wordPiece) append(dst []llm.Token, s *scratch, text []byte, _ bool) []l
 func (m *wordPiece) appendWord(dst []llm.Token, word []byte) []llm.Token {
 	before := len(dst)
 	for i := 0; i < len(word); {
-		tok, n := m.longest(word[i:])
+		tok, n := m.trie.longest(word[i:])
 		if tok == None {
 			dst = dst[:before]
 			break
@@ -88,18 +80,6 @@ func (m *wordPiece) appendWord(dst []llm.Token, word []byte) []llm.Token {
 		dst = append(dst, m.t.ids.unk)
 	}
 	return dst
-}
-
-// longest returns the longest token that text starts with.
-func (m *wordPiece) longest(text []byte) (llm.Token, int) {
-	for _, n := range m.sizes {
-		if n <= len(text) {
-			if tok := m.vocab.words.lookup(text[:n]); tok != None {
-				return tok, n
-			}
-		}
-	}
-	return None, 0
 }
 
 // baseOf returns the first code point of r's canonical decomposition: a letter
