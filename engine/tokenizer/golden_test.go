@@ -138,6 +138,45 @@ func TestGoldenModels(t *testing.T) {
 	}
 }
 
+// TestGoldenPrompts compares with the prompts of the two real models, in one
+// piece and cut at every place where a word could go on.
+func TestGoldenPrompts(t *testing.T) {
+	for name, path := range map[string]func(testing.TB) string{"smollm2": testmodel.SmolLM2, "gemma3": testmodel.Gemma3} {
+		var real struct {
+			Greedy   []prompt
+			Template struct{ Cases []prompt } `json:"chat_template"`
+		}
+		if err := json.Unmarshal(golden.Read(t, "models", "real", name+".json"), &real); err != nil {
+			t.Fatal(err)
+		}
+		tok := open(t, path(t))
+		prompts := append(real.Greedy, real.Template.Cases...)
+		if len(prompts) == 0 {
+			t.Fatal("no prompts")
+		}
+		for _, p := range prompts {
+			whole := tok.Encode(nil, []Piece{{p.Rendered, true}}, Options{AddSpecial: true, ParseSpecial: true})
+			var pieces []Piece
+			for _, line := range strings.SplitAfter(p.Rendered, "\n") {
+				words := strings.SplitAfter(line, " ")
+				for i, w := range words {
+					pieces = append(pieces, Piece{w, i%2 == 0 || strings.ContainsAny(w, "<|>")})
+				}
+			}
+			parts := tok.Encode(nil, pieces, Options{AddBOS: true, ParseSpecial: true})
+			if !slices.Equal(whole, p.Tokens) || !slices.Equal(parts, p.Tokens) {
+				t.Errorf("%s: %q:\n got %v\n and %v\nwant %v", name, p.Rendered, whole, parts, p.Tokens)
+			}
+		}
+	}
+}
+
+// prompt is a text of golden/models/real with its tokens.
+type prompt struct {
+	Rendered string
+	Tokens   []llm.Token
+}
+
 // TestSourceVocabs compares with the pairs of the larger vocabularies.
 func TestSourceVocabs(t *testing.T) {
 	pairs, err := filepath.Glob(strings.TrimSuffix(sourceVocab(t, "*"), ".gguf") + ".gguf.inp")
