@@ -1,0 +1,60 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The classes of errors; test with errors.Is. A template's own refusal is a
+// *RaiseError instead.
+var (
+	ErrSyntax    = errors.New("template syntax")             // found by Parse
+	ErrUndefined = errors.New("undefined value")             // attribute, call or arithmetic on an undefined value
+	ErrType      = errors.New("wrong type")                  // Python's TypeError
+	ErrSecurity  = errors.New("not allowed in a template")   // internal attributes, methods that change a value
+	ErrRuntime   = errors.New("template fault")              // unknown filter, wrong value, division by zero …
+	ErrLimit     = errors.New("template exceeds its limits") // steps, depth, memory, output, range
+)
+
+// Error is a fault of a template or of its input.
+type Error struct {
+	Kind error  // one of the sentinels above
+	Line int    // line in the template from 1, 0 if unknown
+	Msg  string // Jinja2's or Python's words where they say what is wrong
+}
+
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%v: line %d: %s", e.Kind, e.Line, e.Msg)
+	}
+	return fmt.Sprintf("%v: %s", e.Kind, e.Msg)
+}
+
+// Unwrap returns the class of the error.
+func (e *Error) Unwrap() error { return e.Kind }
+
+// RaiseError is a refusal by the template itself, through raise_exception.
+type RaiseError struct {
+	Msg string // the template's text, unchanged
+}
+
+func (e *RaiseError) Error() string { return e.Msg }
+
+func fail(kind error, format string, args ...any) error {
+	return &Error{Kind: kind, Msg: fmt.Sprintf(format, args...)}
+}
+
+func typeErr(format string, args ...any) error { return fail(ErrType, format, args...) }
+
+func valueErr(format string, args ...any) error { return fail(ErrRuntime, format, args...) }
+
+func limitErr(format string, args ...any) error { return fail(ErrLimit, format, args...) }
+
+// atLine fills in the line of an error that has none yet.
+func atLine(err error, line int) error {
+	var e *Error
+	if errors.As(err, &e) && e.Line == 0 {
+		e.Line = line
+	}
+	return err
+}

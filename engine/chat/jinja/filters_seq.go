@@ -1,0 +1,555 @@
+package jinja
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// getter returns the function that looks up an attribute path ("a.b.0");
+// without one it returns its argument.
+func (st *state) getter(path Value) (func(Value) (Value, error), error) {
+	return st.getterOr(path, nil)
+}
+
+// getterOr is getter with a value to take where a part of the path is
+// undefined; nil for none.
+func (st *state) getterOr(path, def Value) (func(Value) (Value, error), error) {
+	var keys []Value
+	switch p := path.(type) {
+	case nil, NoneType:
+		return func(v Value) (Value, error) { return v, nil }, nil
+	case *Str:
+		if err := st.charge(len(p.s)); err != nil {
+			return nil, err
+		}
+		for _, part := range strings.Split(p.s, ".") {
+			keys = append(keys, pathKey(part))
+		}
+	default:
+		keys = []Value{path}
+	}
+	return func(v Value) (Value, error) {
+		for _, k := range keys {
+			var err error
+			if v, err = st.item(v, k); err != nil {
+				return nil, err
+			}
+			if isUndefined(v) && def != nil && !isNone(def) {
+				v = def
+			}
+		}
+		return v, st.charge(len(keys))
+	}, nil
+}
+
+func pathKey(part string) Value {
+	if part != "" && strings.TrimFunc(part, isDigit) == "" {
+		if n, err := parseInt(part, 10); err == nil {
+			return n
+		}
+	}
+	return &Str{s: part}
+}
+
+// fold returns the function that makes strings compare without regard to case.
+func (st *state) fold(caseSensitive Value) func(Value) (Value, error) {
+	return func(v Value) (Value, error) {
+		s, ok := v.(*Str)
+		if !ok || caseSensitive != nil && truth(caseSensitive) {
+			return v, nil
+		}
+		return asValue(st.lower(s))
+	}
+}
+
+// sortOrder returns the order in which keys are sorted, stably.
+func (st *state) sortOrder(keys []Value, reverse bool) ([]int, error) {
+	if err := st.items(len(keys)); err != nil {
+		return nil, err
+	}
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	var failed error
+	slices.SortStableFunc(order, func(i, j int) int {
+		if failed != nil {
+			return 0
+		}
+		a, b := keys[i], keys[j]
+		if reverse {
+			a, b = b, a
+		}
+		less, err := st.order("<", a, b, 0)
+		if err == nil && !less {
+			less, err = st.order("<", b, a, 0)
+			less = !less
+			if err == nil && less {
+				return 0
+			}
+			if err == nil {
+				return 1
+			}
+		}
+		failed = err
+		return -1
+	})
+	return order, failed
+}
+
+func (st *state) pick(items []Value, order []int) []Value {
+	out := make([]Value, len(items))
+	for i, j := range order {
+		out[i] = items[j]
+	}
+	return out
+}
+
+// sortFilter is sort(reverse, case_sensitive, attribute): attribute may be
+// several paths separated by commas.
+func sortFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("sort", 0, "reverse", "case_sensitive", "attribute")
+	if err != nil {
+		return nil, err
+	}
+	items, err := st.elements(v)
+	if err != nil {
+		return nil, err
+	}
+	paths := []Value{o[2]}
+	if s, ok := o[2].(*Str); ok {
+		paths = nil
+		for _, p := range strings.Split(s.s, ",") {
+			paths = append(paths, &Str{s: p})
+		}
+	}
+	fold := st.fold(o[1])
+	keys := make([]Value, len(items))
+	for i := range keys {
+		keys[i] = &List{make([]Value, len(paths))}
+	}
+	for p, path := range paths {
+		get, err := st.getter(path)
+		if err != nil {
+			return nil, err
+		}
+		for i, item := range items {
+			k, err := get(item)
+			if err == nil {
+				k, err = fold(k)
+			}
+			if err != nil {
+				return nil, err
+			}
+			keys[i].(*List).items[p] = k
+		}
+	}
+	order, err := st.sortOrder(keys, o[0] != nil && truth(o[0]))
+	if err != nil {
+		return nil, err
+	}
+	return &List{st.pick(items, order)}, nil
+}
+
+// dictSortFilter is dictsort(case_sensitive, by, reverse).
+func dictSortFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("dictsort", 0, "case_sensitive", "by", "reverse")
+	if err != nil {
+		return nil, err
+	}
+	by := "key"
+	if o[1] != nil {
+		s, ok := o[1].(*Str)
+		if !ok || s.s != "key" && s.s != "value" {
+			return nil, fail(ErrRuntime, `You can only sort by either "key" or "value"`)
+		}
+		by = s.s
+	}
+	d, ok := v.(*Dict)
+	if !ok {
+		if u, ok := v.(*undefined); ok {
+			return nil, u.use()
+		}
+		return nil, fail(ErrRuntime, "'%s' object has no attribute 'items'", v.pyType())
+	}
+	pairs, err := st.drain(st.iterView(&dictView{"items", d}))
+	if err != nil {
+		return nil, err
+	}
+	fold := st.fold(o[0])
+	keys := make([]Value, len(pairs))
+	for i, e := range d.entries {
+		keys[i] = e.key
+		if by == "value" {
+			keys[i] = e.val
+		}
+		if keys[i], err = fold(keys[i]); err != nil {
+			return nil, err
+		}
+	}
+	order, err := st.sortOrder(keys, o[2] != nil && truth(o[2]))
+	if err != nil {
+		return nil, err
+	}
+	return &List{st.pick(pairs, order)}, nil
+}
+
+// groupByFilter is groupby(attribute, default, case_sensitive).
+func groupByFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("groupby", 1, "attribute", "default", "case_sensitive")
+	if err != nil {
+		return nil, err
+	}
+	items, err := st.elements(v)
+	if err != nil {
+		return nil, err
+	}
+	get, err := st.getterOr(o[0], o[1])
+	if err != nil {
+		return nil, err
+	}
+	fold := st.fold(o[2])
+	labels, keys := make([]Value, len(items)), make([]Value, len(items))
+	for i, item := range items {
+		if labels[i], err = get(item); err == nil {
+			keys[i], err = fold(labels[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	order, err := st.sortOrder(keys, false)
+	if err != nil {
+		return nil, err
+	}
+	out := &List{}
+	for n, i := range order {
+		same := false
+		if n > 0 {
+			if same, err = st.equal(keys[order[n-1]], keys[i]); err != nil {
+				return nil, err
+			}
+		}
+		if !same {
+			group := &tuple{items: []Value{labels[i], &List{}}, names: []string{"grouper", "list"}}
+			out.Append(group)
+		}
+		members := out.items[out.Len()-1].(*tuple).items[1].(*List)
+		members.Append(items[i])
+	}
+	return out, st.items(len(items) + 4*out.Len())
+}
+
+// uniqueFilter is unique(case_sensitive, attribute).
+func uniqueFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("unique", 0, "case_sensitive", "attribute")
+	if err != nil {
+		return nil, err
+	}
+	get, err := st.getter(o[1])
+	if err != nil {
+		return nil, err
+	}
+	fold := st.fold(o[0])
+	seen := NewDict()
+	return st.lazy(v, func(item Value) (Value, bool, error) {
+		k, err := get(item)
+		if err == nil {
+			k, err = fold(k)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		n := seen.Len()
+		err = seen.set(st, k, None)
+		return item, seen.Len() > n, err
+	}), nil
+}
+
+// lazy returns the generator of what f keeps of v's elements. The source is
+// looked at when the generator is first read.
+func (st *state) lazy(v Value, f func(Value) (Value, bool, error)) Value {
+	var next iterator
+	return &iterValue{"generator", func() (Value, bool, error) {
+		var err error
+		if next == nil {
+			if next, err = st.iterate(v); err != nil {
+				return nil, false, err
+			}
+		}
+		for {
+			item, ok, err := next()
+			if err != nil || !ok {
+				return nil, false, err
+			}
+			item, keep, err := f(item)
+			if err != nil || keep {
+				return item, keep, err
+			}
+		}
+	}}
+}
+
+// extremeFilter is min or max(case_sensitive, attribute).
+func extremeFilter(name, op string) filterFunc {
+	return func(st *state, v Value, a *args) (Value, error) {
+		o, err := a.bind(name, 0, "case_sensitive", "attribute")
+		if err != nil {
+			return nil, err
+		}
+		next, err := st.iterate(v)
+		if err != nil {
+			return nil, err
+		}
+		get, err := st.getter(o[1])
+		if err != nil {
+			return nil, err
+		}
+		fold := st.fold(o[0])
+		var best, bestKey Value
+		for {
+			item, ok, err := next()
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				break
+			}
+			k, err := get(item)
+			if err == nil {
+				k, err = fold(k)
+			}
+			better := best == nil
+			if err == nil && !better {
+				better, err = st.order(op, k, bestKey, 0)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if better {
+				best, bestKey = item, k
+			}
+		}
+		if best == nil {
+			return &undefined{msg: "No aggregated item, sequence was empty."}, nil
+		}
+		return best, nil
+	}
+}
+
+// mapFilter is map(filter, …) or map(attribute=…, default=…).
+func mapFilter(st *state, v Value, a *args) (Value, error) {
+	var f func(Value) (Value, error)
+	setup := func() error {
+		attribute, ok := a.take("attribute")
+		if len(a.pos) == 0 && ok {
+			def, _ := a.take("default")
+			if len(a.names) > 0 {
+				return fail(ErrRuntime, "Unexpected keyword argument '%s'", a.names[0])
+			}
+			var err error
+			f, err = st.getterOr(attribute, def)
+			return err
+		}
+		if len(a.pos) == 0 {
+			return fail(ErrRuntime, "map requires a filter argument")
+		}
+		name, ok := a.pos[0].(*Str)
+		if !ok {
+			return fail(ErrRuntime, "No filter named %s.", a.pos[0].pyType())
+		}
+		rest := *a
+		rest.pos = a.pos[1:]
+		f = func(item Value) (Value, error) {
+			again := args{rest.pos, slices.Clone(rest.names), slices.Clone(rest.named)}
+			return st.filter(name.s, item, &again)
+		}
+		return nil
+	}
+	if !truth(v) {
+		return emptyIter(), nil
+	}
+	return st.lazy(v, func(item Value) (Value, bool, error) {
+		if f == nil {
+			if err := setup(); err != nil {
+				return nil, false, err
+			}
+		}
+		out, err := f(item)
+		return out, true, err
+	}), nil
+}
+
+func emptyIter() Value {
+	return &iterValue{"generator", func() (Value, bool, error) { return nil, false, nil }}
+}
+
+// selectFilter makes select, reject, selectattr and rejectattr: an attribute's
+// name if attr is set, a test's name, and the test's arguments.
+func selectFilter(name string, want, attr bool) filterFunc {
+	return func(st *state, v Value, a *args) (Value, error) {
+		if !truth(v) {
+			return emptyIter(), nil
+		}
+		var keep func(Value) (bool, error)
+		setup := func() error {
+			pos := a.pos
+			var path Value
+			if attr {
+				if len(pos) == 0 {
+					return fail(ErrRuntime, "Missing parameter for attribute name")
+				}
+				path, pos = pos[0], pos[1:]
+			}
+			get, err := st.getter(path)
+			if err != nil {
+				return err
+			}
+			keep = func(item Value) (bool, error) {
+				item, err := get(item)
+				if err != nil {
+					return false, err
+				}
+				if len(pos) == 0 {
+					return truth(item) == want, nil
+				}
+				test, ok := pos[0].(*Str)
+				if !ok {
+					return false, fail(ErrRuntime, "No test named %s.", pos[0].pyType())
+				}
+				yes, err := st.test(test.s, item, &args{pos[1:], slices.Clone(a.names), slices.Clone(a.named)})
+				return yes == want, err
+			}
+			return nil
+		}
+		return st.lazy(v, func(item Value) (Value, bool, error) {
+			if keep == nil {
+				if err := setup(); err != nil {
+					return nil, false, err
+				}
+			}
+			yes, err := keep(item)
+			return item, yes, err
+		}), nil
+	}
+}
+
+// batchFilter is batch(linecount, fill_with).
+func batchFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("batch", 1, "linecount", "fill_with")
+	if err != nil {
+		return nil, err
+	}
+	n, ok := asIndex(o[0])
+	fill := o[1] != nil && !isNone(o[1])
+	var next iterator
+	done := false
+	return &iterValue{"generator", func() (Value, bool, error) {
+		var err error
+		if next == nil {
+			if next, err = st.iterate(v); err != nil {
+				return nil, false, err
+			}
+		}
+		row := &List{}
+		for !done && (len(row.items) == 0 || !ok || len(row.items) != n) {
+			item, more, err := next()
+			if err != nil {
+				return nil, false, err
+			}
+			if done = !more; more {
+				row.Append(item)
+			}
+		}
+		if len(row.items) == 0 {
+			return nil, false, nil
+		}
+		if done && fill && ok && n > len(row.items) {
+			if err := st.items(n); err != nil {
+				return nil, false, err
+			}
+			for len(row.items) < n {
+				row.Append(o[1])
+			}
+		}
+		return row, true, st.items(len(row.items))
+	}}, nil
+}
+
+// sliceFilter is slice(slices, fill_with).
+func sliceFilter(st *state, v Value, a *args) (Value, error) {
+	o, err := a.bind("slice", 1, "slices", "fill_with")
+	if err != nil {
+		return nil, err
+	}
+	n, ok := asIndex(o[0])
+	if !ok {
+		return nil, typeErr("'%s' object cannot be interpreted as an integer", o[0].pyType())
+	}
+	var items []Value
+	at, i := 0, -1
+	return &iterValue{"generator", func() (Value, bool, error) {
+		if i < 0 {
+			if items, err = st.elements(v); err != nil {
+				return nil, false, err
+			}
+			if n == 0 {
+				return nil, false, valueErr("integer division or modulo by zero")
+			}
+		}
+		if i++; i >= n {
+			return nil, false, nil
+		}
+		size := len(items) / n
+		extra := i < len(items)%n
+		if extra {
+			size++
+		}
+		row := &List{slices.Clone(items[at : at+size])}
+		at += size
+		if o[1] != nil && !isNone(o[1]) && !extra {
+			row.Append(o[1])
+		}
+		return row, true, st.items(size + 1)
+	}}, nil
+}
+
+// round is Python's round(n, precision): an integer stays one.
+func (st *state) round(n number, precision int) (Value, error) {
+	if n.float {
+		return Float(roundHalfEven(n.f, precision)), nil
+	}
+	if precision >= 0 {
+		return n.value(), nil
+	}
+	if precision < -maxDigits {
+		return Int(0), nil
+	}
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-precision)), nil)
+	q := roundRat(new(big.Rat).SetFrac(n.int(), scale))
+	return intValue(q.Mul(q, scale)), nil
+}
+
+// roundTo is ceil or floor(v · 10^precision) / 10^precision.
+func (st *state) roundTo(v Value, method string, precision int) (Value, error) {
+	scale, err := st.binary("**", Int(10), Int(precision))
+	if err != nil {
+		return nil, err
+	}
+	scaled, err := st.binary("*", v, scale)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := scaled.(Float); ok {
+		x := math.Floor(float64(f))
+		if method == "ceil" {
+			x = math.Ceil(float64(f))
+		}
+		if scaled, err = floatToInt(x); err != nil {
+			return nil, err
+		}
+	}
+	return st.binary("/", scaled, scale)
+}

@@ -1,0 +1,275 @@
+package jinja
+
+import (
+	"maps"
+	"slices"
+)
+
+// Jinja2 decides when it compiles a template where each name of each scope
+// comes from. Nearly always that is what looking outwards at run time finds.
+// The exception: a name that a scope writes before it reads it, and that no
+// scope around mentions, is undefined until it is written, even if the
+// template got a variable of that name. This file finds these names.
+
+// origin is where a name of a scope comes from before the scope writes it.
+type origin uint8
+
+const (
+	fromOutside origin = iota // the scopes around, then the template's variables
+	fromNowhere               // undefined
+	fromCall                  // a parameter or loop variable
+)
+
+// symbols are the names of one scope.
+type symbols struct {
+	parent *symbols
+	refs   map[string]origin
+	stores map[string]bool
+}
+
+func newSymbols(parent *symbols) *symbols {
+	return &symbols{parent, map[string]origin{}, map[string]bool{}}
+}
+
+func (s *symbols) known(name string) bool {
+	for ; s != nil; s = s.parent {
+		if _, ok := s.refs[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *symbols) load(name string) {
+	if !s.known(name) {
+		s.refs[name] = fromOutside
+	}
+}
+
+func (s *symbols) store(name string) {
+	s.stores[name] = true
+	if _, ok := s.refs[name]; ok {
+		return
+	}
+	s.refs[name] = fromNowhere
+	if s.parent.known(name) {
+		s.refs[name] = fromOutside
+	}
+}
+
+func (s *symbols) param(name string) {
+	s.stores[name] = true
+	s.refs[name] = fromCall
+}
+
+// branches visits alternatives, of which at most one runs. What only they
+// write comes from outside before.
+func (s *symbols) branches(visits ...func(*symbols)) {
+	before := maps.Clone(s.stores)
+	var copies []*symbols
+	for _, visit := range visits {
+		c := &symbols{s.parent, maps.Clone(s.refs), maps.Clone(s.stores)}
+		visit(c)
+		copies = append(copies, c)
+	}
+	for _, c := range copies {
+		maps.Copy(s.refs, c.refs)
+		maps.Copy(s.stores, c.stores)
+	}
+	for name := range s.stores {
+		if !before[name] {
+			s.refs[name] = fromOutside
+		}
+	}
+}
+
+// undefs are the names that are undefined until the scope writes them.
+func (s *symbols) undefs() []string {
+	var out []string
+	for name, o := range s.refs {
+		if o == fromNowhere {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stmts notes the names of statements that belong to this scope.
+func (s *symbols) stmts(body []stmt) {
+	for _, x := range body {
+		s.stmt(x)
+	}
+}
+
+func (s *symbols) stmt(x stmt) {
+	switch x := x.(type) {
+	case *printStmt:
+		s.exprs(x.x)
+	case *doStmt:
+		s.exprs(x.x)
+	case *ifStmt:
+		s.ifFrom(x, 0)
+	case *forStmt:
+		s.exprs(x.iter)
+	case *setStmt:
+		s.exprs(x.x)
+		s.target(x.target, false)
+	case *setBlockStmt:
+		s.target(x.target, false)
+	case *filterStmt:
+		s.exprs(x.filter)
+	case *withStmt:
+		s.exprs(x.values...)
+	case *macroStmt:
+		s.store(x.def.name)
+	case *callStmt:
+		s.exprs(x.call)
+	}
+}
+
+// ifFrom visits test i of an if block, its body, and what follows if it fails.
+func (s *symbols) ifFrom(x *ifStmt, i int) {
+	s.exprs(x.tests[i])
+	rest := func(c *symbols) {
+		if i+1 < len(x.tests) {
+			c.ifFrom(x, i+1)
+		}
+	}
+	other := func(c *symbols) {
+		if i == 0 {
+			c.stmts(x.other)
+		}
+	}
+	s.branches(func(c *symbols) { c.stmts(x.bodies[i]) }, rest, other)
+}
+
+func (s *symbols) target(t target, param bool) {
+	for _, part := range t.tuple {
+		s.target(part, param)
+	}
+	switch {
+	case t.attr != "":
+		s.load(t.name)
+	case t.name != "" && param:
+		s.param(t.name)
+	case t.name != "":
+		s.store(t.name)
+	}
+}
+
+// exprs notes the names that expressions read.
+func (s *symbols) exprs(xs ...expr) {
+	for _, x := range xs {
+		switch x := x.(type) {
+		case *nameExpr:
+			s.load(x.name)
+		case *listExpr:
+			s.exprs(x.items...)
+		case *tupleExpr:
+			s.exprs(x.items...)
+		case *dictExpr:
+			s.exprs(x.keys...)
+			s.exprs(x.vals...)
+		case *attrExpr:
+			s.exprs(x.obj)
+		case *itemExpr:
+			s.exprs(x.obj, x.index)
+		case *sliceExpr:
+			s.exprs(x.obj, x.lo, x.hi, x.step)
+		case *callExpr:
+			s.exprs(x.fn)
+			s.args(&x.args)
+		case *filterExpr:
+			s.exprs(x.obj)
+			s.args(&x.args)
+		case *testExpr:
+			s.exprs(x.obj)
+			s.args(&x.args)
+		case *notExpr:
+			s.exprs(x.x)
+		case *signExpr:
+			s.exprs(x.x)
+		case *andExpr:
+			s.exprs(x.x, x.y)
+		case *orExpr:
+			s.exprs(x.x, x.y)
+		case *concatExpr:
+			s.exprs(x.items...)
+		case *binExpr:
+			s.exprs(x.x, x.y)
+		case *compareExpr:
+			s.exprs(x.first)
+			s.exprs(x.rest...)
+		case *condExpr:
+			s.exprs(x.test, x.yes, x.no)
+		}
+	}
+}
+
+func (s *symbols) args(a *callArgs) {
+	s.exprs(a.pos...)
+	s.exprs(a.kw...)
+	s.exprs(a.dynPos, a.dynNamed)
+}
+
+// scopes finds the undefined names of the scopes inside statements of this one.
+func (s *symbols) scopes(body []stmt) {
+	for _, x := range body {
+		switch x := x.(type) {
+		case *ifStmt:
+			for _, b := range x.bodies {
+				s.scopes(b)
+			}
+			s.scopes(x.other)
+		case *forStmt:
+			x.undef = s.scope(x.body, func(c *symbols) {
+				c.target(x.target, true)
+				c.param("loop")
+			})
+			x.otherUndef = s.scope(x.other, nil)
+		case *setBlockStmt:
+			x.undef = s.scope(x.body, nil)
+		case *filterStmt:
+			x.undef = s.scope(x.body, nil)
+		case *withStmt:
+			x.undef = s.scope(x.body, func(c *symbols) {
+				for _, t := range x.targets {
+					c.target(t, true)
+				}
+			})
+		case *scopeStmt:
+			var none *symbols
+			x.undef = none.scope(x.body, nil)
+		case *macroStmt:
+			s.function(x.def)
+		case *callStmt:
+			s.function(x.def)
+		case *generationStmt:
+			s.function(x.def)
+		}
+	}
+}
+
+func (s *symbols) function(def *macroDef) {
+	def.undef = s.scope(def.body, func(c *symbols) {
+		for _, name := range def.params {
+			c.param(name)
+		}
+		c.exprs(def.defaults...)
+		for _, name := range []string{"caller", "kwargs", "varargs"} {
+			c.param(name)
+		}
+	})
+}
+
+// scope analyses a scope inside s and returns its undefined names.
+func (s *symbols) scope(body []stmt, params func(*symbols)) []string {
+	inner := newSymbols(s)
+	if params != nil {
+		params(inner)
+	}
+	inner.stmts(body)
+	inner.scopes(body)
+	return inner.undefs()
+}
