@@ -7,11 +7,11 @@ import (
 
 // actBlock is 32 activations: x ≈ d·q.
 type actBlock struct {
-	q    [32]int8
-	d    float32 // amax/127
-	s    float32 // d · sum of q
-	neg  int32   // minus the sum of q
-	neg0 int32   // minus the sum of the first 16
+	q   [32]int8
+	d   float32  // amax/127
+	s   float32  // d · sum of q
+	neg int32    // -Σq
+	off [2]int32 // -32·Σq of the first and the second 16
 }
 
 // Acts holds rows of activations in the form that every packed type takes:

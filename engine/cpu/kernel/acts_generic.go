@@ -26,9 +26,7 @@ func quantizeGeneric(dst []actBlock, x []float32) {
 			q := int32(math.RoundToEven(float64(f * inv)))
 			blk.q[i] = int8(q)
 			blk.neg -= q
-			if i == 15 {
-				blk.neg0 = blk.neg
-			}
+			blk.off[i/16] -= 32 * q
 		}
 		blk.s = blk.d * float32(-blk.neg)
 	}

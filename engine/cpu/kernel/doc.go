@@ -29,8 +29,10 @@
 //	              4j+i of row r, high nibble is column 16+4j+i.
 //	5th bit       64 bytes ahead of them. Bit k of byte 4r+i is column 4k+i.
 //	2-bit codes   2 × 64 bytes. Bits 2k, 2k+1 of byte 4r+i of chunk j are
-//	              column 16j+4k+i. Q6_K has its upper two bits like this
-//	              after the nibbles; Q3_K has its third bit after them.
+//	              column 16j+4k+i. Q3_K has its third bit after them.
+//	6-bit codes   2 × 3 × 64 bytes, 16 columns each. The low six bits of byte
+//	              4r+i of chunk k are column 4k+i; the top bits of the three
+//	              chunks are column 12+i, the first chunk's uppermost.
 //	8-bit codes   8 × 64 bytes. Byte 4r+i of chunk j is column 4j+i, plus 128.
 //
 // F32, F16 and BF16 panels hold 16 values, one of each row, for each column.
@@ -41,7 +43,7 @@
 // Activations are int8 in blocks of 32 with a float32 scale. For each row and
 // block the integer dot product is exact; the float part runs over the blocks
 // in order, acc = fma(float(dot)·d, da, acc), then acc = fma(m, s, acc) where
-// the format has a minimum; types with a scale for each 16 columns do this by
-// halves. So the result for a row of activations is the same bits alone and in
+// the format has a minimum. Where 16 columns have scales of their own, the two halves
+// are scaled and added first, minima included, and meet da last. So the result for a row of activations is the same bits alone and in
 // any batch, for any split over threads, and in every tier.
 package kernel

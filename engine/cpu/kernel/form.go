@@ -27,6 +27,15 @@ type form struct {
 // scales are those of 32 columns: value = d[col/16]·code + m[col/16].
 type scales struct{ d, m [2]float32 }
 
+// value is the weight with that code, rounded as the format's decoder does.
+func (s *scales) value(f *form, code int8, col int) float32 {
+	v := float32(s.d[col/16] * float32(code))
+	if f.mins {
+		v += s.m[col/16]
+	}
+	return v
+}
+
 var forms = [...]*form{
 	dtype.Q4_0:   &formQ4_0,
 	dtype.Q4_1:   &formQ4_1,
@@ -52,11 +61,11 @@ func formOf(t dtype.Type) *form {
 
 func u16(b []byte, i int) uint16        { return binary.LittleEndian.Uint16(b[2*i:]) }
 func u32(b []byte) uint32               { return binary.LittleEndian.Uint32(b) }
+func same(d float32) [2]float32         { return [2]float32{d, d} }
 func put32(b []byte, v uint32)          { binary.LittleEndian.PutUint32(b, v) }
 func f32(b []byte, i int) float32       { return math.Float32frombits(u32(b[4*i:])) }
 func putF32(b []byte, i int, v float32) { put32(b[4*i:], math.Float32bits(v)) }
 func f16(b []byte, i int) float32       { return dtype.F16ToF32(u16(b, i)) }
-func same(d float32) [2]float32         { return [2]float32{d, d} }
 func copy16(dst, src []byte, r int)     { dst[2*r], dst[2*r+1] = src[0], src[1] }
 func spread(dst, src []byte, r, n int) {
 	for i := range n {
@@ -83,6 +92,22 @@ func nibble(grp []byte, col, row int) uint8 {
 // crumb returns the 2-bit code of a column.
 func crumb(grp []byte, col, row int) uint8 {
 	return grp[64*(col/16)+4*row+col%4] >> (col % 16 / 4 * 2) & 3
+}
+
+// sixes places four words of 6-bit codes: three as they are, the fourth in their top bits.
+func sixes(dst []byte, c *[4]uint32, r int) {
+	put32(dst[4*r:], c[0]|c[3]>>4&0x03030303<<6)
+	put32(dst[64+4*r:], c[1]|c[3]>>2&0x03030303<<6)
+	put32(dst[128+4*r:], c[2]|c[3]&0x03030303<<6)
+}
+
+// six returns the 6-bit code of a column.
+func six(grp []byte, col, row int) uint8 {
+	g := grp[col/16*192+4*row+col%4:]
+	if k := col % 16 / 4; k < 3 {
+		return g[64*k] & 63
+	}
+	return g[0]>>6<<4 | g[64]>>6<<2 | g[128]>>6
 }
 
 // bit returns the 1-bit code of a column.

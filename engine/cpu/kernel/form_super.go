@@ -103,26 +103,28 @@ var formQ6_K = form{
 			copy16(dst, s[208:], r)
 			spread(dst[32:], s[192:], r, 16)
 			for sub := range 8 {
-				g, t := dst[288+384*sub:], sub%4
-				ql := s[sub/4*64+t%2*32:]
-				sh := t / 2 * 4
-				for j := range 4 {
-					lo, hi := u32(ql[4*j:])>>sh, u32(ql[16+4*j:])>>sh
-					put32(g[64*j+4*r:], lo&0x0f0f0f0f|hi&0x0f0f0f0f<<4)
+				ql, qh := s[sub/4*64+sub%2*32:], s[128+sub/4*32:]
+				sh := sub % 4
+				for h := range 2 {
+					var c [4]uint32
+					for k := range c {
+						o := 16*h + 4*k
+						c[k] = u32(ql[o:])>>(sh/2*4)&0x0f0f0f0f | u32(qh[o:])>>(2*sh)&0x03030303<<4
+					}
+					sixes(dst[288+384*sub+192*h:], &c, r)
 				}
-				crumbsK(g[256:], s[128+sub/4*32:], 2*t, r)
 			}
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
 		g := blk[288+384*sub:]
 		for c := range dst {
-			dst[c] = int8(nibble(g, c, row)|crumb(g[256:], c, row)<<4) - 32
+			dst[c] = int8(six(g, c, row)) - 32
 		}
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
-		for h := range 2 {
+		for h := range s.d {
 			s.d[h] = d * float32(int8(blk[32+16*(2*sub+h)+row]))
 		}
 		return s
@@ -150,7 +152,7 @@ var formQ2_K = form{
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d, dmin := f16(blk, row), f16(blk, 16+row)
-		for h := range 2 {
+		for h := range s.d {
 			x := blk[64+16*(2*sub+h)+row]
 			s.d[h], s.m[h] = d*float32(x&15), -(dmin * float32(x>>4))
 		}
@@ -181,7 +183,7 @@ var formQ3_K = form{
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
 		at := func(i int) uint8 { return blk[32+16*i+row] }
-		for h := range 2 {
+		for h := range s.d {
 			k := 2*sub + h
 			sc := at(k%8)>>(k/8*4)&15 | at(8+k%4)>>(k/4*2)&3<<4
 			s.d[h] = d * float32(int(sc)-32)

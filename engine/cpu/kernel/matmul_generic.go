@@ -36,14 +36,13 @@ func (f *form) step(acc float32, codes *[32]int8, s *scales, x *actBlock) float3
 		}
 		return acc
 	}
-	acc = fma(float32(lo)*s.d[0], x.d, acc)
-	acc = fma(float32(hi)*s.d[1], x.d, acc)
+	u := float32(lo) * s.d[0]
+	u = fma(float32(hi), s.d[1], u)
 	if f.mins {
-		m := -s.m[0] * float32(x.neg0)
-		m = fma(-s.m[1], float32(x.neg-x.neg0), m)
-		acc = fma(m, x.d, acc)
+		u = fma(float32(x.off[0]), s.m[0]/-32, u)
+		u = fma(float32(x.off[1]), s.m[1]/-32, u)
 	}
-	return acc
+	return fma(u, x.d, acc)
 }
 
 func dot16(a, b []int8) (sum int32) {

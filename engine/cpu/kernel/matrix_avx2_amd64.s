@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func matQ40x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ40x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -125,7 +125,7 @@ block2:
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0x00000120, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block2
 	MOVQ         DI, AX
@@ -157,9 +157,9 @@ DATA ones<>+24(SB)/4, $0x00010001
 DATA ones<>+28(SB)/4, $0x00010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
-// func matQ40x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ40x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -322,7 +322,7 @@ block5:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000120, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block5
 	MOVQ         DI, AX
@@ -488,7 +488,7 @@ block7:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000120, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block7
 	MOVQ         DI, AX
@@ -505,9 +505,9 @@ block7:
 	VZEROUPPER
 	RET
 
-// func matQ41x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ41x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -626,7 +626,7 @@ block10:
 	VBROADCASTSS 36(BX), Y13
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block10
 	MOVQ         DI, AX
@@ -638,9 +638,9 @@ block10:
 	VZEROUPPER
 	RET
 
-// func matQ41x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ41x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -800,7 +800,7 @@ block13:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block13
 	MOVQ         DI, AX
@@ -963,7 +963,7 @@ block15:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block15
 	MOVQ         DI, AX
@@ -980,9 +980,9 @@ block15:
 	VZEROUPPER
 	RET
 
-// func matQ50x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ50x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -1165,7 +1165,7 @@ block18:
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0x00000160, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block18
 	MOVQ         DI, AX
@@ -1187,9 +1187,9 @@ DATA mask10<>+24(SB)/4, $0x10101010
 DATA mask10<>+28(SB)/4, $0x10101010
 GLOBL mask10<>(SB), RODATA|NOPTR, $32
 
-// func matQ50x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ50x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -1387,7 +1387,7 @@ block21:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000160, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block21
 	MOVQ         DI, AX
@@ -1588,7 +1588,7 @@ block23:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000160, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block23
 	MOVQ         DI, AX
@@ -1605,9 +1605,9 @@ block23:
 	VZEROUPPER
 	RET
 
-// func matQ51x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ51x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -1790,7 +1790,7 @@ block26:
 	VBROADCASTSS 36(BX), Y13
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block26
 	MOVQ         DI, AX
@@ -1802,9 +1802,9 @@ block26:
 	VZEROUPPER
 	RET
 
-// func matQ51x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ51x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -1999,7 +1999,7 @@ block29:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block29
 	MOVQ         DI, AX
@@ -2197,7 +2197,7 @@ block31:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y14, Y3
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block31
 	MOVQ         DI, AX
@@ -2214,9 +2214,9 @@ block31:
 	VZEROUPPER
 	RET
 
-// func matQ80x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ80x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -2367,7 +2367,7 @@ block34:
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0x00000220, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block34
 	MOVQ         DI, AX
@@ -2389,9 +2389,9 @@ DATA mask80<>+24(SB)/4, $0x80808080
 DATA mask80<>+28(SB)/4, $0x80808080
 GLOBL mask80<>(SB), RODATA|NOPTR, $32
 
-// func matQ80x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ80x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -2606,7 +2606,7 @@ block37:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000220, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block37
 	MOVQ         DI, AX
@@ -2824,7 +2824,7 @@ block39:
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000220, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block39
 	MOVQ         DI, AX
@@ -2841,9 +2841,9 @@ block39:
 	VZEROUPPER
 	RET
 
-// func matIQ4NLx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matIQ4NLx1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -3034,7 +3034,7 @@ block42:
 	VBROADCASTSS   32(BX), Y13
 	VFMADD231PS    Y13, Y5, Y1
 	ADDQ           $0x00000120, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block42
 	MOVQ           DI, AX
@@ -3064,9 +3064,9 @@ DATA levelsNL<>+14(SB)/1, $0x59
 DATA levelsNL<>+15(SB)/1, $0x71
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
-// func matIQ4NLx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matIQ4NLx4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -3301,7 +3301,7 @@ block45:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000120, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block45
 	MOVQ           DI, AX
@@ -3539,7 +3539,7 @@ block47:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000120, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block47
 	MOVQ           DI, AX
@@ -3556,9 +3556,9 @@ block47:
 	VZEROUPPER
 	RET
 
-// func matMXFP4x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matMXFP4x1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -3723,7 +3723,7 @@ block50:
 	VBROADCASTSS   32(BX), Y13
 	VFMADD231PS    Y13, Y5, Y1
 	ADDQ           $0x00000110, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block50
 	MOVQ           DI, AX
@@ -3783,9 +3783,9 @@ DATA step<>+24(SB)/4, $0x00800000
 DATA step<>+28(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $32
 
-// func matMXFP4x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·matMXFP4x4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -3974,7 +3974,7 @@ block53:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000110, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block53
 	MOVQ           DI, AX
@@ -4166,7 +4166,7 @@ block55:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000110, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	DECQ           CX
 	JNZ            block55
 	MOVQ           DI, AX
@@ -4183,9 +4183,9 @@ block55:
 	VZEROUPPER
 	RET
 
-// func matQ2Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ2Kx1AVX2(SB), NOSPLIT, $128-56
+TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -4206,6 +4206,12 @@ block58:
 	VCVTPH2PS 32(SI), Y15
 	VMOVUPS   Y15, 64(SP)
 	VCVTPH2PS 48(SI), Y15
+	VMOVUPS   Y15, 96(SP)
+	VMOVUPS   64(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
+	VMOVUPS   Y15, 64(SP)
+	VMOVUPS   96(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
 	VMOVUPS   Y15, 96(SP)
 	LEAQ      64(SI), R15
 	ADDQ      $0x00000140, SI
@@ -4264,16 +4270,14 @@ group59:
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VPMOVZXBD    8(R15), Y15
 	VPAND        fifteen<>+0(SB), Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 160(SP)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
@@ -4325,55 +4329,49 @@ group59:
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
 	VPMOVZXBD    24(R15), Y15
 	VPAND        fifteen<>+0(SB), Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y5, Y1
-	VPMOVZXBD    (R15), Y14
-	VPSRLD       $0x04, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VMULPS       64(SP), Y14, Y14
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VPMOVZXBD    (R15), Y15
+	VPSRLD       $0x04, Y15, Y15
+	VCVTDQ2PS    Y15, Y15
+	VMULPS       64(SP), Y15, Y15
+	VPBROADCASTD 44(BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y4
+	VPMOVZXBD    8(R15), Y15
+	VPSRLD       $0x04, Y15, Y15
+	VCVTDQ2PS    Y15, Y15
+	VMULPS       96(SP), Y15, Y15
+	VPBROADCASTD 44(BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
 	VPMOVZXBD    16(R15), Y15
 	VPSRLD       $0x04, Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       64(SP), Y15, Y15
-	VPBROADCASTD 44(BX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y14, Y4, Y4
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
-	VPMOVZXBD    8(R15), Y14
-	VPSRLD       $0x04, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VMULPS       96(SP), Y14, Y14
 	VPMOVZXBD    24(R15), Y15
 	VPSRLD       $0x04, Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       96(SP), Y15, Y15
-	VPBROADCASTD 44(BX), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y14, Y5, Y5
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y5
 	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0x80, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group59
@@ -4387,6 +4385,16 @@ group59:
 	JNZ          panel57
 	VZEROUPPER
 	RET
+
+DATA by32<>+0(SB)/4, $0x3d000000
+DATA by32<>+4(SB)/4, $0x3d000000
+DATA by32<>+8(SB)/4, $0x3d000000
+DATA by32<>+12(SB)/4, $0x3d000000
+DATA by32<>+16(SB)/4, $0x3d000000
+DATA by32<>+20(SB)/4, $0x3d000000
+DATA by32<>+24(SB)/4, $0x3d000000
+DATA by32<>+28(SB)/4, $0x3d000000
+GLOBL by32<>(SB), RODATA|NOPTR, $32
 
 DATA mask03<>+0(SB)/4, $0x03030303
 DATA mask03<>+4(SB)/4, $0x03030303
@@ -4408,9 +4416,9 @@ DATA fifteen<>+24(SB)/4, $0x0000000f
 DATA fifteen<>+28(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $32
 
-// func matQ2Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ2Kx4AVX2(SB), NOSPLIT, $128-56
+TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -4434,6 +4442,12 @@ block61:
 	VCVTPH2PS 32(SI), Y15
 	VMOVUPS   Y15, 64(SP)
 	VCVTPH2PS 48(SI), Y15
+	VMOVUPS   Y15, 96(SP)
+	VMOVUPS   64(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
+	VMOVUPS   Y15, 64(SP)
+	VMOVUPS   96(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
 	VMOVUPS   Y15, 96(SP)
 	LEAQ      64(SI), R15
 	ADDQ      $0x00000140, SI
@@ -4505,20 +4519,16 @@ group62:
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 160(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 192(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      Y7, 224(SP)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
@@ -4583,71 +4593,59 @@ group62:
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      192(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
-	VPMOVZXBD    (R15), Y14
-	VPSRLD       $0x04, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VMULPS       64(SP), Y14, Y14
+	VMOVUPS      224(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
+	VPMOVZXBD    (R15), Y15
+	VPSRLD       $0x04, Y15, Y15
+	VCVTDQ2PS    Y15, Y15
+	VMULPS       64(SP), Y15, Y15
+	VPBROADCASTD 44(BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y4
+	VPBROADCASTD 44(BX)(R8*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
+	VPBROADCASTD 44(BX)(R8*2), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y6
+	VPBROADCASTD 44(BX)(R9*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y7
 	VPMOVZXBD    16(R15), Y15
 	VPSRLD       $0x04, Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       64(SP), Y15, Y15
-	VPBROADCASTD 44(BX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y14, Y4, Y4
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
-	VPBROADCASTD 44(BX)(R8*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y14, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
-	VPBROADCASTD 44(BX)(R8*2), Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y14, Y6, Y6
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
-	VPBROADCASTD 44(BX)(R9*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y14, Y7, Y7
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VBROADCASTSS 32(BX)(R8*1), Y13
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 32(BX)(R8*2), Y13
+	VFMADD231PS  Y13, Y6, Y2
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x80, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group62
@@ -4677,6 +4675,12 @@ block63:
 	VCVTPH2PS 32(SI), Y15
 	VMOVUPS   Y15, 64(SP)
 	VCVTPH2PS 48(SI), Y15
+	VMOVUPS   Y15, 96(SP)
+	VMOVUPS   64(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
+	VMOVUPS   Y15, 64(SP)
+	VMOVUPS   96(SP), Y15
+	VMULPS    by32<>+0(SB), Y15, Y15
 	VMOVUPS   Y15, 96(SP)
 	LEAQ      64(SI), R15
 	ADDQ      $0x00000140, SI
@@ -4748,20 +4752,16 @@ group64:
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 160(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 192(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      Y7, 224(SP)
 	VMOVDQU      96(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
@@ -4826,71 +4826,59 @@ group64:
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      192(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
-	VPMOVZXBD    8(R15), Y14
-	VPSRLD       $0x04, Y14, Y14
-	VCVTDQ2PS    Y14, Y14
-	VMULPS       96(SP), Y14, Y14
+	VMOVUPS      224(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
+	VPMOVZXBD    8(R15), Y15
+	VPSRLD       $0x04, Y15, Y15
+	VCVTDQ2PS    Y15, Y15
+	VMULPS       96(SP), Y15, Y15
+	VPBROADCASTD 44(BX), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y4
+	VPBROADCASTD 44(BX)(R8*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y5
+	VPBROADCASTD 44(BX)(R8*2), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y6
+	VPBROADCASTD 44(BX)(R9*1), Y13
+	VCVTDQ2PS    Y13, Y13
+	VFMADD231PS  Y13, Y15, Y7
 	VPMOVZXBD    24(R15), Y15
 	VPSRLD       $0x04, Y15, Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       96(SP), Y15, Y15
-	VPBROADCASTD 44(BX), Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y14, Y4, Y4
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
-	VPBROADCASTD 44(BX)(R8*1), Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y14, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
-	VPBROADCASTD 44(BX)(R8*2), Y6
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y14, Y6, Y6
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
-	VPBROADCASTD 44(BX)(R9*1), Y7
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y14, Y7, Y7
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
 	VCVTDQ2PS    Y13, Y13
 	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VBROADCASTSS 32(BX)(R8*1), Y13
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 32(BX)(R8*2), Y13
+	VFMADD231PS  Y13, Y6, Y2
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x80, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group64
@@ -4910,9 +4898,9 @@ group64:
 	VZEROUPPER
 	RET
 
-// func matQ3Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ3Kx1AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -5078,25 +5066,23 @@ group67:
 	VPADDW       Y13, Y5, Y5
 	VPMADDWD     ones<>+0(SB), Y5, Y5
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPMOVSXBD    (R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 384(SP)
 	VPMOVSXBD    8(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 416(SP)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      128(SI), Y14
@@ -5175,32 +5161,30 @@ group67:
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y5, Y5
 	VPMADDWD     ones<>+0(SB), Y5, Y5
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPMOVSXBD    16(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      384(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
 	VPMOVSXBD    24(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
+	VMOVUPS      416(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0xc0, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group67
@@ -5245,9 +5229,9 @@ DATA mask04<>+24(SB)/4, $0x04040404
 DATA mask04<>+28(SB)/4, $0x04040404
 GLOBL mask04<>(SB), RODATA|NOPTR, $32
 
-// func matQ3Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ3Kx4AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -5414,36 +5398,32 @@ group70:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX)(R8*1), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPBROADCASTD 44(BX)(R8*2), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y6, Y6
 	VPBROADCASTD 44(BX)(R9*1), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    (R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 384(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 416(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 448(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      Y7, 480(SP)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      128(SI), Y14
@@ -5519,47 +5499,43 @@ group70:
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    16(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
+	VMOVUPS      384(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      416(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      448(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMOVUPS      480(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
 	VBROADCASTSS 32(BX)(R8*1), Y13
 	VFMADD231PS  Y13, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
 	VBROADCASTSS 32(BX)(R8*2), Y13
 	VFMADD231PS  Y13, Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0xc0, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group70
@@ -5732,36 +5708,32 @@ group72:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX)(R8*1), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPBROADCASTD 44(BX)(R8*2), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y6, Y6
 	VPBROADCASTD 44(BX)(R9*1), Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    8(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 384(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 416(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 448(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
+	VMOVUPS      Y7, 480(SP)
 	VMOVDQU      96(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      160(SI), Y14
@@ -5837,47 +5809,43 @@ group72:
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x02, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
+	VPSRAD       $0x03, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    24(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
+	VMOVUPS      384(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      416(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      448(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMOVUPS      480(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
 	VBROADCASTSS 32(BX)(R8*1), Y13
 	VFMADD231PS  Y13, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
 	VBROADCASTSS 32(BX)(R8*2), Y13
 	VFMADD231PS  Y13, Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0xc0, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group72
@@ -5897,9 +5865,9 @@ group72:
 	VZEROUPPER
 	RET
 
-// func matQ4Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ4Kx1AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -6081,7 +6049,7 @@ group75:
 	VBROADCASTSS 36(BX), Y13
 	VFNMADD231PS Y13, Y14, Y1
 	ADDQ         $0x00000100, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group75
@@ -6106,9 +6074,9 @@ DATA mask3f<>+24(SB)/4, $0x3f3f3f3f
 DATA mask3f<>+28(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $32
 
-// func matQ4Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ4Kx4AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -6327,7 +6295,7 @@ group78:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFNMADD231PS Y13, Y14, Y3
 	ADDQ         $0x00000100, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group78
@@ -6552,7 +6520,7 @@ group80:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFNMADD231PS Y13, Y14, Y3
 	ADDQ         $0x00000100, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group80
@@ -6572,9 +6540,9 @@ group80:
 	VZEROUPPER
 	RET
 
-// func matQ5Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ5Kx1AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -6820,7 +6788,7 @@ group83:
 	VBROADCASTSS 36(BX), Y13
 	VFNMADD231PS Y13, Y14, Y1
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group83
@@ -6835,9 +6803,9 @@ group83:
 	VZEROUPPER
 	RET
 
-// func matQ5Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ5Kx4AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -7091,7 +7059,7 @@ group86:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFNMADD231PS Y13, Y14, Y3
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group86
@@ -7351,7 +7319,7 @@ group88:
 	VBROADCASTSS 36(BX)(R9*1), Y13
 	VFNMADD231PS Y13, Y14, Y3
 	ADDQ         $0x00000140, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
 	JNZ          group88
@@ -7371,9 +7339,9 @@ group88:
 	VZEROUPPER
 	RET
 
-// func matQ6Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ6Kx1AVX2(SB), NOSPLIT, $128-56
+TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -7397,71 +7365,59 @@ block90:
 
 group91:
 	VMOVDQU      (SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VMOVDQU      32(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
 	VPMADDUBSW   Y13, Y12, Y5
 	VMOVDQU      64(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 4(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
 	VPMADDWD     ones<>+0(SB), Y4, Y8
 	VMOVDQU      96(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 4(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y5, Y5
 	VPMADDWD     ones<>+0(SB), Y5, Y9
 	VMOVDQU      128(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 8(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VMOVDQU      160(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 8(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y5
-	VMOVDQU      192(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VMOVDQU      (SI), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      64(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
+	VMOVDQU      128(SI), Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 12(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
 	VPMADDWD     ones<>+0(SB), Y4, Y4
 	VPADDD       Y8, Y4, Y4
-	VMOVDQU      224(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VMOVDQU      32(SI), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      96(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
+	VMOVDQU      160(SI), Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 12(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -7469,87 +7425,59 @@ group91:
 	VPMADDWD     ones<>+0(SB), Y5, Y5
 	VPADDD       Y9, Y5, Y5
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPMOVSXBD    (R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VPMOVSXBD    8(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y5, Y1
-	VMOVDQU      (SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVUPS      Y5, 160(SP)
+	VMOVDQU      192(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
-	VMOVDQU      32(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      224(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y5
-	VMOVDQU      64(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      256(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 20(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
 	VPMADDWD     ones<>+0(SB), Y4, Y8
-	VMOVDQU      96(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      288(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 20(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y5, Y5
 	VPMADDWD     ones<>+0(SB), Y5, Y9
-	VMOVDQU      128(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      320(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 24(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
-	VMOVDQU      160(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      352(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 24(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y5
 	VMOVDQU      192(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      256(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
 	VMOVDQU      320(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 28(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -7557,43 +7485,43 @@ group91:
 	VPMADDWD     ones<>+0(SB), Y4, Y4
 	VPADDD       Y8, Y4, Y4
 	VMOVDQU      224(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      288(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
 	VMOVDQU      352(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 28(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y5, Y5
 	VPMADDWD     ones<>+0(SB), Y5, Y5
 	VPADDD       Y9, Y5, Y5
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VPADDD       Y13, Y5, Y5
 	VPMOVSXBD    16(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
 	VPMOVSXBD    24(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y5, Y1
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group91
@@ -7608,9 +7536,19 @@ group91:
 	VZEROUPPER
 	RET
 
-// func matQ6Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+DATA mask0c<>+0(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+4(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+8(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+12(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+16(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+20(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+24(SB)/4, $0x0c0c0c0c
+DATA mask0c<>+28(SB)/4, $0x0c0c0c0c
+GLOBL mask0c<>(SB), RODATA|NOPTR, $32
+
+// func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matQ6Kx4AVX2(SB), NOSPLIT, $128-56
+TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -7637,11 +7575,7 @@ block93:
 
 group94:
 	VMOVDQU      (SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD (BX)(R8*1), Y13
@@ -7651,11 +7585,7 @@ group94:
 	VPBROADCASTD (BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
 	VMOVDQU      64(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 4(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
@@ -7673,10 +7603,7 @@ group94:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y11
 	VMOVDQU      128(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 8(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 8(BX)(R8*1), Y13
@@ -7685,11 +7612,16 @@ group94:
 	VPMADDUBSW   Y13, Y12, Y6
 	VPBROADCASTD 8(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
-	VMOVDQU      192(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      256(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VMOVDQU      (SI), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      64(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
+	VMOVDQU      128(SI), Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 12(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -7712,43 +7644,30 @@ group94:
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPADDD       Y11, Y7, Y7
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX)(R8*1), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPBROADCASTD 44(BX)(R8*2), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y6, Y6
 	VPBROADCASTD 44(BX)(R9*1), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    (R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 160(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 192(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
-	VMOVDQU      (SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      192(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 16(BX)(R8*1), Y13
@@ -7757,13 +7676,8 @@ group94:
 	VPMADDUBSW   Y13, Y12, Y6
 	VPBROADCASTD 16(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
-	VMOVDQU      64(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      256(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 20(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
@@ -7780,12 +7694,8 @@ group94:
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y11
-	VMOVDQU      128(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      320(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      320(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 24(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 24(BX)(R8*1), Y13
@@ -7795,11 +7705,15 @@ group94:
 	VPBROADCASTD 24(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
 	VMOVDQU      192(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      256(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
 	VMOVDQU      320(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 28(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -7821,47 +7735,39 @@ group94:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPADDD       Y11, Y7, Y7
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    16(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      192(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMOVUPS      224(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
 	VBROADCASTSS 32(BX)(R8*1), Y13
 	VFMADD231PS  Y13, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
 	VBROADCASTSS 32(BX)(R8*2), Y13
 	VFMADD231PS  Y13, Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group94
@@ -7894,11 +7800,7 @@ block95:
 
 group96:
 	VMOVDQU      32(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD (BX)(R8*1), Y13
@@ -7908,11 +7810,7 @@ group96:
 	VPBROADCASTD (BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
 	VMOVDQU      96(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 4(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
@@ -7930,10 +7828,7 @@ group96:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y11
 	VMOVDQU      160(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 8(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 8(BX)(R8*1), Y13
@@ -7942,11 +7837,16 @@ group96:
 	VPMADDUBSW   Y13, Y12, Y6
 	VPBROADCASTD 8(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
-	VMOVDQU      224(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      288(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VMOVDQU      32(SI), Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      96(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
+	VMOVDQU      160(SI), Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 12(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -7969,43 +7869,30 @@ group96:
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPADDD       Y11, Y7, Y7
 	VPBROADCASTD 44(BX), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y4, Y4
 	VPBROADCASTD 44(BX)(R8*1), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y5, Y5
 	VPBROADCASTD 44(BX)(R8*2), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y6, Y6
 	VPBROADCASTD 44(BX)(R9*1), Y13
-	VPSLLD       $0x05, Y13, Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    8(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
+	VMOVUPS      Y4, 128(SP)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX)(R8*1), Y13
-	VFMADD231PS  Y13, Y5, Y1
+	VMOVUPS      Y5, 160(SP)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y15, Y6, Y6
-	VBROADCASTSS 32(BX)(R8*2), Y13
-	VFMADD231PS  Y13, Y6, Y2
+	VMOVUPS      Y6, 192(SP)
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       Y15, Y7, Y7
-	VBROADCASTSS 32(BX)(R9*1), Y13
-	VFMADD231PS  Y13, Y7, Y3
-	VMOVDQU      32(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPSLLW       $0x04, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVUPS      Y7, 224(SP)
+	VMOVDQU      224(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 16(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 16(BX)(R8*1), Y13
@@ -8014,13 +7901,8 @@ group96:
 	VPMADDUBSW   Y13, Y12, Y6
 	VPBROADCASTD 16(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
-	VMOVDQU      96(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPSLLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      288(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 20(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y4, Y4
@@ -8037,12 +7919,8 @@ group96:
 	VPMADDUBSW   Y13, Y12, Y13
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y11
-	VMOVDQU      160(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VMOVDQU      352(SI), Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
-	VPOR         Y14, Y12, Y12
+	VMOVDQU      352(SI), Y12
+	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD 24(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD 24(BX)(R8*1), Y13
@@ -8052,11 +7930,15 @@ group96:
 	VPBROADCASTD 24(BX)(R9*1), Y13
 	VPMADDUBSW   Y13, Y12, Y7
 	VMOVDQU      224(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPSRLW       $0x02, Y12, Y12
+	VPAND        mask30<>+0(SB), Y12, Y12
+	VMOVDQU      288(SI), Y14
+	VPSRLW       $0x04, Y14, Y14
+	VPAND        mask0c<>+0(SB), Y14, Y14
+	VPOR         Y14, Y12, Y12
 	VMOVDQU      352(SI), Y14
-	VPSRLW       $0x02, Y14, Y14
-	VPAND        mask30<>+0(SB), Y14, Y14
+	VPSRLW       $0x06, Y14, Y14
+	VPAND        mask03<>+0(SB), Y14, Y14
 	VPOR         Y14, Y12, Y12
 	VPBROADCASTD 28(BX), Y13
 	VPMADDUBSW   Y13, Y12, Y13
@@ -8078,47 +7960,39 @@ group96:
 	VPADDW       Y13, Y7, Y7
 	VPMADDWD     ones<>+0(SB), Y7, Y7
 	VPADDD       Y11, Y7, Y7
-	VPBROADCASTD 40(BX), Y13
-	VPBROADCASTD 44(BX), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX), Y13
 	VPADDD       Y13, Y4, Y4
-	VPBROADCASTD 40(BX)(R8*1), Y13
-	VPBROADCASTD 44(BX)(R8*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*1), Y13
 	VPADDD       Y13, Y5, Y5
-	VPBROADCASTD 40(BX)(R8*2), Y13
-	VPBROADCASTD 44(BX)(R8*2), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R8*2), Y13
 	VPADDD       Y13, Y6, Y6
-	VPBROADCASTD 40(BX)(R9*1), Y13
-	VPBROADCASTD 44(BX)(R9*1), Y12
-	VPSUBD       Y12, Y13, Y13
-	VPSLLD       $0x05, Y13, Y13
+	VPBROADCASTD 48(BX)(R9*1), Y13
 	VPADDD       Y13, Y7, Y7
 	VPMOVSXBD    24(R15), Y15
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       32(SP), Y15, Y15
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
+	VMOVUPS      128(SP), Y13
+	VFMADD213PS  Y13, Y15, Y4
+	VCVTDQ2PS    Y5, Y5
+	VMOVUPS      160(SP), Y13
+	VFMADD213PS  Y13, Y15, Y5
+	VCVTDQ2PS    Y6, Y6
+	VMOVUPS      192(SP), Y13
+	VFMADD213PS  Y13, Y15, Y6
+	VCVTDQ2PS    Y7, Y7
+	VMOVUPS      224(SP), Y13
+	VFMADD213PS  Y13, Y15, Y7
 	VBROADCASTSS 32(BX), Y13
 	VFMADD231PS  Y13, Y4, Y0
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
 	VBROADCASTSS 32(BX)(R8*1), Y13
 	VFMADD231PS  Y13, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y15, Y6, Y6
 	VBROADCASTSS 32(BX)(R8*2), Y13
 	VFMADD231PS  Y13, Y6, Y2
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y15, Y7, Y7
 	VBROADCASTSS 32(BX)(R9*1), Y13
 	VFMADD231PS  Y13, Y7, Y3
 	ADDQ         $0x00000180, SI
-	ADDQ         $0x30, BX
+	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
 	JNZ          group96
@@ -8138,9 +8012,9 @@ group96:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matIQ4XSx1AVX2(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -8410,7 +8284,7 @@ group99:
 	VBROADCASTSS   32(BX), Y13
 	VFMADD231PS    Y13, Y5, Y1
 	ADDQ           $0x00000100, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
 	JNZ            group99
@@ -8425,9 +8299,9 @@ group99:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·matIQ4XSx4AVX2(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ a+24(FP), DX
@@ -8739,7 +8613,7 @@ group102:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000100, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
 	JNZ            group102
@@ -9057,7 +8931,7 @@ group104:
 	VBROADCASTSS   32(BX)(R9*1), Y13
 	VFMADD231PS    Y13, Y7, Y3
 	ADDQ           $0x00000100, SI
-	ADDQ           $0x30, BX
+	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
 	JNZ            group104

@@ -4,132 +4,132 @@
 
 package kernel
 
-// matQ40x1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ40p1n1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ40x4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ40p1n4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41x1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes.
+// matQ41p1n1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41x4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes.
+// matQ41p1n4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50x1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ50p1n1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50x4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ50p1n4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51x1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes.
+// matQ51p1n1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51x4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes.
+// matQ51p1n4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80x1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ80p1n1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80x4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ80p1n4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLx1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp1n1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLx4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp1n4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4x1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes.
+// matMXFP4p1n1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4x1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4x4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes.
+// matMXFP4p1n4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4x4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ2Kx1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ2Kp1n1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ2Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ2Kx4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ2Kp1n4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ2Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ3Kx1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ3Kp1n1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ3Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ3Kx4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ3Kp1n4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ3Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kx1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ4Kp1n1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kx4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ4Kp1n4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kx1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ5Kp1n1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kx4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ5Kp1n4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ6Kx1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ6Kp1n1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ6Kx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ6Kx4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ6Kp1n4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ6Kx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSx1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes.
+// matIQ4XSp1n1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSx1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSx4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes.
+// matIQ4XSp1n4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSx4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)

@@ -4,197 +4,247 @@
 
 package kernel
 
-// matQ40x1AVX512 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ40p1n1AVX512 multiplies panels of Q4_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ40x4AVX512 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ40p1n4AVX512 multiplies panels of Q4_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ40x12AVX512 multiplies panels of Q4_0 by 12 rows of activations; ldy and lda are in bytes.
+// matQ40p2n4AVX512 multiplies panels of Q4_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41x1AVX512 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes.
+// matQ40p2n6AVX512 multiplies panels of Q4_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41x4AVX512 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes.
+// matQ41p1n1AVX512 multiplies panels of Q4_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41x12AVX512 multiplies panels of Q4_1 by 12 rows of activations; ldy and lda are in bytes.
+// matQ41p1n4AVX512 multiplies panels of Q4_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50x1AVX512 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ41p2n4AVX512 multiplies panels of Q4_1, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50x4AVX512 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ41p2n6AVX512 multiplies panels of Q4_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50x12AVX512 multiplies panels of Q5_0 by 12 rows of activations; ldy and lda are in bytes.
+// matQ50p1n1AVX512 multiplies panels of Q5_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51x1AVX512 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes.
+// matQ50p1n4AVX512 multiplies panels of Q5_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51x4AVX512 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes.
+// matQ50p2n4AVX512 multiplies panels of Q5_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51x12AVX512 multiplies panels of Q5_1 by 12 rows of activations; ldy and lda are in bytes.
+// matQ50p2n6AVX512 multiplies panels of Q5_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80x1AVX512 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes.
+// matQ51p1n1AVX512 multiplies panels of Q5_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80x4AVX512 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes.
+// matQ51p1n4AVX512 multiplies panels of Q5_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80x12AVX512 multiplies panels of Q8_0 by 12 rows of activations; ldy and lda are in bytes.
+// matQ51p2n4AVX512 multiplies panels of Q5_1, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLx1AVX512 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes.
+// matQ51p2n6AVX512 multiplies panels of Q5_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLx4AVX512 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes.
+// matQ80p1n1AVX512 multiplies panels of Q8_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLx12AVX512 multiplies panels of IQ4_NL by 12 rows of activations; ldy and lda are in bytes.
+// matQ80p1n4AVX512 multiplies panels of Q8_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4x1AVX512 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes.
+// matQ80p2n4AVX512 multiplies panels of Q8_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4x1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4x4AVX512 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes.
+// matQ80p2n6AVX512 multiplies panels of Q8_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4x4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4x12AVX512 multiplies panels of MXFP4 by 12 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp1n1AVX512 multiplies panels of IQ4_NL, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4x12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ2Kx1AVX512 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp1n4AVX512 multiplies panels of IQ4_NL, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ2Kx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ2Kx4AVX512 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp2n4AVX512 multiplies panels of IQ4_NL, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ2Kx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ2Kx12AVX512 multiplies panels of Q2_K by 12 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp2n6AVX512 multiplies panels of IQ4_NL, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ2Kx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ3Kx1AVX512 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes.
+// matMXFP4p1n1AVX512 multiplies panels of MXFP4, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ3Kx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ3Kx4AVX512 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes.
+// matMXFP4p1n4AVX512 multiplies panels of MXFP4, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ3Kx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ3Kx12AVX512 multiplies panels of Q3_K by 12 rows of activations; ldy and lda are in bytes.
+// matMXFP4p2n4AVX512 multiplies panels of MXFP4, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ3Kx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kx1AVX512 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes.
+// matMXFP4p2n6AVX512 multiplies panels of MXFP4, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kx4AVX512 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ2Kp1n1AVX512 multiplies panels of Q2_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kx12AVX512 multiplies panels of Q4_K by 12 rows of activations; ldy and lda are in bytes.
+// matQ2Kp1n4AVX512 multiplies panels of Q2_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kx1AVX512 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ2Kp2n4AVX512 multiplies panels of Q2_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kx4AVX512 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ3Kp1n1AVX512 multiplies panels of Q3_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kx12AVX512 multiplies panels of Q5_K by 12 rows of activations; ldy and lda are in bytes.
+// matQ3Kp1n4AVX512 multiplies panels of Q3_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ6Kx1AVX512 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes.
+// matQ3Kp2n4AVX512 multiplies panels of Q3_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ6Kx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ6Kx4AVX512 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes.
+// matQ4Kp1n1AVX512 multiplies panels of Q4_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ6Kx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ6Kx12AVX512 multiplies panels of Q6_K by 12 rows of activations; ldy and lda are in bytes.
+// matQ4Kp1n4AVX512 multiplies panels of Q4_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ6Kx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSx1AVX512 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes.
+// matQ4Kp2n4AVX512 multiplies panels of Q4_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSx1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSx4AVX512 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes.
+// matQ4Kp2n6AVX512 multiplies panels of Q4_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSx4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSx12AVX512 multiplies panels of IQ4_XS by 12 rows of activations; ldy and lda are in bytes.
+// matQ5Kp1n1AVX512 multiplies panels of Q5_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSx12AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ5Kp1n4AVX512 multiplies panels of Q5_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ5Kp2n4AVX512 multiplies panels of Q5_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ5Kp2n6AVX512 multiplies panels of Q5_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ6Kp1n1AVX512 multiplies panels of Q6_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ6Kp1n4AVX512 multiplies panels of Q6_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ6Kp2n4AVX512 multiplies panels of Q6_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matIQ4XSp1n1AVX512 multiplies panels of IQ4_XS, 1 at once, by 1 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matIQ4XSp1n4AVX512 multiplies panels of IQ4_XS, 1 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matIQ4XSp2n4AVX512 multiplies panels of IQ4_XS, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matIQ4XSp2n6AVX512 multiplies panels of IQ4_XS, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)

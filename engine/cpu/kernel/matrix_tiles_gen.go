@@ -6,99 +6,124 @@ package kernel
 
 import "godwit/engine/dtype"
 
-// tileAVX512 multiplies panels by n rows of activations; it reports whether there is a kernel.
-func tileAVX512(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {
-	switch n {
-	case 1:
+// tileAVX512 multiplies panels, p at once, by n rows of activations; it reports whether there is a kernel.
+func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {
+	switch p<<8 | n {
+	case 1<<8 | 1:
 		switch t {
 		case dtype.Q4_0:
-			matQ40x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ40p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ41p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ50p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ51p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ80p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4x1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q2_K:
-			matQ2Kx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ2Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
-			matQ3Kx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ3Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_K:
-			matQ4Kx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ4Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_K:
-			matQ5Kx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ5Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
-			matQ6Kx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ6Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
-			matIQ4XSx1AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4XSp1n1AVX512(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
-	case 4:
+	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
-			matQ40x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ40p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ41p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ50p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ51p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ80p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4x4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q2_K:
-			matQ2Kx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ2Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
-			matQ3Kx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ3Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_K:
-			matQ4Kx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ4Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_K:
-			matQ5Kx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ5Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
-			matQ6Kx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ6Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
-			matIQ4XSx4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4XSp1n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
-	case 12:
+	case 2<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
-			matQ40x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ40p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ41p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ50p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ51p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ80p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4x12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q2_K:
-			matQ2Kx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ2Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
-			matQ3Kx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ3Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_K:
-			matQ4Kx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ4Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_K:
-			matQ5Kx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ5Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
-			matQ6Kx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ6Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
-			matIQ4XSx12AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4XSp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	case 2<<8 | 6:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLp2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4p2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSp2n6AVX512(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
@@ -108,68 +133,68 @@ func tileAVX512(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, block
 	return true
 }
 
-// tileAVX2 multiplies panels by n rows of activations; it reports whether there is a kernel.
-func tileAVX2(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {
-	switch n {
-	case 1:
+// tileAVX2 multiplies panels, p at once, by n rows of activations; it reports whether there is a kernel.
+func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {
+	switch p<<8 | n {
+	case 1<<8 | 1:
 		switch t {
 		case dtype.Q4_0:
-			matQ40x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ40p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ41p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ50p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ51p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ80p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4x1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q2_K:
-			matQ2Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ2Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
-			matQ3Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ3Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_K:
-			matQ4Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ4Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_K:
-			matQ5Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ5Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
-			matQ6Kx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ6Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
-			matIQ4XSx1AVX2(y, ldy, w, a, lda, blocks, panels)
+			matIQ4XSp1n1AVX2(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
-	case 4:
+	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
-			matQ40x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ40p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ41p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ50p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ51p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ80p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4x4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q2_K:
-			matQ2Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ2Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
-			matQ3Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ3Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_K:
-			matQ4Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ4Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_K:
-			matQ5Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ5Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
-			matQ6Kx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matQ6Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
-			matIQ4XSx4AVX2(y, ldy, w, a, lda, blocks, panels)
+			matIQ4XSp1n4AVX2(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}

@@ -100,11 +100,7 @@ func (w *Packed) Row(dst []float32, r int) {
 			s := f.scales(blk, sub, row)
 			out := dst[b*f.elems+32*sub:][:32]
 			for c, q := range codes {
-				v := float32(float32(q) * s.d[c/16])
-				if f.mins {
-					v += s.m[c/16]
-				}
-				out[c] = v
+				out[c] = s.value(f, q, c)
 			}
 		}
 	}

@@ -13,9 +13,10 @@ type form struct {
 	shift  int // codes are stored plus 1<<shift; 0 for unsigned ones
 	top    int // largest stored code
 
-	nib   int // offset of the nibbles in a group, -1 for none
-	crumb int // offset of the 2-bit codes, -1 for none
-	plane int // offset of the 1-bit codes, -1 for none
+	nib   int  // offset of the nibbles in a group, -1 for none
+	crumb int  // offset of the 2-bit codes, -1 for none
+	plane int  // offset of the 1-bit codes, -1 for none
+	six   bool // 6-bit codes, three chunks for 16 columns
 	table string
 	scale scaleKind
 }
@@ -44,9 +45,13 @@ var formList = []form{
 	{name: "Q3_K", blk: 1760, grp: 192, first: 224, subs: 8, halves: true, shift: 2, top: 7, nib: -1, crumb: 0, plane: 128, scale: scale6},
 	{name: "Q4_K", blk: 2304, grp: 256, first: 256, subs: 8, mins: true, top: 15, nib: 0, crumb: -1, plane: -1, scale: scale6x2},
 	{name: "Q5_K", blk: 2816, grp: 320, first: 256, subs: 8, mins: true, top: 31, nib: 64, crumb: -1, plane: 0, scale: scale6x2},
-	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, top: 63, nib: 0, crumb: 256, plane: -1, scale: scaleI8},
+	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, top: 63, nib: -1, crumb: -1, plane: -1, six: true, scale: scaleI8},
 	{name: "IQ4_XS", blk: 2176, grp: 256, first: 128, subs: 8, shift: 7, top: 255, nib: 0, crumb: -1, plane: -1, table: "levelsNL", scale: scaleXS},
 }
+
+// takes reports whether the type has a kernel of that shape: those with a
+// scale for every 16 columns need twice the sums.
+func (f *form) takes(s shape) bool { return !f.halves || s.n <= 4 }
 
 // levels are the stored (offset) codes of the 16 indices.
 func (f *form) levels() (b [16]byte) {

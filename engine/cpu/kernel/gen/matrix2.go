@@ -5,8 +5,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tiles2 are the numbers of activation rows an AVX2 kernel takes.
-var tiles2 = []int{1, 4}
+var shapes2 = []shape{{1, 1}, {1, 4}}
 
 // mat2 emits one AVX2 kernel. One row of activations meets 16 rows of weights
 // at once; four meet 8, the lower half of the panel first. Constants and
@@ -32,8 +31,8 @@ type unit2 struct {
 
 func matrix2(a *asm) {
 	for _, f := range formList {
-		for _, n := range tiles2 {
-			m := &mat2{asm: a, form: f, n: n, w: ys[12], t: ys[13], w2: ys[14], d: ys[15]}
+		for _, s := range shapes2 {
+			m := &mat2{asm: a, form: f, n: s.n, w: ys[12], t: ys[13], w2: ys[14], d: ys[15]}
 			m.emit()
 		}
 	}
@@ -44,7 +43,7 @@ func matrix2(a *asm) {
 func (m *mat2) signed() bool { return m.top > 127 }
 
 func (m *mat2) emit() {
-	m.fn(tileName(m.form, m.n, "AVX2"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
+	m.fn(tileName(m.form, shape{1, m.n}, "AVX2"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
 	if n := m.stack(); n > 0 {
 		m.loc = m.AllocLocal(n)
 	}
@@ -116,26 +115,28 @@ func (m *mat2) pass(halves ...int) {
 
 // group adds 32 columns.
 func (m *mat2) group() {
-	if !m.halves {
-		m.dots(0, 8)
-		m.offset(0)
-		m.finish(0)
+	if m.halves {
+		m.groupHalves()
 		return
 	}
-	for h := range 2 {
-		m.dots(4*h, 4*h+4)
-		m.offset(h)
-		m.finish(h)
-	}
-	if m.mins {
-		m.minHalves()
-	}
+	m.dots(0, 8)
+	m.offset()
+	m.finish()
 }
 
 // weight leaves step k of half a panel in w.
 func (m *mat2) weight(k, half int) {
 	code := func(off int) Mem { return at(reg.RSI, m.off+off+32*half) }
 	switch {
+	case m.six && k%4 == 3:
+		g := k / 4 * 192
+		m.pickCode(code(g), 2, "mask30", 0x30303030, m.w)
+		m.pickCode(code(g+64), 4, "mask0c", 0x0c0c0c0c, m.w2)
+		m.VPOR(m.w2, m.w, m.w)
+		m.pickCode(code(g+128), 6, "mask03", 0x03030303, m.w2)
+		m.VPOR(m.w2, m.w, m.w)
+	case m.six:
+		m.pickCode(code(k/4*192+k%4*64), 0, "mask3f", 0x3f3f3f3f, m.w)
 	case m.nib >= 0:
 		m.VMOVDQU(code(m.nib+64*(k%4)), m.w)
 		if k >= 4 {
@@ -148,8 +149,6 @@ func (m *mat2) weight(k, half int) {
 			m.VPSHUFB(m.w, m.w2, m.w)
 		case m.plane >= 0:
 			m.merge(4-k, code(m.plane), m.fill("mask10", 0x10101010))
-		case m.crumb >= 0:
-			m.merge(4-2*(k%4), code(m.crumb+64*(k/4)), m.fill("mask30", 0x30303030))
 		}
 	case m.crumb >= 0:
 		m.VMOVDQU(code(m.crumb+64*(k/4)), m.w)
@@ -169,6 +168,15 @@ func (m *mat2) weight(k, half int) {
 	}
 }
 
+// pickCode loads codes, shifts them right and masks them.
+func (m *mat2) pickCode(src Mem, right int, name string, mask uint32, dst reg.Register) {
+	m.VMOVDQU(src, dst)
+	if right > 0 {
+		m.VPSRLW(imm(right), dst, dst)
+	}
+	m.VPAND(m.fill(name, mask), dst, dst)
+}
+
 // merge shifts src left and ors the bits of mask into w.
 func (m *mat2) merge(left int, src, mask Mem) {
 	m.VMOVDQU(src, m.w2)
@@ -181,31 +189,46 @@ func (m *mat2) merge(left int, src, mask Mem) {
 	m.VPOR(m.w2, m.w, m.w)
 }
 
-// dots leaves the integer sums of steps from to to-1 in s16, as int32. Sums of
-// pairs stay below 2^15 for period steps: two products of at most top·127 each.
+// period is the number of steps whose products fit int16: two products of at
+// most top·127 each.
+func (m *mat2) period() int { return 32767 / (2 * 127 * min(m.top, 127)) }
+
+// dots leaves the integer sums of steps from to to-1 in s16, as int32.
 func (m *mat2) dots(from, to int) {
-	period := min(to-from, 32767/(2*127*min(m.top, 127)))
+	period := min(to-from, m.period())
 	for k := from; k < to; k++ {
-		for i, u := range m.units {
-			if i == 0 || u.half != m.units[i-1].half {
-				m.weight(k, u.half)
-			}
+		m.eachUnit(func(half int) { m.weight(k, half) }, func(u unit2) {
 			m.VPBROADCASTD(m.col.at(u.col, 4*k), m.t)
 			if m.signed() {
 				m.signedDot(u, k == from)
-				continue
+				return
 			}
-			if (k-from)%period == 0 {
-				m.VPMADDUBSW(m.t, m.w, u.s16)
-			} else {
-				m.VPMADDUBSW(m.t, m.w, m.t)
-				m.VPADDW(m.t, u.s16, u.s16)
-			}
+			m.pairs(u, (k-from)%period == 0)
 			if (k-from+1)%period == 0 {
 				m.widen(u, k-from+1 == period, k+1 == to)
 			}
-		}
+		})
 	}
+}
+
+// eachUnit calls rows for every half of the panel, and f for the units in it.
+func (m *mat2) eachUnit(rows func(half int), f func(unit2)) {
+	for i, u := range m.units {
+		if i == 0 || u.half != m.units[i-1].half {
+			rows(u.half)
+		}
+		f(u)
+	}
+}
+
+// pairs adds pairs of products to s16.
+func (m *mat2) pairs(u unit2, first bool) {
+	if first {
+		m.VPMADDUBSW(m.t, m.w, u.s16)
+		return
+	}
+	m.VPMADDUBSW(m.t, m.w, m.t)
+	m.VPADDW(m.t, u.s16, u.s16)
 }
 
 // widen adds the pairs of s16 into int32 sums; the last time the sum moves to s16.
@@ -239,43 +262,26 @@ func (m *mat2) signedDot(u unit2, first bool) {
 }
 
 // offset takes the offset of the codes times the activations off the sums.
-func (m *mat2) offset(half int) {
+func (m *mat2) offset() {
 	if m.signed() || m.shift == 0 {
 		return
 	}
 	for _, u := range m.units {
-		m.negSum(u, half, m.t)
+		m.VPBROADCASTD(m.col.at(u.col, actNeg), m.t)
 		m.VPSLLD(imm(m.shift), m.t, m.t)
 		m.VPADDD(m.t, u.s16, u.s16)
 	}
 }
 
-// negSum loads minus the sum of the activations that a scale covers.
-func (m *mat2) negSum(u unit2, half int, dst reg.Register) {
-	switch {
-	case !m.halves:
-		m.VPBROADCASTD(m.col.at(u.col, actNeg), dst)
-	case half == 0:
-		m.VPBROADCASTD(m.col.at(u.col, actNeg0), dst)
-	default:
-		m.VPBROADCASTD(m.col.at(u.col, actNeg), dst)
-		m.VPBROADCASTD(m.col.at(u.col, actNeg0), m.w)
-		m.VPSUBD(m.w, dst, dst)
-	}
-}
-
 // finish scales the integer sums into the results.
-func (m *mat2) finish(half int) {
-	for i, u := range m.units {
-		if i == 0 || u.half != m.units[i-1].half {
-			m.groupScales(half, u.half)
-		}
+func (m *mat2) finish() {
+	m.eachUnit(m.groupScales, func(u unit2) {
 		m.VCVTDQ2PS(u.s16, u.s16)
 		m.VMULPS(m.d, u.s16, u.s16)
 		m.VBROADCASTSS(m.col.at(u.col, actD), m.t)
 		m.VFMADD231PS(m.t, u.s16, u.acc)
-		if !m.mins || m.halves {
-			continue
+		if !m.mins {
+			return
 		}
 		m.VBROADCASTSS(m.col.at(u.col, actS), m.t)
 		if m.scale == scaleF16 {
@@ -283,23 +289,5 @@ func (m *mat2) finish(half int) {
 		} else {
 			m.VFNMADD231PS(m.t, m.w2, u.acc)
 		}
-	}
-}
-
-// minHalves takes off the minima of the two halves of a group.
-func (m *mat2) minHalves() {
-	for i, u := range m.units {
-		if i == 0 || u.half != m.units[i-1].half {
-			m.groupMin(0, u.half, m.w2)
-			m.groupMin(1, u.half, m.d)
-		}
-		m.negSum(u, 0, u.s16)
-		m.VCVTDQ2PS(u.s16, u.s16)
-		m.VMULPS(m.w2, u.s16, u.s16)
-		m.negSum(u, 1, m.t)
-		m.VCVTDQ2PS(m.t, m.t)
-		m.VFMADD231PS(m.t, m.d, u.s16)
-		m.VBROADCASTSS(m.col.at(u.col, actD), m.t)
-		m.VFMADD231PS(m.t, u.s16, u.acc)
-	}
+	})
 }

@@ -9,15 +9,22 @@ import (
 
 // Bytes of package kernel's actBlock.
 const (
-	actSize = 48
+	actSize = 52
 	actD    = 32
 	actS    = 36
 	actNeg  = 40
-	actNeg0 = 44
+	actOff  = 44
 )
 
-// tiles512 are the numbers of activation rows a kernel takes.
-var tiles512 = []int{1, 4, 12}
+// shape is what a kernel computes at once: panels of weights by rows of activations.
+type shape struct{ panels, n int }
+
+// One panel takes activations from memory with the broadcast built into
+// VPDPBUSD; two panels share each broadcast, which halves the loads.
+var shapes512 = []shape{{1, 1}, {1, 4}, {2, 4}, {2, 6}}
+
+// ahead is how far a single row of activations fetches weights ahead, in bytes.
+const ahead = 6144
 
 // strided addresses column c of a tile from a running pointer and odd multiples of the
 // column stride.
@@ -49,46 +56,57 @@ func (a *asm) strides(n int) strided {
 	return strided{reg.RBX, odd}
 }
 
-// mat512 emits one kernel: 16 rows by n activation rows, over whole panels.
+// mat512 emits one kernel.
+//
+//	DI y   SI weights   DX activations   BX the same, running   CX blocks left
+//	R8–R13 strides of activations   R13 stride of panels, if two
+//	R14 groups left of a block   R15 scales of the group   AX scratch
+//	Z0–Z11 results   Z12–Z23 integer sums   the rest as named below
 type mat512 struct {
 	*asm
 	form
-	n     int
-	col   strided
-	off   int // of the group from SI
-	local Mem // unpacked scales
+	shape
+	col strided
+	off int // of the group from SI
+	loc Mem // unpacked scales
 
-	acc, sum                     []reg.Register
-	w, w2, bits, mask            reg.Register
-	d, super, min, min1, special reg.Register
+	acc, sum            [][]reg.Register // [panel][column]
+	w, d                [2]reg.Register
+	t, x, mask, special reg.Register
 }
 
-const matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)"
+const (
+	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)"
+)
 
 func matrix512(a *asm) {
 	for _, f := range formList {
-		for _, n := range tiles512 {
+		for _, s := range shapes512 {
 			m := &mat512{
-				asm: a, form: f, n: n, acc: zs[:n], sum: zs[12 : 12+n],
-				w: reg.Z24, w2: reg.Z25, bits: reg.Z26, mask: reg.Z27,
-				d: reg.Z28, super: reg.Z29, min: reg.Z30, min1: reg.Z26, special: reg.Z31,
+				asm: a, form: f, shape: s,
+				w: [2]reg.Register{reg.Z24, reg.Z25}, d: [2]reg.Register{reg.Z30, reg.Z31},
+				t: reg.Z26, x: reg.Z27, mask: reg.Z28, special: reg.Z29,
 			}
-			if n == 1 {
-				m.sum = zs[12:14]
+			if !f.takes(s) {
+				continue
+			}
+			for p := range s.panels {
+				m.acc = append(m.acc, zs[p*s.n:(p+1)*s.n])
+				m.sum = append(m.sum, zs[12+p*s.n:12+(p+1)*s.n])
 			}
 			m.emit()
 		}
 	}
 }
 
-func tileName(f form, n int, tier string) string {
-	return "mat" + strings.ReplaceAll(f.name, "_", "") + "x" + itoa(n) + tier
+func tileName(f form, s shape, tier string) string {
+	return "mat" + strings.ReplaceAll(f.name, "_", "") + "p" + itoa(s.panels) + "n" + itoa(s.n) + tier
 }
 
 func (m *mat512) emit() {
-	m.fn(tileName(m.form, m.n, "AVX512"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
+	m.fn(tileName(m.form, m.shape, "AVX512"), matSig, "multiplies panels of "+m.name+", "+itoa(m.panels)+" at once, by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
 	if n := m.stack(); n > 0 {
-		m.local = m.AllocLocal(n)
+		m.loc = m.AllocLocal(n)
 	}
 	m.ld("y", reg.RDI)
 	m.ld("w", reg.RSI)
@@ -96,18 +114,25 @@ func (m *mat512) emit() {
 	m.ld("lda", reg.R8)
 	m.col = m.strides(m.n)
 	m.consts()
+	if m.panels == 2 {
+		m.panelStride(reg.R13)
+	}
+	if m.n == 1 {
+		m.end(reg.R10)
+	}
 
 	panel, block, group := m.label("panel"), m.label("block"), m.label("group")
 	m.Label(panel)
 	m.MOVQ(reg.RDX, reg.RBX)
 	m.ld("blocks", reg.RCX)
-	for _, r := range m.acc {
-		m.VPXORD(r, r, r)
+	for _, acc := range m.acc {
+		for _, r := range acc {
+			m.VPXORD(r, r, r)
+		}
 	}
 	m.Label(block)
 	if m.subs == 1 {
 		m.off = m.first
-		m.blockScales()
 		m.group()
 		m.ADDQ(imm(m.blk), reg.RSI)
 		m.ADDQ(imm(actSize), reg.RBX)
@@ -125,19 +150,40 @@ func (m *mat512) emit() {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
-
-	m.MOVQ(reg.RDI, reg.RAX)
-	for i, r := range m.acc {
-		if i > 0 {
-			m.ADDQ(m.arg("ldy"), reg.RAX)
-		}
-		m.VMOVUPS(r, at(reg.RAX, 0))
-	}
-	m.ADDQ(imm(64), reg.RDI)
-	m.DECQ(m.arg("panels"))
-	m.JNZ(LabelRef(panel))
+	m.store(panel)
 	m.VZEROUPPER()
 	m.RET()
+}
+
+// panelStride computes the bytes of a panel.
+func (m *mat512) panelStride(r reg.Register) {
+	m.ld("blocks", r)
+	m.IMUL3Q(I32(int32(m.blk)), r, r)
+}
+
+// end computes where the last group begins.
+func (m *mat512) end(r reg.Register) {
+	m.panelStride(r)
+	m.IMULQ(m.arg("panels"), r)
+	m.LEAQ(mem(reg.RSI, r, 1, -m.grp), r)
+}
+
+func (m *mat512) store(again string) {
+	m.MOVQ(reg.RDI, reg.RAX)
+	for c := range m.n {
+		if c > 0 {
+			m.ADDQ(m.arg("ldy"), reg.RAX)
+		}
+		for p, acc := range m.acc {
+			m.VMOVUPS(acc[c], at(reg.RAX, 64*p))
+		}
+	}
+	if m.panels == 2 {
+		m.ADDQ(reg.R13, reg.RSI)
+	}
+	m.ADDQ(imm(64*m.panels), reg.RDI)
+	m.SUBQ(imm(m.panels), m.arg("panels"))
+	m.JNZ(LabelRef(again))
 }
 
 // arg is a parameter's place in the frame.
@@ -157,6 +203,9 @@ func (a *asm) bytes(b int, r reg.Register) {
 
 func (m *mat512) consts() {
 	switch {
+	case m.six:
+		m.bytes(0x3f, m.mask)
+		m.bytes(0x30, m.special)
 	case m.nib >= 0:
 		m.bytes(0x0f, m.mask)
 	case m.crumb >= 0:
@@ -167,153 +216,186 @@ func (m *mat512) consts() {
 		m.VBROADCASTI32X4(m.levelTable(m.form, false), m.special)
 	case m.nib >= 0 && m.plane >= 0:
 		m.bytes(0x10, m.special)
-	case m.nib >= 0 && m.crumb >= 0:
-		m.bytes(0x30, m.special)
 	case m.plane >= 0:
 		m.bytes(0x04, m.special)
 	}
 }
 
-// weight leaves step k, columns 4k to 4k+3 of the 16 rows, in the returned register.
-func (m *mat512) weight(k int) reg.Register {
+// at addresses panel p of the block or group that SI is in.
+func (m *mat512) at(p, disp int) Mem {
+	if p == 0 {
+		return at(reg.RSI, disp)
+	}
+	return mem(reg.RSI, reg.R13, 1, disp)
+}
+
+// weight leaves step k, columns 4k to 4k+3 of the 16 rows of panel p, in w[p].
+func (m *mat512) weight(k, p int) {
+	w := m.w[p]
+	code := func(off int) Mem { return m.at(p, m.off+off) }
 	switch {
+	case m.six:
+		m.sixth(k, code(k/4*192+k%4*64), p)
 	case m.nib >= 0:
-		src := at(reg.RSI, m.off+m.nib+64*(k%4))
-		if k < 4 {
-			m.VPANDD(src, m.mask, m.w)
-		} else {
-			m.VPSRLW(imm(4), src, m.w)
-			m.VPANDD(m.w, m.mask, m.w)
-		}
+		m.masked(code(m.nib+64*(k%4)), k/4*4, w)
 		switch {
 		case m.table != "":
-			m.VPSHUFB(m.w, m.special, m.w)
+			m.VPSHUFB(w, m.special, w)
 		case m.plane >= 0:
-			m.merge(4-k, m.bits)
-		case m.crumb >= 0:
-			m.merge(4-2*(k%4), at(reg.RSI, m.off+m.crumb+64*(k/4)))
+			m.merge(4-k, code(m.plane), w)
 		}
 	case m.crumb >= 0:
-		src := at(reg.RSI, m.off+m.crumb+64*(k/4))
-		if k%4 == 0 {
-			m.VPANDD(src, m.mask, m.w)
-		} else {
-			m.VPSRLW(imm(2*(k%4)), src, m.w)
-			m.VPANDD(m.w, m.mask, m.w)
-		}
+		m.masked(code(m.crumb+64*(k/4)), k%4*2, w)
 		if m.plane >= 0 {
-			m.merge(2-k, m.bits)
+			m.merge(2-k, code(m.plane), w)
 		}
 	default:
-		m.VMOVDQU64(at(reg.RSI, m.off+64*k), m.w)
+		m.VMOVDQU64(code(64*k), w)
 	}
-	return m.w
+}
+
+// masked loads codes from right bits up.
+func (m *mat512) masked(src Mem, right int, w reg.Register) {
+	if right == 0 {
+		m.VPANDD(src, m.mask, w)
+		return
+	}
+	m.VPSRLW(imm(right), src, w)
+	m.VPANDD(w, m.mask, w)
 }
 
 // merge shifts src left and ors the bits that special keeps into w.
-func (m *mat512) merge(left int, src Op) {
+func (m *mat512) merge(left int, src Mem, w reg.Register) {
 	switch {
 	case left > 0:
-		m.VPSLLW(imm(left), src, m.w2)
+		m.VPSLLW(imm(left), src, m.t)
 	case left < 0:
-		m.VPSRLW(imm(-left), src, m.w2)
+		m.VPSRLW(imm(-left), src, m.t)
 	default:
-		if r, ok := src.(reg.Register); ok {
-			m.VPTERNLOGD(imm(0xf8), m.special, r, m.w)
-			return
-		}
-		m.VMOVDQU64(src, m.w2)
+		m.VPTERNLOGD(imm(0xf8), src, m.special, w)
+		return
 	}
-	m.VPTERNLOGD(imm(0xf8), m.special, m.w2, m.w)
+	m.VPTERNLOGD(imm(0xf8), m.t, m.special, w)
 }
 
 // group adds 32 columns.
 func (m *mat512) group() {
-	if m.plane >= 0 {
-		m.VMOVDQU64(at(reg.RSI, m.off+m.plane), m.bits)
+	if m.n == 1 {
+		m.fetch()
 	}
-	if !m.halves {
-		m.groupScales(0)
-		m.start(0)
-		m.dots(0, 8)
-		m.finish()
+	if m.halves {
+		m.groupHalves()
 		return
 	}
-	for h := range 2 {
-		m.groupScales(h)
-		m.start(h)
-		m.dots(4*h, 4*h+4)
-		m.finish()
+	for p := range m.panels {
+		if m.subs > 1 {
+			m.groupScales(p)
+		}
 	}
-	if m.mins {
-		m.minHalves()
+	for c := range m.n {
+		m.start(c, m.sum, func(r reg.Register) { m.VPSLLD_BCST(imm(m.shift), m.col.at(c, actNeg), r) })
+	}
+	m.dots(0, 8, m.sum)
+	m.finish()
+}
+
+// fetch asks for the lines of a group further on, never beyond the last one.
+func (m *mat512) fetch() {
+	m.LEAQ(at(reg.RSI, m.off+ahead), reg.R9)
+	m.CMPQ(reg.R9, reg.R10)
+	m.CMOVQGT(reg.R10, reg.R9)
+	lines := m.grp
+	if m.subs == 1 {
+		lines = m.blk
+	}
+	for i := 0; i < lines; i += 64 {
+		m.PREFETCHT0(at(reg.R9, i))
 	}
 }
 
-// start sets the integer sums to minus the offset times the sum of activations.
-func (m *mat512) start(half int) {
-	for i, r := range m.sum {
-		if i >= m.n || m.shift == 0 {
-			m.VPXORD(r, r, r)
-			continue
-		}
+// start sets the integer sums of column c to minus the offset times the sum
+// of activations, which load puts into a register.
+func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
+	first := sums[0][c]
+	for p, sum := range sums {
 		switch {
-		case !m.halves:
-			m.VPSLLD_BCST(imm(m.shift), m.col.at(i, actNeg), r)
-		case half == 0:
-			m.VPSLLD_BCST(imm(m.shift), m.col.at(i, actNeg0), r)
+		case m.shift == 0:
+			m.VPXORD(sum[c], sum[c], sum[c])
+		case p == 0:
+			load(first)
 		default:
-			m.VPBROADCASTD(m.col.at(i, actNeg), r)
-			m.VPSUBD_BCST(m.col.at(i, actNeg0), r, r)
-			m.VPSLLD(imm(m.shift), r, r)
+			m.VMOVDQA64(first, sum[c])
 		}
 	}
 }
 
-func (m *mat512) dots(from, to int) {
+// dots adds the integer products of steps from to to-1.
+func (m *mat512) dots(from, to int, sums [][]reg.Register) {
+	if m.n == 1 {
+		m.dotsOne(from, to, sums[0][0])
+		return
+	}
 	for k := from; k < to; k++ {
-		w := m.weight(k)
+		for p := range m.panels {
+			m.weight(k, p)
+		}
 		for c := range m.n {
-			sum := m.sum[c]
-			if m.n == 1 {
-				sum = m.sum[k%2]
+			if m.panels == 1 {
+				m.VPDPBUSD_BCST(m.col.at(c, 4*k), m.w[0], sums[0][c])
+				continue
 			}
-			m.VPDPBUSD_BCST(m.col.at(c, 4*k), w, sum)
+			m.VPBROADCASTD(m.col.at(c, 4*k), m.x)
+			for p, sum := range sums {
+				m.VPDPBUSD(m.x, m.w[p], sum[c])
+			}
 		}
 	}
-	if m.n == 1 {
-		m.VPADDD(m.sum[1], m.sum[0], m.sum[0])
+}
+
+// dotsOne sums the odd steps apart: one chain of sums would be too slow.
+func (m *mat512) dotsOne(from, to int, sum reg.Register) {
+	m.VPXORD(m.x, m.x, m.x)
+	for k := from; k < to; k++ {
+		m.weight(k, 0)
+		m.VPDPBUSD_BCST(m.col.at(0, 4*k), m.w[0], []reg.Register{sum, m.x}[k%2])
 	}
+	m.VPADDD(m.x, sum, sum)
 }
 
 // finish scales the integer sums into the results.
 func (m *mat512) finish() {
-	for c := range m.n {
-		m.VCVTDQ2PS(m.sum[c], m.sum[c])
-		m.VMULPS(m.d, m.sum[c], m.sum[c])
+	for p, sum := range m.sum {
+		if m.subs == 1 {
+			m.groupScales(p)
+		}
+		if m.mins {
+			m.groupMin(p)
+		}
+		for _, r := range sum {
+			m.VCVTDQ2PS(r, r)
+			m.VMULPS(m.d[p], r, r)
+		}
 	}
 	for c := range m.n {
-		m.VFMADD231PS_BCST(m.col.at(c, actD), m.sum[c], m.acc[c])
-		if !m.mins || m.halves {
-			continue
-		}
-		if m.scale == scaleF16 {
-			m.VFMADD231PS_BCST(m.col.at(c, actS), m.min, m.acc[c])
-		} else {
-			m.VFNMADD231PS_BCST(m.col.at(c, actS), m.min, m.acc[c])
+		m.addProduct(c, actD, m.VFMADD231PS, m.VFMADD231PS_BCST, m.sum[0][c], m.sum[len(m.sum)-1][c])
+		switch {
+		case !m.mins:
+		case m.scale == scaleF16:
+			m.addProduct(c, actS, m.VFMADD231PS, m.VFMADD231PS_BCST, m.w[0], m.w[1])
+		default:
+			m.addProduct(c, actS, m.VFNMADD231PS, m.VFNMADD231PS_BCST, m.w[0], m.w[1])
 		}
 	}
 }
 
-// minHalves takes off the minima of the two halves: the activation sums are negative.
-func (m *mat512) minHalves() {
-	for c := range m.n {
-		m.VCVTDQ2PS_BCST(m.col.at(c, actNeg0), m.sum[c])
-		m.VMULPS(m.min, m.sum[c], m.sum[c])
-		m.VPBROADCASTD(m.col.at(c, actNeg), m.w)
-		m.VPSUBD_BCST(m.col.at(c, actNeg0), m.w, m.w)
-		m.VCVTDQ2PS(m.w, m.w)
-		m.VFMADD231PS(m.w, m.min1, m.sum[c])
-		m.VFMADD231PS_BCST(m.col.at(c, actD), m.sum[c], m.acc[c])
+// addProduct adds a value of column c times a register of each panel to the results.
+func (m *mat512) addProduct(c, disp int, fma, fmaBcst func(...Op), by ...reg.Register) {
+	if m.panels == 1 {
+		fmaBcst(m.col.at(c, disp), by[0], m.acc[0][c])
+		return
+	}
+	m.VBROADCASTSS(m.col.at(c, disp), m.x)
+	for p, acc := range m.acc {
+		fma(m.x, by[p], acc[c])
 	}
 }

@@ -5,14 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The local memory of a block of 256 columns: d, dmin, then byte scales.
-const (
-	locD     = 0
-	locMin   = 64
-	locBytes = 128
-)
-
-func (m *mat2) stack() int {
+// frame is the local memory of the scales; types with halves add a sum for each unit.
+func (m *mat2) frame() int {
 	switch m.scale {
 	case scale6x2:
 		return locBytes + 256
@@ -24,6 +18,13 @@ func (m *mat2) stack() int {
 		return locBytes
 	}
 	return 0
+}
+
+func (m *mat2) stack() int {
+	if m.halves {
+		return m.frame() + 4*32
+	}
+	return m.frame()
 }
 
 func (m *mat2) half16(src, dst int) {
@@ -45,6 +46,11 @@ func (m *mat2) superScales() {
 		m.LEAQ(at(reg.RSI, 32), reg.R15)
 	case scale4x2:
 		m.half16(32, locMin)
+		for h := range 2 {
+			m.VMOVUPS(m.loc.Offset(locMin+32*h), m.d)
+			m.VMULPS(m.fill("by32", 0x3d000000), m.d, m.d)
+			m.VMOVUPS(m.d, m.loc.Offset(locMin+32*h))
+		}
 		m.LEAQ(at(reg.RSI, 64), reg.R15)
 	case scale6:
 		m.scales6()
@@ -64,8 +70,8 @@ func (m *mat2) nextScales() {
 	}
 }
 
-// groupScales loads the scale of half a group into d and its minimum into w2, for 8 rows.
-func (m *mat2) groupScales(half, rows int) {
+// groupScales loads the scale of 32 columns into d and its minimum into w2, for 8 rows.
+func (m *mat2) groupScales(rows int) {
 	switch m.scale {
 	case scaleF16:
 		m.VCVTPH2PS(at(reg.RSI, 16*rows), m.d)
@@ -84,24 +90,9 @@ func (m *mat2) groupScales(half, rows int) {
 	case scale6x2:
 		m.byteScale(m.VPMOVZXBD, at(reg.R15, 8*rows), locD+32*rows, m.d)
 		m.byteScale(m.VPMOVZXBD, at(reg.R15, 128+8*rows), locMin+32*rows, m.w2)
-	case scaleI8, scale6:
-		m.byteScale(m.VPMOVSXBD, at(reg.R15, 16*half+8*rows), locD+32*rows, m.d)
 	case scaleXS:
 		m.byteScale(m.VPMOVSXBD, at(reg.R15, 8*rows), locD+32*rows, m.d)
-	case scale4x2:
-		m.VPMOVZXBD(at(reg.R15, 16*half+8*rows), m.d)
-		m.VPAND(m.fill("fifteen", 15), m.d, m.d)
-		m.VCVTDQ2PS(m.d, m.d)
-		m.VMULPS(m.loc.Offset(locD+32*rows), m.d, m.d)
 	}
-}
-
-// groupMin loads the minimum of half a group of Q2_K for 8 rows.
-func (m *mat2) groupMin(half, rows int, dst reg.Register) {
-	m.VPMOVZXBD(at(reg.R15, 16*half+8*rows), dst)
-	m.VPSRLD(imm(4), dst, dst)
-	m.VCVTDQ2PS(dst, dst)
-	m.VMULPS(m.loc.Offset(locMin+32*rows), dst, dst)
 }
 
 func (m *mat2) byteScale(widen func(...Op), src Mem, super int, dst reg.Register) {

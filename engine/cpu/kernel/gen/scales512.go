@@ -5,193 +5,177 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// stack is the local memory that the byte scales of a block take once unpacked.
-func (m *mat512) stack() int {
+// The local memory of a panel: d and dmin of a block of 256 columns as float32,
+// then its unpacked scales.
+const (
+	locD     = 0
+	locMin   = 64
+	locBytes = 128
+)
+
+// frame is the local memory that one panel takes.
+func (m *mat512) frame() int {
 	switch m.scale {
-	case scale6x2:
-		return 128 + 128 + 64 // scales, minima, dmin
-	case scale6:
-		return 256
+	case scale6x2, scale6:
+		return locBytes + 256
 	case scaleXS:
-		return 8 * 64 // float32
-	case scale4x2:
-		return 64 // dmin
+		return locBytes + 128
+	case scale4x2, scaleI8:
+		return locBytes
 	}
 	return 0
 }
 
-// blockScales loads the scales of a block of 32 columns.
-func (m *mat512) blockScales() {
-	if m.scale == scaleE8 {
-		// As halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
-		m.VPMOVZXBD(at(reg.RSI, 0), m.d)
-		m.VPMINUD_BCST(m.word("one", 1), m.d, m.w)
-		m.VPBROADCASTD(m.word("tiny", 0x00200000), m.w2)
-		m.VPSLLVD(m.w, m.w2, m.w2)
-		m.VPSLLD(imm(23), m.d, m.d)
-		m.VPSUBD_BCST(m.word("step", 0x00800000), m.d, m.d)
-		m.VPMAXSD(m.w2, m.d, m.d)
-		return
+func (m *mat512) stack() int { return m.panels * m.frame() }
+
+// local addresses the local memory of panel p.
+func (m *mat512) local(p, off int) Mem { return m.loc.Offset(p*m.frame() + off) }
+
+// scaleAt addresses the scales of the current group of panel p.
+func (m *mat512) scaleAt(p, disp int) Mem {
+	switch {
+	case p == 0:
+		return at(reg.R15, disp)
+	case m.scale == scaleI8 || m.scale == scale4x2:
+		return mem(reg.R15, reg.R13, 1, disp)
 	}
-	m.VCVTPH2PS(at(reg.RSI, 0), m.d)
-	if m.mins {
-		m.VCVTPH2PS(at(reg.RSI, 32), m.min)
-	}
+	return at(reg.R15, m.frame()+disp)
 }
 
-// superScales prepares the scales of a block of 256 columns: super holds d,
-// R15 points at the scales of the first group.
+// superScales prepares the scales of a block of 256 columns; R15 then points at those of
+// the first group.
 func (m *mat512) superScales() {
-	stack := m.local
-	m.VCVTPH2PS(at(reg.RSI, 0), m.super)
+	for p := range m.panels {
+		m.VCVTPH2PS(m.at(p, 0), m.t)
+		m.VMOVUPS(m.t, m.local(p, locD))
+		switch m.scale {
+		case scale6x2:
+			m.VCVTPH2PS(m.at(p, 32), m.t)
+			m.VMOVUPS(m.t, m.local(p, locMin))
+			m.scales6x2(p)
+		case scale4x2:
+			m.VCVTPH2PS(m.at(p, 32), m.t)
+			m.VMULPS_BCST(m.word("by32", 0x3d000000), m.t, m.t)
+			m.VMOVUPS(m.t, m.local(p, locMin))
+		case scale6:
+			m.scales6(p)
+		case scaleXS:
+			m.scalesXS(p)
+		}
+	}
 	switch m.scale {
-	case scale6x2:
-		m.scales6x2()
-		m.LEAQ(stack, reg.R15)
 	case scaleI8:
 		m.LEAQ(at(reg.RSI, 32), reg.R15)
 	case scale4x2:
-		m.VCVTPH2PS(at(reg.RSI, 32), m.w)
-		m.VMOVUPS(m.w, stack)
 		m.LEAQ(at(reg.RSI, 64), reg.R15)
-	case scale6:
-		m.scales6()
-		m.LEAQ(stack, reg.R15)
-	case scaleXS:
-		m.scalesXS()
-		m.LEAQ(stack, reg.R15)
-	}
-}
-
-// groupScales loads the scale of half a group into d and, with the first half, its minima.
-func (m *mat512) groupScales(half int) {
-	if m.subs == 1 {
-		return
-	}
-	switch m.scale {
-	case scale6x2:
-		m.byteScale(m.VPMOVZXBD, at(reg.R15, 0), m.super, m.d)
-		m.VPMOVZXBD(at(reg.R15, 128), m.min)
-		m.VCVTDQ2PS(m.min, m.min)
-		m.VMULPS(m.local.Offset(256), m.min, m.min)
-	case scaleI8, scale6:
-		m.byteScale(m.VPMOVSXBD, at(reg.R15, 16*half), m.super, m.d)
-	case scale4x2:
-		m.scales4x2(half)
-	case scaleXS:
-		m.VMOVUPS(at(reg.R15, 0), m.d)
+	default:
+		m.LEAQ(m.local(0, locBytes), reg.R15)
 	}
 }
 
 // nextScales moves on to the next group.
 func (m *mat512) nextScales() {
 	switch m.scale {
-	case scale6x2:
+	case scale6x2, scaleXS:
 		m.ADDQ(imm(16), reg.R15)
 	case scaleI8, scale6, scale4x2:
 		m.ADDQ(imm(32), reg.R15)
-	case scaleXS:
-		m.ADDQ(imm(64), reg.R15)
 	}
 }
 
-func (m *mat512) byteScale(widen func(...Op), src Mem, super, dst reg.Register) {
+// groupScales loads the scale of 32 columns into d[p].
+func (m *mat512) groupScales(p int) {
+	d := m.d[p]
+	switch m.scale {
+	case scaleF16:
+		m.VCVTPH2PS(m.at(p, 0), d)
+	case scaleE8:
+		m.scalesE8(p)
+	case scale6x2:
+		m.byteScale(m.VPMOVZXBD, m.scaleAt(p, 0), m.local(p, locD), d)
+	case scaleXS:
+		m.byteScale(m.VPMOVSXBD, m.scaleAt(p, 0), m.local(p, locD), d)
+	}
+}
+
+// groupMin loads the minimum of a group into w[p].
+func (m *mat512) groupMin(p int) {
+	if m.scale == scaleF16 {
+		m.VCVTPH2PS(m.at(p, 32), m.w[p])
+		return
+	}
+	m.byteScale(m.VPMOVZXBD, m.scaleAt(p, 128), m.local(p, locMin), m.w[p])
+}
+
+func (m *mat512) byteScale(widen func(...Op), src, super Mem, dst reg.Register) {
 	widen(src, dst)
 	m.VCVTDQ2PS(dst, dst)
 	m.VMULPS(super, dst, dst)
 }
 
-// scales4x2 takes scale and minimum from the nibbles of a byte.
-func (m *mat512) scales4x2(half int) {
-	min := m.min
-	if half == 1 {
-		min = m.min1
+// scalesE8 does as halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
+func (m *mat512) scalesE8(p int) {
+	d, w := m.d[p], m.w[p]
+	m.VPMOVZXBD(m.at(p, 0), d)
+	m.VPMINUD_BCST(m.word("one", 1), d, w)
+	m.VPBROADCASTD(m.word("tiny", 0x00200000), m.t)
+	m.VPSLLVD(w, m.t, w)
+	m.VPSLLD(imm(23), d, d)
+	m.VPSUBD_BCST(m.word("step", 0x00800000), d, d)
+	m.VPMAXSD(w, d, d)
+}
+
+// pick loads a vector of bytes, shifts them right (left if negative) and masks them.
+func (m *mat512) pick(src Mem, right int, mask Mem, dst reg.Register) {
+	switch {
+	case right > 0:
+		m.VPSRLW(imm(right), src, dst)
+	case right < 0:
+		m.VPSLLW(imm(-right), src, dst)
+	default:
+		m.VMOVDQU64(src, dst)
 	}
-	m.VPMOVZXBD(at(reg.R15, 16*half), min)
-	m.VPSLLD(imm(28), min, m.d)
-	m.VPSRLD(imm(28), m.d, m.d)
-	m.VPSRLD(imm(4), min, min)
-	m.VCVTDQ2PS(m.d, m.d)
-	m.VCVTDQ2PS(min, min)
-	m.VMULPS(m.super, m.d, m.d)
-	m.VMULPS(m.local, min, min)
+	m.VPANDD_BCST(mask, dst, dst)
 }
 
 // scales6x2 unpacks eight 6-bit scales and minima from 12 bytes: in the file's
 // terms, bytes 0 to 3 hold scales 0 to 3 and the top bits of scales 4 to 7,
 // bytes 4 to 7 the same for the minima, bytes 8 to 11 the low nibbles of 4 to 7.
-func (m *mat512) scales6x2() {
-	a, b := m.w, m.w2
-	low, top, t := m.d, m.min, m.bits
-	m.VCVTPH2PS(at(reg.RSI, 32), a)
-	m.VMOVUPS(a, m.local.Offset(256))
-	m.VPBROADCASTD(m.word("mask0f", 0x0f0f0f0f), low)
-	m.VPBROADCASTD(m.word("mask30", 0x30303030), top)
+func (m *mat512) scales6x2(p int) {
 	for i := range 2 {
-		// w: bytes 0-3 or 4-7; the first four of the kind are their low six bits.
-		m.VMOVDQU64(at(reg.RSI, 64+64*i), a)
-		m.VPANDD_BCST(m.word("mask3f", 0x3f3f3f3f), a, t)
-		m.VMOVDQU64(t, m.local.Offset(128*i))
-		m.VPSRLW(imm(2), a, a)
-		m.VPANDD(a, top, a)
-		if i == 0 {
-			m.VPANDD(at(reg.RSI, 192), low, b)
-		} else {
-			m.VPSRLW(imm(4), at(reg.RSI, 192), b)
-			m.VPANDD(b, low, b)
-		}
-		m.VPORD(a, b, b)
-		m.VMOVDQU64(b, m.local.Offset(128*i+64))
+		src := m.at(p, 64+64*i)
+		m.pick(src, 0, m.word("mask3f", 0x3f3f3f3f), m.t)
+		m.VMOVDQU64(m.t, m.local(p, locBytes+128*i))
+		m.pick(src, 2, m.word("mask30", 0x30303030), m.t)
+		m.pick(m.at(p, 192), 4*i, m.word("mask0f", 0x0f0f0f0f), m.x)
+		m.VPORD(m.t, m.x, m.x)
+		m.VMOVDQU64(m.x, m.local(p, locBytes+128*i+64))
 	}
 }
 
 // scales6 unpacks sixteen 6-bit scales less 32: byte i of the first eight
 // holds the low nibbles of i and i+8, byte 8+i the top bits of i, i+4, i+8, i+12.
-func (m *mat512) scales6() {
-	a, b := m.w, m.w2
-	low, top, off := m.d, m.min, m.sum[0]
-	m.VPBROADCASTD(m.word("mask0f", 0x0f0f0f0f), low)
-	m.VPBROADCASTD(m.word("mask30", 0x30303030), top)
-	m.VPBROADCASTD(m.word("off20", 0x20202020), off)
+func (m *mat512) scales6(p int) {
+	m.VPBROADCASTD(m.word("off20", 0x20202020), m.d[0])
 	for q := range 4 {
-		src := at(reg.RSI, 32+64*(q%2))
-		if q < 2 {
-			m.VPANDD(src, low, a)
-		} else {
-			m.VPSRLW(imm(4), src, a)
-			m.VPANDD(a, low, a)
-		}
-		src = at(reg.RSI, 160)
-		switch {
-		case q < 2:
-			m.VPSLLW(imm(4-2*q), src, b)
-		case q == 2:
-			m.VMOVDQU64(src, b)
-		default:
-			m.VPSRLW(imm(2), src, b)
-		}
-		m.VPTERNLOGD(imm(0xf8), top, b, a)
-		m.VPSUBB(off, a, a)
-		m.VMOVDQU64(a, m.local.Offset(64*q))
+		m.pick(m.at(p, 32+64*(q%2)), q/2*4, m.word("mask0f", 0x0f0f0f0f), m.t)
+		m.pick(m.at(p, 160), 2*q-4, m.word("mask30", 0x30303030), m.x)
+		m.VPORD(m.t, m.x, m.x)
+		m.VPSUBB(m.d[0], m.x, m.x)
+		m.VMOVDQU64(m.x, m.local(p, locBytes+64*q))
 	}
 }
 
-// scalesXS unpacks eight 6-bit scales less 32 to float32: byte j of four holds the low
-// nibbles of 2j and 2j+1, byte j of two more the top bits of 4j to 4j+3.
-func (m *mat512) scalesXS() {
-	a, b := m.w, m.w2
+// scalesXS unpacks eight 6-bit scales less 32: byte j of four holds the low nibbles of 2j
+// and 2j+1, byte j of two more the top bits of 4j to 4j+3.
+func (m *mat512) scalesXS(p int) {
+	a, b := reg.X26, reg.X27
+	m.VPBROADCASTD(m.word("off20", 0x20202020), reg.X30)
 	for s := range 8 {
-		m.VPMOVZXBD(at(reg.RSI, 32+16*(s/2)), a)
-		m.VPSLLD(imm(28-4*(s%2)), a, a)
-		m.VPSRLD(imm(28), a, a)
-		m.VPMOVZXBD(at(reg.RSI, 96+16*(s/4)), b)
-		m.VPSLLD(imm(30-2*(s%4)), b, b)
-		m.VPSRLD(imm(30), b, b)
-		m.VPSLLD(imm(4), b, b)
+		m.pick(m.at(p, 32+16*(s/2)), s%2*4, m.word("mask0f", 0x0f0f0f0f), a)
+		m.pick(m.at(p, 96+16*(s/4)), s%4*2-4, m.word("mask30", 0x30303030), b)
 		m.VPORD(a, b, a)
-		m.VPSUBD_BCST(m.word("thirtyTwo", 32), a, a)
-		m.VCVTDQ2PS(a, a)
-		m.VMULPS(m.super, a, a)
-		m.VMOVUPS(a, m.local.Offset(64*s))
+		m.VPSUBB(reg.X30, a, a)
+		m.VMOVDQU64(a, m.local(p, locBytes+16*s))
 	}
 }

@@ -9,16 +9,19 @@ import (
 func tileChoice(b *bytes.Buffer) {
 	b.WriteString("import \"godwit/engine/dtype\"\n\n")
 	for _, tier := range []struct {
-		name  string
-		sizes []int
-	}{{"AVX512", tiles512}, {"AVX2", tiles2}} {
-		fmt.Fprintf(b, "// tile%s multiplies panels by n rows of activations; it reports whether there is a kernel.\n", tier.name)
-		fmt.Fprintf(b, "func tile%s(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {\n", tier.name)
-		b.WriteString("switch n {\n")
-		for _, n := range tier.sizes {
-			fmt.Fprintf(b, "case %d:\nswitch t {\n", n)
+		name   string
+		shapes []shape
+	}{{"AVX512", shapes512}, {"AVX2", shapes2}} {
+		fmt.Fprintf(b, "// tile%s multiplies panels, p at once, by n rows of activations; it reports whether there is a kernel.\n", tier.name)
+		fmt.Fprintf(b, "func tile%s(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels int) bool {\n", tier.name)
+		b.WriteString("switch p<<8 | n {\n")
+		for _, s := range tier.shapes {
+			fmt.Fprintf(b, "case %d<<8 | %d:\nswitch t {\n", s.panels, s.n)
 			for _, f := range formList {
-				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels)\n", f.name, tileName(f, n, tier.name))
+				if !f.takes(s) {
+					continue
+				}
+				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels)\n", f.name, tileName(f, s, tier.name))
 			}
 			b.WriteString("default: return false\n}\n")
 		}
