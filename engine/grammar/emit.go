@@ -72,11 +72,39 @@ func (s *schemaBuilder) values(f *flat) (*expr, error) {
 			alts = append(alts, v.expr())
 		}
 	}
+	if len(alts) > 8 && !slices.ContainsFunc(alts, func(e *expr) bool { return e.op != opLit }) {
+		return literals(alts), nil
+	}
 	if len(alts) == 0 {
 		f.why = errors.New("no value of enum satisfies the other keywords").Error()
 		return nil, nil
 	}
 	return alt(alts...), nil
+}
+
+// literals returns the alternatives of literals with common beginnings joined, so
+// that a long list is one state at its start.
+func literals(list []*expr) *expr {
+	type step struct {
+		from int
+		c    byte
+	}
+	a := newAuto(1)
+	next := map[step]int{}
+	for _, e := range list {
+		at := 0
+		for _, c := range e.lit {
+			to, ok := next[step{at, c}]
+			if !ok {
+				to = a.add()
+				next[step{at, c}] = to
+				a.edge(at, to, &expr{op: opLit, lit: []byte{c}})
+			}
+			at = to
+		}
+		a.final[at] = true
+	}
+	return a.expr()
 }
 
 func (s *schemaBuilder) number(f *flat, types typeSet) (*expr, error) {

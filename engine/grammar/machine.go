@@ -93,8 +93,8 @@ type top struct {
 
 // Budgets. Work counts items that were looked at.
 const (
-	maxItems  = 1 << 13  // of one set of stacks
-	maxWork   = 1 << 24  // of one call
+	maxItems  = 1 << 15  // of one set of stacks
+	maxWork   = 1 << 23  // of one call
 	maxStacks = 1 << 17  // interned ones, before they are forgotten
 	maxBytes  = 32 << 20 // of masks, before they are forgotten
 )
@@ -112,6 +112,7 @@ type machine struct {
 	dead    *stacks  // no stack
 	frames  map[uint64][]*frame
 	sets    map[uint64]*stacks
+	unions  map[[2]*stacks]*stacks
 	notes   map[note]*note
 	nextID  uint32
 	inUse   int // sets and frames interned
@@ -147,7 +148,8 @@ func newMachine(n *nfa, toks *Tokens) *machine {
 	m := &machine{
 		nfa: n, toks: toks,
 		frames: map[uint64][]*frame{}, sets: map[uint64]*stacks{}, notes: map[note]*note{}, nextID: 2,
-		bits: toks.NewMask(), part: toks.NewMask(), walk: make([]*stacks, toks.deep+1),
+		unions: map[[2]*stacks]*stacks{},
+		bits:   toks.NewMask(), part: toks.NewMask(), walk: make([]*stacks, toks.deep+1),
 	}
 	m.scratch.seen, m.scratch.done = map[item]struct{}{}, map[top]struct{}{}
 	m.classify()
@@ -336,7 +338,7 @@ func (m *machine) merge(tops []top, empty bool) *stacks {
 			pairs = append(pairs, pair{i, t.under})
 		}
 	}
-	if m.spend(len(pairs)); len(pairs) > maxItems || m.over {
+	if m.spend(4 * len(pairs)); len(pairs) > maxItems || m.over {
 		m.over = true
 		return m.dead
 	}
@@ -350,14 +352,8 @@ func (m *machine) merge(tops []top, empty bool) *stacks {
 			j++
 		}
 		under := pairs[i].under
-		if j > i+1 {
-			var all []top
-			ends := false
-			for _, p := range pairs[i:j] {
-				all = append(all, p.under.tops...)
-				ends = ends || p.under.empty
-			}
-			under = m.merge(all, ends)
+		for _, p := range pairs[i+1 : j] {
+			under = m.union(under, p.under)
 		}
 		one = append(one, pair{pairs[i].item, under})
 		i = j
@@ -374,6 +370,27 @@ func (m *machine) merge(tops []top, empty bool) *stacks {
 		i = j
 	}
 	return m.set(out, empty)
+}
+
+// union is merge of two sets. It remembers results: the same parts of stacks
+// meet again and again in an ambiguous grammar.
+func (m *machine) union(a, b *stacks) *stacks {
+	if a == b {
+		return a
+	}
+	if a.id > b.id {
+		a, b = b, a
+	}
+	key := [2]*stacks{a, b}
+	if u := m.unions[key]; u != nil {
+		return u
+	}
+	u := m.merge(slices.Concat(a.tops, b.tops), a.empty || b.empty)
+	if !m.over {
+		m.unions[key] = u
+		m.inUse++
+	}
+	return u
 }
 
 // disjoint is merge for the common case of few tops that share no item and
@@ -423,5 +440,6 @@ func (m *machine) forget() {
 	clear(m.frames)
 	clear(m.sets)
 	clear(m.notes)
+	clear(m.unions)
 	m.inUse, m.held = 0, 0
 }

@@ -1,7 +1,9 @@
 package grammar
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"godwit/engine/llm"
@@ -125,19 +127,20 @@ func (s *State) Accept(t llm.Token) error {
 	if t < 0 || int(t) >= c.toks.size || s.ended {
 		return fmt.Errorf("%w: %d", ErrRejected, t)
 	}
-	for _, e := range c.toks.eog {
-		if e == t {
-			if !s.at.empty {
-				return fmt.Errorf("%w: end token %d, and the text may not end", ErrRejected, t)
-			}
-			s.ended = true
-			return nil
+	var err error
+	if text := c.toks.text[t]; text != nil {
+		if err = s.take(text, t); !errors.Is(err, ErrRejected) {
+			return err
 		}
 	}
-	if c.toks.text[t] == nil {
-		return fmt.Errorf("%w: %d", ErrRejected, t)
+	if s.at.empty && slices.Contains(c.toks.eog, t) {
+		s.ended = true
+		return nil
 	}
-	return s.take(c.toks.text[t], t)
+	if err == nil {
+		err = fmt.Errorf("%w: %d", ErrRejected, t)
+	}
+	return err
 }
 
 // AcceptText moves on by text that no token stands for, such as a prefix that

@@ -89,6 +89,28 @@ func TestState(t *testing.T) {
 	}
 }
 
+// A token that ends the generation may also be part of the grammar.
+func TestNamedEnd(t *testing.T) {
+	v := newVocab()
+	end := llm.Token(v.control)
+	st := compile(t, gbnf(t, `root ::= "a" <|end|> "b"?`), newTokens(t, v)).Start()
+	if m := maskOf(t, st); m.Has(end) || !m.Has('a') {
+		t.Error("wrong mask at the start")
+	}
+	if err := st.Accept('a'); err != nil {
+		t.Fatal(err)
+	}
+	if m := maskOf(t, st); !m.Has(end) || m.Has('b') || st.Done() {
+		t.Error("wrong mask before the end token")
+	}
+	if err := st.Accept(end); err != nil {
+		t.Fatal(err)
+	}
+	if m := maskOf(t, st); !m.Has(end) || !m.Has('b') || !st.Done() {
+		t.Error("wrong mask behind the end token")
+	}
+}
+
 // A vocabulary without the bytes that the grammar needs is an error and no end.
 func TestStuck(t *testing.T) {
 	v := &testVocab{text: [][]byte{[]byte("a"), []byte("<end>")}, control: 1}
@@ -299,6 +321,7 @@ func TestHostile(t *testing.T) {
 		"many large repetitions":  `root ::= ` + strings.Repeat(`[a-b]{1000,10000} `, 300),
 		"deep calls":              "root ::= a0\n" + chainRules(5000),
 		"large classes":           `root ::= [^\u0000-\u1000a-z]{1,60000}`,
+		"deep stack":              "root ::= \"a\" root \"b\" | \"aaaaaaaaaaaaaaaa\" root | \"b\"",
 		"optional in a large one": `root ::= (("a"?){1000} "b"?){1000}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,8 @@ type Vocab interface {
 	// Bytes returns the bytes that a token stands for in the text; for a
 	// control token its name, such as <|im_end|>.
 	Bytes(t llm.Token) []byte
-	// IsEOG reports whether a token ends the generation.
+	// IsEOG reports whether a token ends the generation. A grammar allows it
+	// where the text may end, and where it names it.
 	IsEOG(t llm.Token) bool
 	// IsControl reports whether a token is no text. A grammar allows it only
 	// where it names it.
@@ -71,7 +72,7 @@ func NewTokens(v Vocab) (*Tokens, error) {
 		if len(b) == 0 || len(b) > maxToken {
 			continue
 		}
-		if v.IsControl(i) {
+		if v.IsControl(i) || v.IsEOG(i) {
 			if bytes.IndexByte(b, controlClose) >= 0 {
 				continue
 			}
@@ -81,9 +82,7 @@ func NewTokens(v Vocab) (*Tokens, error) {
 			continue // no text has this byte
 		}
 		t.text[i] = slices.Clone(b)
-		if !v.IsEOG(i) {
-			order = append(order, i)
-		}
+		order = append(order, i)
 	}
 	slices.SortFunc(order, func(a, b llm.Token) int {
 		if c := bytes.Compare(t.text[a], t.text[b]); c != 0 {
