@@ -26,6 +26,8 @@ import (
 type root struct {
 	config.App
 
+	Chat       chatCmd       `cmd:"" help:"Talk to a model, or ask it one thing."`
+	Template   templateCmd   `cmd:"" help:"Render messages on standard input with a chat template."`
 	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
 	List       listCmd       `cmd:"" help:"List the library."`
 	Show       showCmd       `cmd:"" help:"Show what a model is: metadata, template, licence, cache plan."`

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"godwit/app/config"
+	"godwit/engine"
+	"godwit/engine/sample"
+)
+
+type chatCmd struct {
+	modelArg
+	loadFlags
+	config.Sampling
+	Prompt string `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
+	File   string `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says."`
+	System string `placeholder:"TEXT" help:"System prompt."`
+	Stats  bool   `help:"Print speed and token counts after each answer."`
+}
+
+// message is one turn.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Run answers once, or talks until the input ends.
+func (c *chatCmd) Run(r *run) error {
+	if c.File != "" {
+		b, err := os.ReadFile(c.File)
+		if err != nil {
+			return err
+		}
+		c.Prompt = strings.TrimRight(string(b), "\n")
+	}
+	c.Parallel = 1
+	e, err := r.open(r.ctx, c.Model, &c.loadFlags)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if _, notice := e.ChatTemplate(); notice != "" {
+		r.log.Warn(notice)
+	}
+	var talk []message
+	if c.System != "" {
+		talk = append(talk, message{"system", c.System})
+	}
+	if c.Prompt != "" {
+		_, err := c.answer(r.ctx, r, e, append(talk, message{"user", c.Prompt}))
+		return err
+	}
+	return c.talk(r, e, talk)
+}
+
+// talk reads turns from standard input. Interrupting stops an answer; at the
+// prompt it ends the conversation.
+func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
+	fmt.Fprintf(r.err, "%s, %d tokens of context. An empty line or Ctrl-D ends, Ctrl-C stops an answer, /clear begins anew.\n", e.Config().Name, e.Context())
+	system := len(talk)
+	in := bufio.NewReader(r.in)
+	for {
+		fmt.Fprint(r.err, "> ")
+		line, err := in.ReadString('\n')
+		line = strings.TrimSpace(line)
+		switch {
+		case err != nil && line == "", line == "":
+			fmt.Fprintln(r.err)
+			return nil
+		case line == "/clear":
+			talk = talk[:system]
+			continue
+		}
+		talk = append(talk, message{"user", line})
+		ctx, stop := signal.NotifyContext(context.WithoutCancel(r.ctx), os.Interrupt)
+		text, err := c.answer(ctx, r, e, talk)
+		stopped := ctx.Err() != nil
+		stop()
+		if err != nil && !stopped {
+			var long *engine.TooLong
+			if errors.As(err, &long) {
+				fmt.Fprintln(r.err, "The conversation no longer fits the context; /clear begins anew, -c sets a longer one.")
+				talk = talk[:len(talk)-1]
+				continue
+			}
+			return err
+		}
+		talk = append(talk, message{"assistant", text})
+	}
+}
+
+// answer streams one answer and returns its text.
+func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []message) (string, error) {
+	raw, err := json.Marshal(talk)
+	if err != nil {
+		return "", err
+	}
+	req := engine.Request{Chat: &engine.Chat{Messages: raw}, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
+	var text strings.Builder
+	for ev, err := range e.Generate(ctx, req) {
+		if err != nil {
+			return text.String(), errors.Join(err, r.out.Flush())
+		}
+		switch ev.Kind {
+		case engine.Text:
+			text.WriteString(ev.Text)
+			if _, err := io.WriteString(r.out, ev.Text); err != nil {
+				return "", err
+			}
+		case engine.Reasoning:
+			fmt.Fprint(r.err, ev.Text)
+		case engine.End:
+			fmt.Fprintln(r.out)
+			if c.Stats {
+				fmt.Fprintf(r.err, "%d tokens read (%d reused) in %v, %d written in %v\n", ev.Result.Prompt, ev.Result.Cached, ev.Result.Prefill.Round(1e6), ev.Result.Completion, ev.Result.Decode.Round(1e6))
+			}
+		}
+		if err := r.out.Flush(); err != nil {
+			return "", err
+		}
+	}
+	return text.String(), nil
+}
+
+// params is the sampling of the flags.
+func (c *chatCmd) params() sample.Params {
+	p := sample.Defaults()
+	p.Temperature, p.TopK, p.TopP, p.MinP = c.Temperature, c.TopK, c.TopP, c.MinP
+	p.Seed = -1
+	if c.Seed != nil {
+		p.Seed = *c.Seed
+	}
+	return p
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"godwit/engine"
+	"godwit/engine/chat/jinja"
+	"godwit/engine/gguf"
+	"godwit/engine/llm"
+	"godwit/engine/tokenizer"
+)
+
+type templateCmd struct {
+	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
+	File  string `name:"template" type:"existingfile" placeholder:"FILE" help:"Jinja template to use instead of the model's own."`
+	Now   string `placeholder:"TIME" help:"Fix the clock that templates read, such as 2026-01-02T00:00:00."`
+}
+
+// Run renders standard input: a list of messages, or an object whose keys
+// become template variables.
+func (c *templateCmd) Run(r *run) error {
+	if c.Model == "" && c.File == "" {
+		return usage{errors.New("wants MODEL, --template FILE, or both")}
+	}
+	vars, err := readVariables(r.in)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if c.Now != "" {
+		if now, err = time.Parse("2006-01-02T15:04:05", c.Now); err != nil {
+			return usage{fmt.Errorf("--now: %w", err)}
+		}
+	}
+	var source string
+	if c.Model != "" {
+		if source, err = c.fromModel(r, vars); err != nil {
+			return err
+		}
+	}
+	if c.File != "" {
+		b, err := os.ReadFile(c.File)
+		if err != nil {
+			return err
+		}
+		source = string(b)
+	}
+	t, err := jinja.Parse(source, jinja.Limits{})
+	if err != nil {
+		return err
+	}
+	pieces, err := t.Render(r.ctx, vars, jinja.Options{Now: now})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(r.out, jinja.Text(pieces))
+	return err
+}
+
+// readVariables reads the template's variables.
+func readVariables(in io.Reader) (*jinja.Dict, error) {
+	b, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jinja.DecodeJSON(b, true)
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	switch v := v.(type) {
+	case *jinja.Dict:
+		return v, nil
+	case *jinja.List:
+		vars := jinja.NewDict()
+		vars.Set("messages", v)
+		return vars, nil
+	}
+	return nil, errors.New("standard input: wants a list of messages or an object")
+}
+
+// fromModel is the model's template; its special tokens become variables
+// where the input does not set them.
+func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
+	path, err := r.find(c.Model)
+	if err != nil {
+		return "", err
+	}
+	f, err := engine.OpenFile(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	source, ok := f.KV.String("tokenizer.chat_template")
+	if !ok && c.File == "" {
+		var notice string
+		source, notice = engine.DefaultTemplate(f.Arch())
+		fmt.Fprintln(r.err, "godwit:", notice)
+	}
+	setSpecial(f, vars)
+	return string([]byte(source)), nil
+}
+
+// setSpecial gives a template the texts of the special tokens.
+func setSpecial(f *gguf.File, vars *jinja.Dict) {
+	t, err := tokenizer.New(f.KV)
+	if err != nil {
+		return // a file without a vocabulary has none
+	}
+	for name, id := range map[string]llm.Token{
+		"bos_token": t.BOS(), "eos_token": t.EOS(), "unk_token": t.Unknown(), "pad_token": t.Pad(),
+	} {
+		if _, set := vars.Get(name); !set && id >= 0 {
+			vars.Set(name, jinja.Trusted(t.Text(id)))
+		}
+	}
+}
