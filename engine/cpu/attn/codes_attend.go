@@ -64,10 +64,10 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, cells int
 	if p.float {
 		p.scoresFloat(dst, r, n, page, s)
 	} else {
-		dotTokens(dst, n, p.expand(page, s), &r.codes, page[p.scale:])
+		dotTokensAll(dst, n, p.expand(page, s), &r.codes, page[p.scale:])
 		if p.sign.bits > 0 {
 			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values)
-			dotTokens(dst, n, s.codes, &r.bits, page[p.resScale:])
+			dotTokensAll(dst, n, s.codes, &r.bits, page[p.resScale:])
 		}
 	}
 	for b := range p.Blocks {
@@ -123,7 +123,7 @@ func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef 
 		for i := 0; i < n; i += panel {
 			m := min(panel, n-i)
 			clear(s.sums[:m*Cells])
-			mulAdd(mulAddArgs{
+			mulAdd(&mulAddArgs{
 				acc: s.sums[:], ld: Cells, n: m, lanes: Cells,
 				x: s.tile, pitch: Cells * 4,
 				coef: coef[i/panel*per+d/64*panel*64+d%64:], steps: ones(width),
@@ -163,9 +163,11 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []
 			for d := b * p.elems; d < (b+1)*p.elems; d += p.chunk {
 				c := p.valuesTile(tile, d, s)
 				a := acc[i*ld+p.Lane+d:]
-				dotValues(a, ld, m, c, p.chunk/16, &s.w8.pos, &s.w8.scale, groups)
+				v := dotValuesArgs{a, ld, m, c, p.chunk / 16, &s.w8.pos, &s.w8.scale, groups}
+				dotValues(&v)
 				if s.w8.signed {
-					dotValues(a, ld, m, c, p.chunk/16, &s.w8.neg, &s.w8.negScale, groups)
+					v.w, v.scale = &s.w8.neg, &s.w8.negScale
+					dotValues(&v)
 				}
 			}
 		}
@@ -193,7 +195,7 @@ func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page 
 		for i := 0; i < n; i += panel {
 			m := min(panel, n-i)
 			mulHalf(s.sums[:m*Cells], w[i*Cells:], page[p.scale+d/p.elems*2*Cells:])
-			mulAdd(mulAddArgs{
+			mulAdd(&mulAddArgs{
 				acc: acc[i*ld+p.Lane+d:], ld: ld, n: m, lanes: p.chunk,
 				x: s.tile, pitch: p.chunk * 4,
 				coef: s.sums[:], steps: used,

@@ -81,7 +81,7 @@ func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, cells in
 	for i := 0; i < n; i += panel {
 		for d := 0; d < p.Dim; d += 64 {
 			steps := min(64, p.Dim-d)
-			mulAdd(mulAddArgs{
+			mulAdd(&mulAddArgs{
 				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: cells,
 				x: a[d*Cells*p.size:], pitch: Cells * p.size, stored: p.stored,
 				coef: coef, steps: ones(steps),
@@ -105,7 +105,7 @@ func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []by
 		}
 		for i := 0; i < n; i += panel {
 			m.acc, m.coef, m.n = acc[i*ld+p.Lane+d:], w[i*Cells:], min(panel, n-i)
-			mulAdd(m)
+			mulAdd(&m)
 		}
 	}
 }

@@ -6,10 +6,29 @@ import (
 	"godwit/engine/dtype"
 )
 
-// The kernels. Each has a plain Go form, which is the reference, and variants
-// by tier. Integer sums are exact, and what follows them is a product and a
-// sum, each rounded, so int8 arithmetic gives the same bits everywhere; the
-// float kernels may fuse products into sums.
+// The kernels each have a plain Go form, which is the reference, and variants
+// by tier; kernels_amd64.go and kernels_noasm.go choose. Integer sums are
+// exact, and what follows them is a product and a sum, each rounded, so int8
+// arithmetic gives the same bits everywhere; the float kernels may fuse
+// products into sums.
+//
+//	mulAdd     adds coef[i][s]·x[s] to acc[i] for every step s, in ascending order
+//	expand     makes a byte of every code: dst has steps·64 bytes, low a plane of
+//	           lowBits, high a plane of one bit above them or nil
+//	decode     makes floats of the bytes of a chunk: codes are [groups][vecs] steps
+//	           of 16 lanes of 4, dst is [4·groups][16·vecs] float32 with the four
+//	           side by side in the first index
+//	turn       reorders a chunk of 16·vecs values from the order of K to that of V,
+//	           and flips the bits of flip in every byte
+//	dotTokens  adds scale·unit·Σ level·query to n rows of Cells: tile is a page of
+//	           unsigned bytes in the order of K, scales [block][Cells] f16
+//	dotValues  adds scale[i]·Σ w[i][t]·tile[t] to n rows of acc: tile is a chunk of
+//	           signed bytes in the order of V, groups has a bit for each four tokens
+//	addHalf    adds f·x to a row of Cells, x in f16
+//	addScaled  adds raw·x to rows of Cells, x one row in f16
+//	mulHalf    makes w·x of rows of Cells, x one row in f16; a zero stays zero
+//	           whatever x is
+//	dotHalf    is Σ w·x over Cells, x in f16; a zero of w counts as nothing
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
@@ -27,36 +46,36 @@ type mulAddArgs struct {
 	steps  uint64     // a bit for each step to add
 }
 
-// mulAdd adds coef[i][s]·x[s] to acc[i] for every step s, in ascending order.
-func mulAdd(a mulAddArgs) { mulAddGeneric(&a) }
-
-// expand makes a byte of every code: dst has steps·64 bytes, low a plane of
-// lowBits, high a plane of one bit above them or nil.
-func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
-	expandGeneric(dst, low, high, lowBits, table, steps)
+// dotTokensArgs are the arguments of dotTokens for one panel of queries.
+type dotTokensArgs struct {
+	dst    []float32 // [n][Cells]
+	n      int
+	tile   []byte
+	q      *operand
+	group  int // the panel
+	scales []byte
 }
 
-// decode makes floats of the bytes of a chunk: codes are [groups][vecs] steps
-// of 16 lanes of 4, dst is [4·groups][16·vecs] float32 with the four side by
-// side in the first index.
-func decode(dst, codes []byte, groups, vecs int, l *levels) {
-	decodeGeneric(dst, codes, groups, vecs, l)
-}
-
-// turn reorders a chunk of 16·vecs values from the order of K to that of V,
-// and flips the bits of flip in every byte.
-func turn(dst, codes []byte, vecs int, flip byte) { turnGeneric(dst, codes, vecs, flip) }
-
-// dotTokens adds scale·unit·Σ level·query to the n rows of dst, [n][Cells]:
-// tile is a page of unsigned bytes in the order of K, scales [block][Cells] f16.
-func dotTokens(dst []float32, n int, tile []byte, q *operand, scales []byte) {
+// dotTokens adds the scores of n queries.
+func dotTokensAll(dst []float32, n int, tile []byte, q *operand, scales []byte) {
 	for i := 0; i < n; i += panel {
-		dotTokensGeneric(dst[i*Cells:], min(panel, n-i), tile, q, i/panel, scales)
+		dotTokens(&dotTokensArgs{dst[i*Cells:], min(panel, n-i), tile, q, i / panel, scales})
 	}
 }
 
+// dotValuesArgs are the arguments of dotValues.
+type dotValuesArgs struct {
+	acc    []float32 // [n] rows of 16·vecs values, ld apart
+	ld, n  int
+	tile   []byte
+	vecs   int
+	w      *[panel][Cells]uint8
+	scale  *[panel]float32
+	groups uint64
+}
+
 // weights8 are the weights of a panel for one block, rounded to 8 bits with
-// one scale a row. Where scales are negative their tokens stand in neg.
+// one scale a row. Where scales of tokens are negative these stand in neg.
 type weights8 struct {
 	pos, neg        [panel][Cells]uint8
 	scale, negScale [panel]float32
@@ -68,25 +87,18 @@ type weights8 struct {
 func (w *weights8) set(weight []float32, n int, scales []byte, unit float32) {
 	w.signed = false
 	for i := range n {
-		w.setGeneric(i, weight[i*Cells:(i+1)*Cells], scales, unit)
+		amax, signed := roundWeights(&w.pos[i], weight[i*Cells:], scales, 1)
+		w.scale[i] = 0
+		if amax >= tiny {
+			w.signed = w.signed || signed
+			w.scale[i] = amax / 255 * unit
+		}
+	}
+	for i := range n {
+		if !w.signed {
+			break
+		}
+		roundWeights(&w.neg[i], weight[i*Cells:], scales, -1)
+		w.negScale[i] = -w.scale[i]
 	}
 }
-
-// dotValues adds scale[i]·Σ w[i][t]·tile[t] to the n rows of acc: tile is a
-// chunk of signed bytes in the order of V, groups a bit for each four tokens.
-func dotValues(acc []float32, ld, n int, tile []byte, vecs int, w *[panel][Cells]uint8, scale *[panel]float32, groups uint64) {
-	dotValuesGeneric(acc, ld, n, tile, vecs, w, scale, groups)
-}
-
-// addHalf adds f·x to a row of Cells, x in f16.
-func addHalf(dst []float32, x []byte, f float32) { addHalfGeneric(dst, x, f) }
-
-// addScaled adds raw·x to rows of Cells, x one row in f16.
-func addScaled(dst, raw []float32, x []byte) { addScaledGeneric(dst, raw, x) }
-
-// mulHalf makes w·x of rows of Cells, x one row in f16; a zero stays zero
-// whatever x is.
-func mulHalf(dst, w []float32, x []byte) { mulHalfGeneric(dst, w, x) }
-
-// dotHalf is Σ w·x over Cells, x in f16; a zero of w counts as nothing.
-func dotHalf(w []float32, x []byte) float32 { return dotHalfGeneric(w, x) }

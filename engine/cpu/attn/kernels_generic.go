@@ -43,11 +43,13 @@ func loadFloats(dst []float32, x []byte, t dtype.Type) {
 	}
 }
 
+// makeFinite turns infinities into the largest value, and NaN too.
 func makeFinite(x []float32) {
 	for i, v := range x {
-		if b := math.Float32bits(v); b&0x7f800000 == 0x7f800000 {
-			x[i] = math.Float32frombits(b&0x80000000 | 0x7f7fffff)
+		if v != v {
+			v = math.MaxFloat32
 		}
+		x[i] = max(-math.MaxFloat32, min(math.MaxFloat32, v))
 	}
 }
 
@@ -97,70 +99,67 @@ func turnGeneric(dst, codes []byte, vecs int, flip byte) {
 	}
 }
 
-func dotTokensGeneric(dst []float32, n int, tile []byte, q *operand, group int, scales []byte) {
+func dotTokensGeneric(a *dotTokensArgs) {
+	q := a.q
 	elems := q.values / q.blocks
 	for b := range q.blocks {
-		for i := range n {
-			at := (group*q.blocks+b)*panel + i
+		for i := range a.n {
+			at := (a.group*q.blocks+b)*panel + i
 			var sum [Cells]int32
 			for t := range sum {
 				sum[t] = q.init[at]
 			}
 			for d := 0; d < elems; d += 4 {
 				v := b*elems + d
-				q4 := q.q[(group*q.values+v&^31)*panel+i*32+v&31:][:4]
+				q4 := q.q[(a.group*q.values+v&^31)*panel+i*32+v&31:][:4]
 				for t := range sum {
-					c := tile[(v/4*4+t/16)*64+t%16*4:][:4]
+					c := a.tile[(v/4*4+t/16)*64+t%16*4:][:4]
 					sum[t] += int32(c[0])*int32(q4[0]) + int32(c[1])*int32(q4[1]) + int32(c[2])*int32(q4[2]) + int32(c[3])*int32(q4[3])
 				}
 			}
+			dst := a.dst[i*Cells:][:Cells]
 			for t, s := range sum {
-				f := float32(halfAt(scales[2*(b*Cells+t):]) * q.scale[at])
-				dst[i*Cells+t] += float32(float32(s) * f)
+				f := float32(halfAt(a.scales[2*(b*Cells+t):]) * q.scale[at])
+				dst[t] += float32(float32(s) * f)
 			}
 		}
 	}
 }
 
-func (w *weights8) setGeneric(i int, weight []float32, scales []byte, unit float32) {
+// roundWeightsGeneric stores the products of weights and scales, times sign,
+// as 255ths of the largest magnitude; negative ones give 0, and signed is set.
+// Nothing but amax has a meaning where that is below tiny.
+func roundWeightsGeneric(dst *[Cells]uint8, weight []float32, scales []byte, sign float32) (amax float32, signed bool) {
 	var p [Cells]float32
 	mulHalfGeneric(p[:], weight, scales)
-	amax := maxAbs(p[:])
-	w.pos[i], w.neg[i] = [Cells]uint8{}, [Cells]uint8{}
-	w.scale[i], w.negScale[i] = 0, 0
-	if !(amax >= tiny) {
-		return
-	}
+	amax = maxAbs(p[:])
 	inv := 255 / amax
 	for t, v := range p {
-		r := math.RoundToEven(float64(v * inv))
-		switch {
-		case r > 0:
-			w.pos[i][t] = uint8(min(r, 255))
-		case r < 0:
-			w.neg[i][t] = uint8(min(-r, 255))
-			w.signed = true
+		r := math.RoundToEven(float64(float32(v * sign * inv)))
+		signed = signed || r < 0
+		dst[t] = 0
+		if r > 0 {
+			dst[t] = uint8(min(r, 255))
 		}
 	}
-	w.scale[i] = amax / 255 * unit
-	w.negScale[i] = -w.scale[i]
+	return amax, signed
 }
 
-func dotValuesGeneric(acc []float32, ld, n int, tile []byte, vecs int, w *[panel][Cells]uint8, scale *[panel]float32, groups uint64) {
-	for i := range n {
+func dotValuesGeneric(a *dotValuesArgs) {
+	for i := range a.n {
 		var sum [64]int32
-		for left := groups; left != 0; left &= left - 1 {
+		for left := a.groups; left != 0; left &= left - 1 {
 			g := bits.TrailingZeros64(left)
-			w4 := w[i][4*g:][:4]
-			c := tile[g*vecs*64:][:vecs*64]
-			for j := range 16 * vecs {
+			w4 := a.w[i][4*g:][:4]
+			c := a.tile[g*a.vecs*64:][:a.vecs*64]
+			for j := range 16 * a.vecs {
 				x := c[4*j:][:4]
 				sum[j] += int32(w4[0])*int32(int8(x[0])) + int32(w4[1])*int32(int8(x[1])) + int32(w4[2])*int32(int8(x[2])) + int32(w4[3])*int32(int8(x[3]))
 			}
 		}
-		a := acc[i*ld:][:16*vecs]
-		for j := range a {
-			a[j] += float32(float32(sum[j]) * scale[i])
+		acc := a.acc[i*a.ld:][:16*a.vecs]
+		for j := range acc {
+			acc[j] += float32(float32(sum[j]) * a.scale[i])
 		}
 	}
 }

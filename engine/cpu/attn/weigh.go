@@ -13,7 +13,12 @@ import (
 // weight is below tau, get weight 0; the latter stay in the sum. A NaN counts
 // as the smallest logit and an infinity as the largest.
 func Weigh(s []float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
-	return weighGeneric((*[Cells]float32)(s), factor, visible, top, tau)
+	p := (*[Cells]float32)(s)
+	if visible == 0 {
+		*p = [Cells]float32{}
+		return top, 0, 0
+	}
+	return weigh(p, factor, visible, top, tau)
 }
 
 func weighGeneric(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {

@@ -1,0 +1,105 @@
+package attn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"godwit/engine/kv"
+)
+
+// stepBench is one decode step of one KV head over a context.
+type stepBench struct {
+	k, v    *Form
+	kData   []byte
+	vData   []byte
+	heads   int // interleaved in a page
+	pages   int
+	q       *Queries
+	scores  []float32
+	acc     []float32
+	scratch *Scratch
+}
+
+// newStepBench fills a cache of at least size bytes with copies of one page.
+func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) *stepBench {
+	form := func(name string, s kv.Side) *Form {
+		t, err := kv.Parse(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		f, _ := t.Fit(dim, s)
+		return New(f, dim, Options{Side: s})
+	}
+	s := &stepBench{k: form(kName, kv.K), v: form(vName, kv.V), pages: ctx / Cells}
+	s.heads = max(1, size/(s.pages*(s.k.PageBytes()+s.v.PageBytes())))
+	rng := rand.New(rand.NewPCG(1, 1))
+	fill := func(f *Form) []byte {
+		page, _, _ := pageOf(rng, f, Cells)
+		data := aligned(s.heads * s.pages * f.PageBytes())
+		for d := data; len(d) > 0; d = d[copy(d, page):] {
+		}
+		return data
+	}
+	s.kData, s.vData = fill(s.k), fill(s.v)
+	s.q = s.k.NewQueries(group)
+	s.q.N = group
+	for i := range group {
+		s.q.Set(i, random(rng, dim))
+	}
+	s.scores = make([]float32, group*Cells)
+	s.acc = make([]float32, group*s.v.Padded)
+	s.scratch = NewScratch(s.k, s.v)
+	return s
+}
+
+// run attends over the context of one head.
+func (s *stepBench) run(head int, scale float32) {
+	for p := range s.pages {
+		at := p*s.heads + head
+		s.k.Scores(s.scores, s.q, s.kData[at*s.k.PageBytes():][:s.k.PageBytes()], Cells, s.scratch)
+		var used uint64
+		for i := range s.q.N {
+			_, _, kept := Weigh(s.scores[i*Cells:(i+1)*Cells], scale, ^uint64(0), 4, 1e-6)
+			used |= kept
+		}
+		s.v.Accumulate(s.acc, s.scores, s.q.N, s.vData[at*s.v.PageBytes():][:s.v.PageBytes()], used, s.scratch)
+	}
+}
+
+func (s *stepBench) bench(b *testing.B, scale float32) {
+	tokens := s.pages * Cells
+	b.SetBytes(int64(tokens * (s.k.RowBytes() + s.v.RowBytes())))
+	head, best := 0, time.Duration(math.MaxInt64)
+	for b.Loop() {
+		start := time.Now()
+		s.run(head, scale)
+		best = min(best, time.Since(start))
+		head = (head + 1) % s.heads
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tokens), "ns/token")
+	b.ReportMetric(float64(best.Nanoseconds())/float64(tokens), "best-ns/token") // on a busy machine
+}
+
+// BenchmarkDecode is a decode step over a synthetic cache: nanoseconds per
+// token and KV head, with the cache in the second-level cache and in memory.
+func BenchmarkDecode(b *testing.B) {
+	for _, ctx := range []struct {
+		name   string
+		tokens int
+		size   int
+	}{{"L2", 1024, 0}, {"DRAM", 32768, 192 << 20}} {
+		for _, dim := range []int{128, 64, 256} {
+			for _, group := range []int{1, 3, 4} {
+				for _, t := range []string{"f16", "q8_0", "q4_0", "turbo4", "turbo3", "turbo2", "tbq3"} {
+					b.Run(fmt.Sprintf("%s/d%d/g%d/%s", ctx.name, dim, group, t), func(b *testing.B) {
+						s := newStepBench(b, t, t, dim, group, ctx.tokens, ctx.size)
+						s.bench(b, 0.09)
+					})
+				}
+			}
+		}
+	}
+}

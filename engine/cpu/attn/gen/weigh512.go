@@ -1,0 +1,158 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// weigh512 is the softmax of a page and the rounding of its weights.
+func weigh512(a *asm) {
+	a.weigh()
+	a.round()
+}
+
+// The exponential has the steps and constants of kernel.Exp.
+var expConsts = map[string]float32{
+	"lo": -104, "magic": 12582912,
+	"log2e": 1.44269504088896340736, "ln2Hi": -0.693147182464599609375, "ln2Lo": 1.90465429995776804525e-9,
+	"one": 1, "exp2": 0.49999994, "exp3": 0.16666521, "exp4": 0.041668385, "exp5": 0.00836871, "exp6": 0.0013814636,
+	"largest": math.MaxFloat32, "lowest": -math.MaxFloat32,
+}
+
+func (a *asm) k(name string) operand.Mem { return a.float(name, expConsts[name]) }
+
+func (a *asm) weigh() {
+	a.fn("weighAVX512", "(s *float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64)",
+		"is Weigh; visible is not 0.")
+	a.ld("s", reg.RDI)
+	a.masks("visible", reg.RAX)
+	a.VBROADCASTSS(operand.NewParamAddr("factor", 8), reg.Z16)
+	a.VBROADCASTSS(a.k("lowest"), reg.Z17)
+	a.VBROADCASTSS(a.k("largest"), reg.Z18)
+	for v := range 4 {
+		a.VMULPS(at(reg.RDI, 64*v), reg.Z16, zs[v])
+		a.VMINPS(reg.Z18, zs[v], zs[8+v])
+		a.VMOVAPS(reg.Z17, zs[4+v])
+		// A NaN is the lowest: an operation on one gives its second operand.
+		a.VCMPPS(imm(3), zs[v], zs[v], reg.K5)
+		a.VMOVAPS(reg.Z17, reg.K5, zs[8+v])
+		a.VMAXPS(reg.Z17, zs[8+v], ks[1+v], zs[4+v])
+	}
+	a.VMAXPS(zs[5], zs[4], reg.Z8)
+	a.VMAXPS(zs[7], zs[6], reg.Z9)
+	a.VMAXPS(reg.Z9, reg.Z8, reg.Z8)
+	a.fold(reg.Z8, reg.Z9, a.maxPS)
+	a.VMAXSS(operand.NewParamAddr("top", 24), reg.X8, reg.X8)
+	a.Store(reg.X8, a.ReturnIndex(0))
+	a.VBROADCASTSS(reg.X8, reg.Z8)
+	for v := range 4 {
+		a.VSUBPS(reg.Z8, zs[4+v], zs[v])
+	}
+	a.exp()
+	a.VBROADCASTSS(operand.NewParamAddr("tau", 28), reg.Z16)
+	for v := range 4 {
+		a.VMOVAPS_Z(zs[v], ks[1+v], zs[v])
+	}
+	a.VADDPS(zs[1], zs[0], reg.Z8)
+	a.VADDPS(zs[3], zs[2], reg.Z9)
+	a.VADDPS(reg.Z9, reg.Z8, reg.Z8)
+	a.fold(reg.Z8, reg.Z9, a.addPS)
+	a.Store(reg.X8, a.ReturnIndex(1))
+	for v := 3; v >= 0; v-- {
+		a.VCMPPS(imm(13), reg.Z16, zs[v], ks[1+v], reg.K5)
+		a.VMOVAPS_Z(zs[v], reg.K5, zs[v])
+		a.VMOVUPS(zs[v], at(reg.RDI, 64*v))
+		a.KMOVW(reg.K5, reg.EAX)
+		if v == 3 {
+			a.MOVQ(reg.RAX, reg.RBX)
+		} else {
+			a.SHLQ(imm(16), reg.RBX)
+			a.ORQ(reg.RAX, reg.RBX)
+		}
+	}
+	a.Store(reg.RBX, a.ReturnIndex(2))
+	a.end()
+}
+
+// exp makes e^x of Z0 to Z3, none above 0.
+func (a *asm) exp() {
+	c := func(name string) operand.Mem { return a.k(name) }
+	each := func(f func(v int)) {
+		for v := range 4 {
+			f(v)
+		}
+	}
+	bc := func(name string, z reg.Register) { a.VBROADCASTSS(c(name), z) }
+	x := func(v int) reg.VecPhysical { return zs[v] }
+	n := func(v int) reg.VecPhysical { return zs[4+v] }
+	p := func(v int) reg.VecPhysical { return zs[8+v] }
+	bc("lo", reg.Z16)
+	bc("log2e", reg.Z17)
+	bc("magic", reg.Z18)
+	bc("ln2Hi", reg.Z19)
+	bc("ln2Lo", reg.Z20)
+	bc("exp6", reg.Z21)
+	bc("exp5", reg.Z22)
+	bc("exp4", reg.Z23)
+	bc("exp3", reg.Z24)
+	bc("exp2", reg.Z25)
+	bc("one", reg.Z26)
+	each(func(v int) { a.VMAXPS(reg.Z16, x(v), x(v)) })
+	each(func(v int) {
+		a.VMOVAPS(reg.Z18, n(v))
+		a.VFMADD231PS(reg.Z17, x(v), n(v))
+		a.VSUBPS(reg.Z18, n(v), n(v))
+	})
+	each(func(v int) { a.VFMADD231PS(reg.Z19, n(v), x(v)) })
+	each(func(v int) { a.VFMADD231PS(reg.Z20, n(v), x(v)) })
+	each(func(v int) { a.VMOVAPS(reg.Z21, p(v)) })
+	for _, z := range []reg.VecPhysical{reg.Z22, reg.Z23, reg.Z24, reg.Z25} {
+		each(func(v int) { a.VFMADD213PS(z, x(v), p(v)) })
+	}
+	each(func(v int) { a.VMULPS(x(v), p(v), p(v)) })
+	each(func(v int) { a.VFMADD213PS(x(v), x(v), p(v)) })
+	each(func(v int) { a.VADDPS(reg.Z26, p(v), p(v)) })
+	each(func(v int) { a.VSCALEFPS(n(v), p(v), x(v)) })
+}
+
+func (a *asm) round() {
+	a.fn("roundWeightsAVX512", "(dst *byte, w *float32, scales *byte, flip uint32) (amax float32, signs uint32)",
+		"rounds the products of 64 weights and scales, with their signs turned over by flip, "+
+			"to a 255th of the largest magnitude; negative ones give 0 and set bits of signs.")
+	a.ld("dst", reg.RDI)
+	a.ld("w", reg.RSI)
+	a.ld("scales", reg.RDX)
+	a.ld("flip", reg.EAX)
+	a.VPBROADCASTD(reg.EAX, reg.Z30)
+	a.VPXORD(reg.Z31, reg.Z31, reg.Z31)
+	a.VPBROADCASTD(a.word("magnitude", 0x7fffffff), reg.Z29)
+	a.VPXORD(reg.Z8, reg.Z8, reg.Z8)
+	for v := range 4 {
+		a.VMOVUPS(at(reg.RSI, 64*v), zs[v])
+		a.VCVTPH2PS(at(reg.RDX, 32*v), reg.Z16)
+		a.VCMPPS(imm(4), reg.Z31, zs[v], reg.K1)
+		a.VMULPS_Z(reg.Z16, zs[v], reg.K1, zs[v])
+		a.VPXORD(reg.Z30, zs[v], zs[v])
+		a.VPANDD(reg.Z29, zs[v], reg.Z16)
+		a.VMAXPS(reg.Z8, reg.Z16, reg.Z8)
+	}
+	a.fold(reg.Z8, reg.Z9, a.maxPS)
+	a.Store(reg.X8, a.ReturnIndex(0))
+	a.VMOVSS(a.float("full", 255), reg.X9)
+	a.VDIVSS(reg.X8, reg.X9, reg.X9)
+	a.VBROADCASTSS(reg.X9, reg.Z9)
+	a.KXORW(reg.K2, reg.K2, reg.K2)
+	for v := range 4 {
+		a.VMULPS(reg.Z9, zs[v], zs[v])
+		a.VCVTPS2DQ(zs[v], zs[v])
+		a.VPMOVD2M(zs[v], reg.K1)
+		a.KORW(reg.K1, reg.K2, reg.K2)
+		a.VPMAXSD(reg.Z31, zs[v], zs[v])
+		a.VPMOVUSDB(zs[v], at(reg.RDI, 16*v))
+	}
+	a.KMOVW(reg.K2, reg.EAX)
+	a.Store(reg.EAX, a.ReturnIndex(1))
+	a.end()
+}

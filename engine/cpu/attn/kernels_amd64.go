@@ -1,0 +1,182 @@
+package attn
+
+import (
+	"math/bits"
+
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/dtype"
+)
+
+func avx512() bool { return kernel.Active() == kernel.AVX512 }
+
+// Variants by number of rows, the first for one row.
+type (
+	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64)
+	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
+	valuesFunc = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64)
+)
+
+var (
+	mulAddF16512        = [panel]mulAddFunc{mulAddF16x1AVX512, mulAddF16x2AVX512, mulAddF16x3AVX512, mulAddF16x4AVX512, mulAddF16x5AVX512, mulAddF16x6AVX512}
+	mulAddBF16512       = [panel]mulAddFunc{mulAddBF16x1AVX512, mulAddBF16x2AVX512, mulAddBF16x3AVX512, mulAddBF16x4AVX512, mulAddBF16x5AVX512, mulAddBF16x6AVX512}
+	mulAddF32512        = [panel]mulAddFunc{mulAddF32x1AVX512, mulAddF32x2AVX512, mulAddF32x3AVX512, mulAddF32x4AVX512, mulAddF32x5AVX512, mulAddF32x6AVX512}
+	mulAddBF16Finite512 = [panel]mulAddFunc{mulAddBF16Finitex1AVX512, mulAddBF16Finitex2AVX512, mulAddBF16Finitex3AVX512, mulAddBF16Finitex4AVX512, mulAddBF16Finitex5AVX512, mulAddBF16Finitex6AVX512}
+	mulAddF32Finite512  = [panel]mulAddFunc{mulAddF32Finitex1AVX512, mulAddF32Finitex2AVX512, mulAddF32Finitex3AVX512, mulAddF32Finitex4AVX512, mulAddF32Finitex5AVX512, mulAddF32Finitex6AVX512}
+	tokens512           = [panel]tokensFunc{tokens1AVX512, tokens2AVX512, tokens3AVX512, tokens4AVX512, tokens5AVX512, tokens6AVX512}
+	values4x512         = [panel]valuesFunc{values1x4AVX512, values2x4AVX512, values3x4AVX512, values4x4AVX512, values5x4AVX512, values6x4AVX512}
+	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
+)
+
+func mulAdd(a *mulAddArgs) {
+	if !avx512() {
+		mulAddGeneric(a)
+		return
+	}
+	if a.steps == 0 {
+		return
+	}
+	f := &mulAddF32512
+	size := 4
+	switch {
+	case a.stored == dtype.F16:
+		f, size = &mulAddF16512, 2
+	case a.stored == dtype.BF16 && a.finite:
+		f, size = &mulAddBF16Finite512, 2
+	case a.stored == dtype.BF16:
+		f, size = &mulAddBF16512, 2
+	case a.finite:
+		f = &mulAddF32Finite512
+	}
+	last := bits.Len64(a.steps) - 1
+	_ = a.x[last*a.pitch+a.lanes*size-1]
+	_ = a.acc[(a.n-1)*a.ld+a.lanes-1]
+	_ = a.coef[(a.n-1)*64+last]
+	f[a.n-1](&a.acc[0], 4*a.ld, &a.x[0], a.pitch, &a.coef[0], a.steps, ones(a.lanes))
+}
+
+func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
+	if !avx512() {
+		expandGeneric(dst, low, high, lowBits, table, steps)
+		return
+	}
+	_, _ = dst[steps*64-1], low[steps*8*lowBits-1]
+	switch {
+	case high != nil && lowBits == 2:
+		expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+	case high != nil && lowBits == 4:
+		expand5AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+	case lowBits == 1:
+		expand1AVX512(&dst[0], &low[0], nil, &table[0], steps)
+	case lowBits == 2:
+		expand2AVX512(&dst[0], &low[0], nil, &table[0], steps)
+	default:
+		expand4AVX512(&dst[0], &low[0], nil, &table[0], steps)
+	}
+}
+
+func decode(dst, codes []byte, groups, vecs int, l *levels) {
+	if !avx512() {
+		decodeGeneric(dst, codes, groups, vecs, l)
+		return
+	}
+	f := decodeTable4AVX512
+	switch {
+	case l.exact && vecs == 4:
+		f = decodeInt4AVX512
+	case l.exact:
+		f = decodeInt2AVX512
+	case vecs == 2:
+		f = decodeTable2AVX512
+	}
+	n := groups * vecs
+	f(&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
+}
+
+func turn(dst, codes []byte, vecs int, flip byte) {
+	if !avx512() {
+		turnGeneric(dst, codes, vecs, flip)
+		return
+	}
+	f := turn4AVX512
+	if vecs == 2 {
+		f = turn2AVX512
+	}
+	f(&dst[:1024*vecs][0], &codes[:1024*vecs][0], uint32(flip)*0x01010101)
+}
+
+func dotTokens(a *dotTokensArgs) {
+	if !avx512() {
+		dotTokensGeneric(a)
+		return
+	}
+	q := a.q
+	_, _, _ = a.dst[a.n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
+	at := a.group * q.blocks * panel
+	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, q.values/q.blocks/32)
+}
+
+func dotValues(a *dotValuesArgs) {
+	if !avx512() {
+		dotValuesGeneric(a)
+		return
+	}
+	if a.groups == 0 {
+		return
+	}
+	_, _ = a.acc[(a.n-1)*a.ld+16*a.vecs-1], a.tile[1024*a.vecs-1]
+	f := &values4x512
+	if a.vecs == 2 {
+		f = &values2x512
+	}
+	f[a.n-1](&a.acc[0], 4*a.ld, &a.tile[0], &a.w[0][0], &a.scale[0], a.groups)
+}
+
+func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {
+	if !avx512() {
+		return roundWeightsGeneric(dst, w, scales, sign)
+	}
+	var flip uint32
+	if sign < 0 {
+		flip = 1 << 31
+	}
+	amax, signs := roundWeightsAVX512(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
+	return amax, signs != 0
+}
+
+func addHalf(dst []float32, x []byte, f float32) {
+	if !avx512() {
+		addHalfGeneric(dst, x, f)
+		return
+	}
+	addHalfAVX512(&dst[:Cells][0], &x[:2*Cells][0], f)
+}
+
+func addScaled(dst, raw []float32, x []byte) {
+	if !avx512() {
+		addScaledGeneric(dst, raw, x)
+		return
+	}
+	addScaledAVX512(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+}
+
+func mulHalf(dst, w []float32, x []byte) {
+	if !avx512() {
+		mulHalfGeneric(dst, w, x)
+		return
+	}
+	mulHalfAVX512(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+}
+
+func dotHalf(w []float32, x []byte) float32 {
+	if !avx512() {
+		return dotHalfGeneric(w, x)
+	}
+	return dotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
+}
+
+func weigh(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
+	if !avx512() {
+		return weighGeneric(s, factor, visible, top, tau)
+	}
+	return weighAVX512(&s[0], factor, visible, top, tau)
+}

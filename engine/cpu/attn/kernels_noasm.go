@@ -1,0 +1,35 @@
+//go:build !amd64
+
+package attn
+
+func mulAdd(a *mulAddArgs) { mulAddGeneric(a) }
+
+func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
+	expandGeneric(dst, low, high, lowBits, table, steps)
+}
+
+func decode(dst, codes []byte, groups, vecs int, l *levels) {
+	decodeGeneric(dst, codes, groups, vecs, l)
+}
+
+func turn(dst, codes []byte, vecs int, flip byte) { turnGeneric(dst, codes, vecs, flip) }
+
+func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
+
+func dotValues(a *dotValuesArgs) { dotValuesGeneric(a) }
+
+func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {
+	return roundWeightsGeneric(dst, w, scales, sign)
+}
+
+func addHalf(dst []float32, x []byte, f float32) { addHalfGeneric(dst, x, f) }
+
+func addScaled(dst, raw []float32, x []byte) { addScaledGeneric(dst, raw, x) }
+
+func mulHalf(dst, w []float32, x []byte) { mulHalfGeneric(dst, w, x) }
+
+func dotHalf(w []float32, x []byte) float32 { return dotHalfGeneric(w, x) }
+
+func weigh(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
+	return weighGeneric(s, factor, visible, top, tau)
+}

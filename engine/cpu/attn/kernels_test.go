@@ -1,0 +1,279 @@
+package attn
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"godwit/engine/dtype"
+)
+
+func randomBytes(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// halves is n f16, negative ones among them if signed.
+func halves(rng *rand.Rand, n int, signed bool) []byte {
+	var b []byte
+	for range n {
+		v := math.Abs(rng.NormFloat64())
+		if signed && rng.IntN(4) == 0 {
+			v = -v
+		}
+		h := dtype.F32ToF16(float32(v))
+		b = append(b, byte(h), byte(h>>8))
+	}
+	return b
+}
+
+func same(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: value %d is %g (%x), plain Go says %g (%x)", what, i, got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+		}
+	}
+}
+
+// The integer kernels give the bits of their plain form.
+func TestCodeKernels(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(4, 4))
+		table := (*[64]byte)(randomBytes(rng, 64))
+		for _, bits := range []int{1, 2, 3, 4, 5} {
+			low, steps := max(1, bits&^1), 72
+			for i := range table {
+				table[i] = table[i%(1<<bits)]
+			}
+			l, h := randomBytes(rng, steps*8*low), randomBytes(rng, steps*8)
+			if low == bits {
+				h = nil
+			}
+			got, want := make([]byte, 64*steps), make([]byte, 64*steps)
+			expand(got, l, h, low, table, steps)
+			expandGeneric(want, l, h, low, table, steps)
+			if !bytes.Equal(got, want) {
+				t.Errorf("expand of %d bits differs", bits)
+			}
+		}
+		for _, vecs := range []int{2, 4} {
+			codes := randomBytes(rng, 1024*vecs)
+			got, want := make([]byte, 1024*vecs), make([]byte, 1024*vecs)
+			turn(got, codes, vecs, 0x80)
+			turnGeneric(want, codes, vecs, 0x80)
+			if !bytes.Equal(got, want) {
+				t.Errorf("turn of %d differs", vecs)
+			}
+			for _, l := range []*levels{{exact: true}, {exact: true, zero: 128}, {float: [16]float32(random(rng, 16))}} {
+				got, want := make([]byte, 4096*vecs), make([]byte, 4096*vecs)
+				decode(got, codes, 16, vecs, l)
+				decodeGeneric(want, codes, 16, vecs, l)
+				if !bytes.Equal(got, want) {
+					t.Errorf("decode of %d, %+v, differs", vecs, l)
+				}
+			}
+		}
+	})
+}
+
+func TestDotKernels(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 5))
+		for n := 1; n <= 2*panel; n++ {
+			for _, shape := range [][2]int{{32, 1}, {96, 3}, {64, 1}, {128, 1}, {512, 2}} {
+				values, blocks := shape[0], shape[1]
+				q := newOperand(n, values, blocks)
+				for i := range n {
+					q.set(i, random(rng, values), 0.7, 128)
+				}
+				tile, scales := randomBytes(rng, values*Cells), halves(rng, blocks*Cells, true)
+				got := random(rng, n*Cells)
+				want := slices.Clone(got)
+				dotTokensAll(got, n, tile, &q, scales)
+				for i := 0; i < n; i += panel {
+					dotTokensGeneric(&dotTokensArgs{want[i*Cells:], min(panel, n-i), tile, &q, i / panel, scales})
+				}
+				same(t, "scores", got, want)
+			}
+			if n > panel {
+				continue
+			}
+			for _, vecs := range []int{2, 4} {
+				var w [panel][Cells]uint8
+				for i := range w {
+					w[i] = [Cells]uint8(randomBytes(rng, Cells))
+				}
+				scale := [panel]float32(random(rng, panel))
+				got := random(rng, n*100)
+				want := slices.Clone(got)
+				a := dotValuesArgs{got, 100, n, randomBytes(rng, 1024*vecs), vecs, &w, &scale, 0xfa31}
+				dotValues(&a)
+				a.acc = want
+				dotValuesGeneric(&a)
+				same(t, "values", got, want)
+			}
+		}
+	})
+}
+
+func TestWeightKernels(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(6, 6))
+		inf := float32(math.Inf(1))
+		for try := range 200 {
+			s := random(rng, Cells)
+			for i := range s {
+				s[i] *= float32(try)
+			}
+			if try%4 == 1 {
+				s[rng.IntN(Cells)], s[rng.IntN(Cells)], s[rng.IntN(Cells)] = inf, -inf, inf-inf
+			}
+			visible := rng.Uint64() >> rng.IntN(64)
+			visible |= 1
+			top, tau := []float32{-inf, -3, 40}[try%3], []float32{0, 1e-6, 0.1}[try/3%3]
+			got, want := slices.Clone(s), slices.Clone(s)
+			top1, sum1, kept1 := Weigh(got, 0.3, visible, top, tau)
+			top2, sum2, kept2 := weighGeneric((*[Cells]float32)(want), 0.3, visible, top, tau)
+			same(t, "weights", got, want)
+			same(t, "sum", []float32{sum1}, []float32{sum2})
+			if kept1 != kept2 || top1 != top2 { // zeros of either sign are the same top
+				t.Fatalf("kept %x, top %g, plain Go says %x, %g", kept1, top1, kept2, top2)
+			}
+			if sum1 != sum1 || sum1 > Cells {
+				t.Fatalf("sum of weights %g", sum1)
+			}
+			scales := halves(rng, Cells, try%2 == 1)
+			if try%8 == 3 {
+				copy(scales[2*rng.IntN(Cells):], []byte{0, 0x7c}) // infinity
+				copy(scales[2*rng.IntN(Cells):], []byte{1, 0x7c}) // NaN
+			}
+			for _, sign := range []float32{1, -1} {
+				var a, b [Cells]uint8
+				amax1, signed1 := roundWeights(&a, got, scales, sign)
+				amax2, signed2 := roundWeightsGeneric(&b, got, scales, sign)
+				same(t, "largest weight", []float32{amax1}, []float32{amax2})
+				if a != b || signed1 != signed2 && try%8 != 3 && amax1 >= tiny {
+					t.Fatalf("weights %v %v, plain Go says %v %v", a, signed1, b, signed2)
+				}
+			}
+			got, want = random(rng, 3*Cells), nil
+			w := random(rng, 3*Cells)
+			w[5], w[70] = 0, 0
+			want = slices.Clone(got)
+			addHalf(got, scales, 0.3)
+			addHalfGeneric(want, scales, 0.3)
+			if try%8 == 3 {
+				continue
+			}
+			same(t, "addHalf", got, want)
+			addScaled(got, w, scales)
+			addScaledGeneric(want, w, scales)
+			same(t, "addScaled", got, want)
+			mulHalf(got, w, scales)
+			mulHalfGeneric(want, w, scales)
+			same(t, "mulHalf", got, want)
+			same(t, "dotHalf", []float32{dotHalf(w, scales)}, []float32{dotHalfGeneric(w, scales)})
+		}
+	})
+}
+
+// mulAdd may fuse: each of n steps is off by at most half a unit in the last
+// place of the running sum and of the product.
+func TestMulAdd(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 7))
+		for _, stored := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
+			for _, finite := range []bool{false, true} {
+				for n := 1; n <= panel; n++ {
+					for _, lanes := range []int{1, 8, 16, 40, 63, 64} {
+						testMulAdd(t, rng, stored, finite && stored != dtype.F16, n, lanes)
+					}
+				}
+			}
+		}
+	})
+}
+
+func testMulAdd(t *testing.T, rng *rand.Rand, stored dtype.Type, finite bool, n, lanes int) {
+	size := 2
+	if stored == dtype.F32 {
+		size = 4
+	}
+	a := mulAddArgs{
+		ld: 70, n: n, lanes: lanes, pitch: lanes*size + 6, stored: stored, finite: finite,
+		coef: random(rng, n*64), steps: rng.Uint64(),
+	}
+	for range 64 {
+		row := make([]byte, a.pitch)
+		for i := range lanes {
+			v := float32(rng.NormFloat64())
+			switch {
+			case size == 4:
+				putF32(row[4*i:], v)
+			case stored == dtype.F16:
+				h := dtype.F32ToF16(v)
+				row[2*i], row[2*i+1] = byte(h), byte(h>>8)
+			default:
+				h := dtype.F32ToBF16(v)
+				row[2*i], row[2*i+1] = byte(h), byte(h>>8)
+			}
+		}
+		a.x = append(a.x, row...)
+	}
+	a.x = a.x[:63*a.pitch+lanes*size]
+	got := random(rng, 70*n)
+	want, abs := slices.Clone(got), slices.Clone(got)
+	a.acc = got
+	mulAdd(&a)
+	a.acc = want
+	mulAddGeneric(&a)
+	b := a
+	b.coef, b.x, b.acc = slices.Clone(a.coef), slices.Clone(a.x), abs
+	for i := range b.coef {
+		b.coef[i] = float32(math.Abs(float64(b.coef[i])))
+	}
+	for s := range 64 {
+		for i := range lanes {
+			b.x[s*a.pitch+(i+1)*size-1] &= 0x7f
+		}
+	}
+	for i := range abs {
+		abs[i] = float32(math.Abs(float64(abs[i])))
+	}
+	mulAddGeneric(&b)
+	for i := range got {
+		limit := float64(abs[i]) * 128 * 0x1p-24
+		if i%70 >= lanes {
+			limit = 0
+		}
+		if d := math.Abs(float64(got[i]) - float64(want[i])); !(d <= limit) {
+			t.Fatalf("%v, %d rows of %d: value %d is %g, plain Go says %g, off by %g, at most %g", stored, n, lanes, i, got[i], want[i], d, limit)
+		}
+	}
+}
+
+// Read as finite, an infinity counts as the largest value, and a step without
+// weight adds nothing.
+func TestMulAddFinite(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		x := make([]byte, 2*64*4)
+		for i, v := range []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 2} {
+			putF32(x[4*i:], v)
+			putF32(x[256+4*i:], 1)
+		}
+		for _, c := range []float32{0, 0.5} {
+			acc := make([]float32, 64)
+			coef := make([]float32, 64)
+			coef[0], coef[1] = c, 1
+			mulAdd(&mulAddArgs{acc: acc, ld: 64, n: 1, lanes: 64, x: x, pitch: 256, finite: true, coef: coef, steps: 3})
+			want := []float32{c*math.MaxFloat32 + 1, -c*math.MaxFloat32 + 1, c*math.MaxFloat32 + 1, 2*c + 1}
+			same(t, "sums", acc[:4], want)
+		}
+	})
+}
