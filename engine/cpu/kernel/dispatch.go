@@ -2,10 +2,6 @@ package kernel
 
 func quantize(dst []actBlock, x []float32) { quantizeGeneric(dst, x) }
 
-func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
-	matMulF32Generic(y, ldy, w, x, ldx, row0, row1, panel0, panel1)
-}
-
 func silus(dst, x []float32)                         { silusGeneric(dst, x) }
 func gelus(dst, x []float32)                         { gelusGeneric(dst, x) }
 func geluErfs(dst, x []float32)                      { geluErfsGeneric(dst, x) }

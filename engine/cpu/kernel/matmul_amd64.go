@@ -6,14 +6,48 @@ import "unsafe"
 // while all activation rows pass over them.
 const weightChunk = 128 << 10
 
+// tiling is one multiplication cut into the shapes that kernels take.
+type tiling struct {
+	w      *Packed
+	a      *Acts     // quantised activations, or
+	x      []float32 // float ones,
+	ldx    int       // this far apart
+	y      []float32
+	ldy    int
+	size   int  // bytes of a panel
+	six    bool // there are kernels for two panels by six rows,
+	four   bool // and by four
+	blocks int  // of a row of weights; columns if the activations are floats
+}
+
 func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	if active == Generic || w.Cols == 0 {
 		matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 		return
 	}
-	t := tiling{w: w, a: a, y: y, ldy: ldy, size: panelBytes(w.Type, w.Cols), halves: formOf(w.Type).halves}
+	wide := active == AVX512
+	t := tiling{
+		w: w, a: a, y: y, ldy: ldy, six: wide && !formOf(w.Type).halves, four: wide,
+		size: panelBytes(w.Type, w.Cols), blocks: w.Cols / w.Type.Elems(),
+	}
+	t.run(row0, row1, panel0, panel1)
+}
+
+func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
+	if active == Generic || w.Cols == 0 {
+		matMulF32Generic(y, ldy, w, x, ldx, row0, row1, panel0, panel1)
+		return
+	}
+	t := tiling{
+		w: w, x: x, ldx: ldx, y: y, ldy: ldy, six: active == AVX512,
+		size: panelBytes(w.Type, w.Cols), blocks: w.Cols,
+	}
+	t.run(row0, row1, panel0, panel1)
+}
+
+func (t *tiling) run(row0, row1, panel0, panel1 int) {
 	step := max(2, weightChunk/t.size&^1)
-	whole := min(panel1, w.Rows/PanelRows)
+	whole := min(panel1, t.w.Rows/PanelRows)
 	for p := panel0; p < whole; p += step {
 		n := min(step, whole-p)
 		for i := row0; i < row1; {
@@ -25,32 +59,18 @@ func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1
 	}
 }
 
-// tiling is one multiplication cut into the shapes that kernels take.
-type tiling struct {
-	w      *Packed
-	a      *Acts
-	y      []float32
-	ldy    int
-	size   int // bytes of a panel
-	halves bool
-}
-
 // rows does n panels from p for a tile of activation rows from i on and returns how many
 // it has done.
 func (t *tiling) rows(i, row0, row1, p, n int) int {
 	from, rows := t.next(i, row0, row1, n)
-	pairs := 0
-	if active == AVX512 && rows > 1 {
-		pairs = n &^ 1
+	if pairs := n &^ 1; pairs > 0 && (rows == 6 || rows == 4 && t.four) {
 		t.kernel(2, rows, &t.y[from*t.ldy+p*PanelRows], 4*t.ldy, from, p, pairs)
-	}
-	if pairs < n {
 		p, n = p+pairs, n-pairs
-		for j := from; j < from+rows; {
-			k, r := t.next(j, from, from+rows, 1)
-			t.kernel(1, r, &t.y[k*t.ldy+p*PanelRows], 4*t.ldy, k, p, n)
-			j = k + r
-		}
+	}
+	for j := from; n > 0 && j < from+rows; {
+		k, r := t.next(j, from, from+rows, 1)
+		t.kernel(1, r, &t.y[k*t.ldy+p*PanelRows], 4*t.ldy, k, p, n)
+		j = k + r
 	}
 	return from + rows - i
 }
@@ -60,7 +80,7 @@ func (t *tiling) rows(i, row0, row1, p, n int) int {
 func (t *tiling) next(i, row0, row1, panels int) (from, rows int) {
 	left := row1 - i
 	rows = 4
-	if left != 4 && left != 7 && left != 8 && left > 4 && panels > 1 && active == AVX512 && !t.halves {
+	if left > 4 && left != 7 && left != 8 && panels > 1 && t.six {
 		rows = 6
 	}
 	if left == 1 || row1-row0 < rows {
@@ -69,15 +89,27 @@ func (t *tiling) next(i, row0, row1, panels int) (from, rows int) {
 	return min(i, row1-rows), rows
 }
 
+// kernel multiplies n panels from p, so many at once, by activation rows from row on.
 func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
-	w := &t.w.Data[p*t.size]
-	x := (*byte)(t.a.ptr(row))
-	lda := t.a.stride * int(unsafe.Sizeof(actBlock{}))
-	blocks := t.w.Cols / t.w.Type.Elems()
-	if active == AVX512 {
-		tileAVX512(t.w.Type, panels, rows, y, ldy, w, x, lda, blocks, n)
+	typ, w := t.w.Type, &t.w.Data[p*t.size]
+	ok := false
+	if t.a == nil {
+		x := &t.x[row*t.ldx]
+		if active == AVX512 {
+			ok = floatAVX512(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
+		} else {
+			ok = floatAVX2(typ, panels, rows, y, ldy, w, x, 4*t.ldx, t.blocks, n)
+		}
 	} else {
-		tileAVX2(t.w.Type, panels, rows, y, ldy, w, x, lda, blocks, n)
+		a, lda := (*byte)(t.a.ptr(row)), t.a.stride*int(unsafe.Sizeof(actBlock{}))
+		if active == AVX512 {
+			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n)
+		} else {
+			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n)
+		}
+	}
+	if !ok {
+		panic("kernel: no kernel for this shape")
 	}
 }
 
@@ -86,12 +118,11 @@ func (t *tiling) last(row0, row1 int) {
 	p := t.w.Panels() - 1
 	var out [4 * PanelRows]float32
 	for i := row0; i < row1; {
-		i0, n := t.next(i, row0, row1, 1)
-		i = i0
-		t.kernel(1, n, &out[0], 4*PanelRows, i, p, 1)
+		from, n := t.next(i, row0, row1, 1)
+		t.kernel(1, n, &out[0], 4*PanelRows, from, p, 1)
 		for j := range n {
-			copy(t.y[(i+j)*t.ldy+p*PanelRows:(i+j)*t.ldy+t.w.Rows], out[j*PanelRows:])
+			copy(t.y[(from+j)*t.ldy+p*PanelRows:(from+j)*t.ldy+t.w.Rows], out[j*PanelRows:])
 		}
-		i += n
+		i = from + n
 	}
 }

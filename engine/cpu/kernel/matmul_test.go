@@ -23,13 +23,42 @@ func TestMatMulBits(t *testing.T) {
 			eachTier(t, func(t *testing.T) {
 				for n := 1; n <= batch; n++ {
 					got := make([]float32, batch*rows)
-					MatMul(got, rows, w, a, batch-n, batch, 0, 2)
-					MatMul(got, rows, w, a, batch-n, batch, 2, w.Panels())
+					for _, p := range [][2]int{{0, 2}, {2, 3}, {3, w.Panels()}} {
+						MatMul(got, rows, w, a, batch-n, batch, p[0], p[1])
+					}
 					sameBits(t, typ, got[(batch-n)*rows:], want[(batch-n)*rows:])
 				}
 				for i := range batch {
 					got := make([]float32, rows)
 					MatVec(got, w, a, i, 0, w.Panels())
+					sameBits(t, typ, got, want[i*rows:(i+1)*rows])
+				}
+			})
+		}
+	}
+}
+
+// The same for float weights; odd columns too.
+func TestMatMulF32Bits(t *testing.T) {
+	const rows, batch, ldx = 5*16 + 3, 19, 104
+	for _, typ := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
+		for _, cols := range []int{1, 2, 37, 96} {
+			r := rnd(5)
+			w := pack(t, typ, rows, cols, randomRows(r, typ, rows, cols))
+			x := gauss(r, batch*ldx)
+			want := make([]float32, batch*rows)
+			matMulF32Generic(want, rows, w, x, ldx, 0, batch, 0, w.Panels())
+			eachTier(t, func(t *testing.T) {
+				for n := 1; n <= batch; n++ {
+					got := make([]float32, batch*rows)
+					for _, p := range [][2]int{{0, 2}, {2, 3}, {3, w.Panels()}} {
+						MatMulF32(got, rows, w, x, ldx, batch-n, batch, p[0], p[1])
+					}
+					sameBits(t, typ, got[(batch-n)*rows:], want[(batch-n)*rows:])
+				}
+				for i := range batch {
+					got := make([]float32, rows)
+					MatVecF32(got, w, x[i*ldx:][:cols], 0, w.Panels())
 					sameBits(t, typ, got, want[i*rows:(i+1)*rows])
 				}
 			})

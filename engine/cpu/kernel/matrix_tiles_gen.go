@@ -203,3 +203,76 @@ func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bloc
 	}
 	return true
 }
+
+// floatAVX512 multiplies panels of floats, p at once, by n rows; it reports whether there is a kernel.
+func floatAVX512(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int) bool {
+	switch p<<8 | n {
+	case 1<<8 | 1:
+		switch t {
+		case dtype.F32:
+			floatF32p1n1AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n1AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n1AVX512(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 1<<8 | 4:
+		switch t {
+		case dtype.F32:
+			floatF32p1n4AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n4AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n4AVX512(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 2<<8 | 6:
+		switch t {
+		case dtype.F32:
+			floatF32p2n6AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p2n6AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p2n6AVX512(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// floatAVX2 multiplies panels of floats, p at once, by n rows; it reports whether there is a kernel.
+func floatAVX2(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int) bool {
+	switch p<<8 | n {
+	case 1<<8 | 1:
+		switch t {
+		case dtype.F32:
+			floatF32p1n1AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n1AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n1AVX2(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 1<<8 | 4:
+		switch t {
+		case dtype.F32:
+			floatF32p1n4AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n4AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n4AVX2(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	default:
+		return false
+	}
+	return true
+}

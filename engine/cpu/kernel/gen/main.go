@@ -28,6 +28,8 @@ type family struct {
 var families = []family{
 	{"matrix_avx512", matrix512},
 	{"matrix_avx2", matrix2},
+	{"float_avx512", float512},
+	{"float_avx2", float2},
 	{"roofline_avx512", roofline512},
 }
 
