@@ -72,6 +72,7 @@ type generation struct {
 	pending []Token // not yet part of an event
 	text    []byte
 	finish  string
+	over    bool // a second call began and only one is wanted
 	start   time.Time
 	err     error
 }
@@ -208,7 +209,7 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		return 0, false, err
 	}
 	switch {
-	case g.stop.hit != "":
+	case g.stop.hit != "" || g.over:
 		g.finish = FinishStop
 		return t, false, nil
 	case g.r.MaxTokens > 0 && len(g.tokens) >= g.r.MaxTokens:
@@ -251,6 +252,10 @@ func (g *generation) emit(text []byte) {
 }
 
 func (g *generation) send(ev Event) {
+	if g.r.OneCall && ev.Kind == Call && ev.Call.Index > 0 {
+		g.over = true
+		return
+	}
 	ev.Tokens, g.pending = g.pending, nil
 	g.out.push(ev)
 }

@@ -32,6 +32,8 @@ type Request struct {
 	Special     bool // show control tokens in the text
 	Fresh       bool // compute the whole prompt, reuse nothing
 	Slot        *int // the slot to use; nil: any
+	OneCall     bool // the answer ends before a second tool call
+	Keep        int  // tokens of the start that a context shift keeps; -1: the whole prompt
 }
 
 // Kind says what an Event is.

@@ -36,6 +36,7 @@ type root struct {
 	Detokenize detokenizeCmd `cmd:"" help:"Turn token ids into text."`
 	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
+	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// heartbeat is how often a stream says that it is alive while nothing comes.
+const heartbeat = 10 * time.Second
+
+// item is what the producer of an answer passes on.
+type item struct {
+	model  *wire.Model // first, once
+	choice int
+	event  engine.Event
+	err    error
+}
+
+// parser reads the body of a dialect's request.
+type parser func(body []byte) (wire.Call, error)
+
+// generate is the handler of every endpoint that answers with text: it reads a
+// call, has it answered, and sends the answer whole or as a stream.
+func (s *Server) generate(parse parser) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := s.body(w, r)
+		if err != nil {
+			return err
+		}
+		call, err := parse(body)
+		if err != nil {
+			return err
+		}
+		return s.answer(w, r, call)
+	}
+}
+
+// answer runs a call. An error is returned only if nothing was sent yet.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
+	ctx, cancel := s.context(r)
+	items := make(chan item, 16)
+	go s.produce(ctx, call, items)
+	defer func() {
+		cancel()
+		for range items { // the producer ends before its request does
+		}
+	}()
+	if call.Head().Stream {
+		return s.sendStream(ctx, newStream(w, call.Head().Lines), call, items)
+	}
+	var whole wire.Whole
+	for it := range items {
+		switch {
+		case it.err != nil:
+			return it.err
+		case it.model != nil:
+			whole = call.Whole(it.model)
+		default:
+			whole.Add(it.choice, &it.event)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, whole.Body())
+	return nil
+}
+
+// sendStream sends the items of an answer as they come.
+func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, items <-chan item) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	var reply wire.Stream
+	fail := func(err error) error {
+		if !out.begun {
+			return err
+		}
+		if reply == nil { // only heartbeats so far
+			reply = call.Stream(&wire.Model{Name: call.Head().Model})
+		}
+		if err := reply.Fail(out, explain(err)); err != nil {
+			return nil //nolint:nilerr // the client has gone
+		}
+		_ = out.flush()
+		return nil
+	}
+	started := false
+	start := func() error {
+		if started {
+			return nil
+		}
+		started = true
+		return reply.Start(out)
+	}
+	for {
+		var err error
+		select {
+		case it, open := <-items:
+			switch {
+			case !open && context.Cause(ctx) != nil:
+				return fail(context.Cause(ctx))
+			case !open:
+				if err = reply.End(out); err == nil {
+					err = out.flush()
+				}
+				if err != nil {
+					s.log.Debug("stream not finished", "err", err)
+				}
+				return nil
+			case it.err != nil:
+				return fail(it.err)
+			case it.model != nil:
+				reply = call.Stream(it.model)
+			case it.event.Kind == engine.Prefill:
+			default:
+				if err = start(); err == nil {
+					err = reply.Add(out, it.choice, &it.event)
+				}
+				if err == nil && len(items) == 0 {
+					err = out.flush()
+				}
+				beat.Reset(heartbeat)
+			}
+		case <-beat.C:
+			err = out.heartbeat()
+		}
+		if err != nil {
+			s.log.Debug("client has gone", "err", err)
+			return nil
+		}
+	}
+}
+
+// produce has a call answered and closes items when everything it started has
+// ended.
+func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item) {
+	defer close(items)
+	send := func(it item) bool {
+		select {
+		case items <- it:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	head := call.Head()
+	l, err := s.pool.acquire(ctx, head.Model, head.KeepAlive)
+	if err != nil {
+		send(item{err: err})
+		return
+	}
+	defer l.release()
+	m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults, Load: l.Load}
+	requests, err := call.Requests(m)
+	if err != nil {
+		send(item{err: err})
+		return
+	}
+	if !send(item{model: m}) {
+		return
+	}
+	var choices sync.WaitGroup
+	defer choices.Wait()
+	for i := range requests {
+		requests[i].OneCall = head.OneCall
+		ready := make(chan struct{})
+		choices.Go(func() {
+			s.choice(ctx, l.Engine, i, requests[i], send, sync.OnceFunc(func() { close(ready) }))
+		})
+		// The next one finds the prompt in the cache.
+		<-ready
+	}
+}
+
+// choice generates one of the answers. ready is called once its prompt has
+// been read.
+func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
+	defer ready()
+	for ev, err := range e.Generate(ctx, r) {
+		if err != nil {
+			send(item{choice: i, err: err})
+			return
+		}
+		if ev.Kind != engine.Prefill {
+			ready()
+		}
+		if ev.Kind == engine.End {
+			s.count(ev.Result)
+		}
+		if !send(item{choice: i, event: ev}) {
+			return
+		}
+	}
+}
+
+// context ends with the client or with the server.
+func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	stop := context.AfterFunc(s.ctx, func() { cancel(errStopping) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// explain turns any error into what the client is told.
+func explain(err error) *wire.Error {
+	var e *wire.Error
+	var long *engine.TooLong
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &long):
+		return &wire.Error{
+			Status: http.StatusBadRequest, Type: wire.Overflow, Code: "context_length_exceeded",
+			Message: long.Error(), Prompt: long.Prompt, Context: long.Context,
+		}
+	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSession):
+		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
+	case errors.Is(err, engine.ErrClosed), errors.Is(err, context.Canceled):
+		return errStopping
+	}
+	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
+}

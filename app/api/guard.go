@@ -1,0 +1,238 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"godwit/app/api/wire"
+)
+
+// Limits of a request.
+const (
+	maxBody     = 16 << 20
+	bodyTime    = 60 * time.Second // for a whole body
+	bodyPause   = 10 * time.Second // without a byte of it
+	headerTime  = 10 * time.Second
+	maxHeader   = 64 << 10
+	idleTime    = 2 * time.Minute
+	maxInFlight = 256 // requests that hold a body
+)
+
+// guard decides who may talk to the server.
+type guard struct {
+	hosts   []string // lower case, without ports
+	origins []string
+	keys    [][sha256.Size]byte
+	remote  bool // listens beyond loopback
+}
+
+// newGuard reads the rules.
+func newGuard(host string, hosts, origins, keys []string) *guard {
+	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host)}
+	for _, h := range hosts {
+		g.hosts = append(g.hosts, strings.ToLower(hostOnly(h)))
+	}
+	for _, o := range origins {
+		g.origins = append(g.origins, strings.ToLower(strings.TrimSuffix(o, "/")))
+	}
+	for _, k := range keys {
+		if k != "" {
+			g.keys = append(g.keys, sha256.Sum256([]byte(k)))
+		}
+	}
+	return g
+}
+
+// loopback reports whether an address to listen on is reachable from this
+// machine alone.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// hostOnly takes the port and the brackets off.
+func hostOnly(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		return h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// check refuses requests that web pages or other machines may have caused,
+// before any work.
+func (g *guard) check(r *http.Request) error {
+	if !g.hostAllowed(r) {
+		return forbidden("host_not_allowed", "host %.128q is not allowed, only localhost, 127.0.0.1 and [::1]; --allowed-host adds names", r.Host)
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) > 1 {
+		return forbidden("origin_not_allowed", "more than one origin")
+	}
+	if len(origins) == 1 && !g.originAllowed(origins[0], r.Host) {
+		return forbidden("origin_not_allowed", "origin %.128q is not allowed; --allowed-origin adds one", origins[0])
+	}
+	// Browsers say so even where they send no Origin, as for images and scripts.
+	if site := r.Header.Get("Sec-Fetch-Site"); len(origins) == 0 && (site == "cross-site" || site == "same-site") {
+		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if !read || r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			return forbidden("origin_not_allowed", "requests of other sites' pages are not allowed")
+		}
+	}
+	return nil
+}
+
+func forbidden(code, format string, args ...any) error {
+	e := wire.Fault(http.StatusForbidden, wire.Forbidden, format, args...)
+	e.Code = code
+	return e
+}
+
+func (g *guard) hostAllowed(r *http.Request) bool {
+	host := strings.ToLower(hostOnly(r.Host))
+	if host == "" {
+		return false
+	}
+	if slices.Contains(g.hosts, host) {
+		return true
+	}
+	if !g.remote {
+		return false
+	}
+	// A page cannot make a name resolve to us and then have a bare address as
+	// its host, so the address that the request came in on is safe.
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	ip, err2 := netip.ParseAddr(host)
+	return err == nil && err2 == nil && at.Addr().Unmap() == ip.Unmap()
+}
+
+// originAllowed reports whether an origin is the server itself or listed.
+func (g *guard) originAllowed(origin, host string) bool {
+	origin = strings.ToLower(origin)
+	if slices.Contains(g.origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Scheme == "http" && u.Host != "" && u.Host == strings.ToLower(host)
+}
+
+// authorise checks the key, where keys are set.
+func (g *guard) authorise(r *http.Request) error {
+	if len(g.keys) == 0 {
+		return nil
+	}
+	given := r.Header.Get("X-Api-Key")
+	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		given = strings.TrimSpace(key)
+	}
+	sum := sha256.Sum256([]byte(given))
+	match := 0
+	for i := range g.keys { // all of them, whatever matches
+		match |= subtle.ConstantTimeCompare(sum[:], g.keys[i][:])
+	}
+	if match == 1 {
+		return nil
+	}
+	e := wire.Fault(http.StatusUnauthorized, wire.Unauthorized, "a valid API key is needed: Authorization: Bearer KEY, or x-api-key: KEY")
+	e.Code = "invalid_api_key"
+	return e
+}
+
+// cross answers what browsers ask before and after requests of allowed
+// origins. It reports whether the request is answered.
+func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if slices.Contains(g.origins, strings.ToLower(origin)) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta")
+			h.Set("Access-Control-Max-Age", "600")
+		}
+	}
+	if r.Method != http.MethodOptions {
+		return false
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// checkType refuses bodies that are not JSON by their Content-Type: browsers
+// send other types across sites without asking first.
+func checkType(r *http.Request) error {
+	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
+		return nil
+	}
+	name, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset := strings.ToLower(params["charset"])
+	json := name == "application/json" || strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json")
+	if err != nil || !json || charset != "" && charset != "utf-8" {
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json", r.Header.Get("Content-Type"))
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Encoding %.64q is not supported", e)
+	}
+	return nil
+}
+
+// body reads the body of a request within its limits of size and time.
+func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if err := checkType(r); err != nil {
+		return nil, err
+	}
+	tooLarge := wire.Fault(http.StatusRequestEntityTooLarge, wire.Invalid, "the body is larger than %d bytes", maxBody)
+	if r.ContentLength > maxBody {
+		return nil, tooLarge
+	}
+	control := http.NewResponseController(w)
+	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, end: time.Now().Add(bodyTime)}
+	data, err := io.ReadAll(paced)
+	var limit *http.MaxBytesError
+	switch {
+	case errors.As(err, &limit):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body came too slowly: %d bytes, then nothing", len(data))
+	case err != nil:
+		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
+	}
+	return data, control.SetReadDeadline(time.Time{})
+}
+
+// paced gives every read of a body a deadline.
+type paced struct {
+	r       io.Reader
+	control *http.ResponseController
+	end     time.Time
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	next := time.Now().Add(bodyPause)
+	if next.After(p.end) {
+		next = p.end
+	}
+	if err := p.control.SetReadDeadline(next); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}

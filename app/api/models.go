@@ -1,0 +1,68 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"godwit/app/api/openai"
+)
+
+// openaiModels answers GET /v1/models.
+func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) error {
+	list, err := s.pool.status()
+	if err != nil {
+		return err
+	}
+	out := openai.ModelList{Object: "list", Data: []openai.ModelInfo{}}
+	for i := range list {
+		out.Data = append(out.Data, s.openaiInfo(&list[i]))
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// openaiModel answers GET /v1/models/{id}.
+func (s *Server) openaiModel(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.named(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, s.openaiInfo(&m))
+	return nil
+}
+
+// named is the model of exactly that name. Asking for a model's description
+// is about that model, also where one model answers to every name.
+func (s *Server) named(name string) (status, error) {
+	list, err := s.pool.list()
+	if err != nil {
+		return status{}, err
+	}
+	m, err := lookup(list, name)
+	if err != nil {
+		return status{}, err
+	}
+	return s.pool.describe(m), nil
+}
+
+func (s *Server) openaiInfo(m *status) openai.ModelInfo {
+	created := s.started.Unix()
+	if !m.Added.IsZero() {
+		created = m.Added.Unix()
+	}
+	return openai.ModelInfo{
+		ID: m.Name, Object: "model", Created: created, OwnedBy: owner(m), State: string(m.State),
+		Meta: openai.ModelMeta{
+			Arch: m.Arch, Quant: m.Quant, Parameters: m.Parameters, Size: m.Size, Context: m.Info.Context,
+			Loaded: m.Context, Vocab: m.Vocab, Embedding: m.Embedding,
+		},
+	}
+}
+
+// owner is the publisher of a model that came from a hub.
+func owner(m *status) string {
+	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
+		return name
+	}
+	return "local"
+}

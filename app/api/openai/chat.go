@@ -1,0 +1,403 @@
+// Package openai is OpenAI's dialect: chat completions, completions,
+// embeddings, responses and the list of models, with the extensions that local
+// servers have agreed on.
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// Limits of a request.
+const (
+	maxChoices = 16
+	maxTools   = 128
+)
+
+// ChatRequest is the body of POST /v1/chat/completions.
+type ChatRequest struct {
+	Model             string            `json:"model" most:"512" doc:"Name of the model."`
+	Messages          []json.RawMessage `json:"messages" need:"" doc:"The conversation. Content is a string, null, missing, or a list of text parts."`
+	Tools             []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
+	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, or {\"type\": \"function\", \"function\": {\"name\": …}}."`
+	ParallelToolCalls *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
+	ResponseFormat    *ResponseFormat   `json:"response_format" doc:"Form of the answer."`
+	wire.Sampling
+	Stop                wire.Stops      `json:"stop" doc:"Texts that end the answer."`
+	MaxTokens           *int            `json:"max_tokens" min:"1" doc:"Most tokens of the answer."`
+	MaxCompletionTokens *int            `json:"max_completion_tokens" min:"1" doc:"The newer name of max_tokens."`
+	N                   *int            `json:"n" min:"1" max:"16" doc:"Number of answers."`
+	Logprobs            bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
+	TopLogprobs         *int            `json:"top_logprobs" min:"0" max:"20" doc:"And of this many alternatives."`
+	Stream              bool            `json:"stream" doc:"Send the answer piece by piece."`
+	StreamOptions       *StreamOptions  `json:"stream_options"`
+	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables of the chat template."`
+	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh" doc:"How much the model thinks first."`
+	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
+	Local
+}
+
+// Local are the extensions of local servers.
+type Local struct {
+	Grammar     string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
+	JSONSchema  json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
+	CachePrompt *bool           `json:"cache_prompt" doc:"false: compute the whole prompt again."`
+	IgnoreEOS   bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
+	Slot        *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
+	Keep        *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
+}
+
+// StreamOptions are options of a stream.
+type StreamOptions struct {
+	IncludeUsage bool `json:"include_usage" doc:"Send a last chunk with the token counts."`
+}
+
+// ResponseFormat asks for JSON.
+type ResponseFormat struct {
+	Type       string          `json:"type" need:"" enum:"text,json_object,json_schema"`
+	JSONSchema *NamedSchema    `json:"json_schema"`
+	Schema     json.RawMessage `json:"schema" doc:"Schema beside json_object, as llama-server takes it."`
+}
+
+// NamedSchema is a schema with its name.
+type NamedSchema struct {
+	Name   string          `json:"name" most:"256"`
+	Schema json.RawMessage `json:"schema"`
+	Strict *bool           `json:"strict"`
+}
+
+// Chat is a chat completion.
+type Chat struct {
+	ChatRequest
+	messages json.RawMessage
+	tools    json.RawMessage
+	choice   string
+	grammar  *engine.Grammar
+	think    *bool
+}
+
+// ParseChat reads and checks a body.
+func ParseChat(body []byte) (*Chat, error) {
+	c := &Chat{}
+	if err := wire.Decode(body, &c.ChatRequest); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.messages, err = Messages(c.Messages, "messages"); err != nil {
+		return nil, err
+	}
+	names, err := checkTools(c.Tools)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > 0 {
+		c.tools = wire.RawList(c.Tools)
+	}
+	if c.choice, err = toolChoice(c.ToolChoice, names); err != nil {
+		return nil, err
+	}
+	if n := c.TopLogprobs; n != nil && *n > 0 && !c.Logprobs {
+		return nil, wire.Bad("top_logprobs", "wants logprobs to be true")
+	}
+	if c.grammar, err = c.answerGrammar(c.ResponseFormat); err != nil {
+		return nil, err
+	}
+	if c.grammar != nil && (c.choice == "required" || c.named()) {
+		return nil, wire.Bad("tool_choice", "%s does not go together with a form of the answer", c.choice)
+	}
+	return c, c.thinking()
+}
+
+// thinking settles the switches of models that can think first.
+func (c *Chat) thinking() error {
+	var o wire.Object
+	if !wire.IsNull(c.TemplateKwargs) {
+		var err error
+		if o, err = wire.ReadObject(c.TemplateKwargs, "chat_template_kwargs"); err != nil {
+			return err
+		}
+	}
+	if raw := o.Value("enable_thinking"); wire.Kind(raw) == "a boolean" {
+		on := string(raw) == "true"
+		c.think = &on
+	}
+	if c.ReasoningEffort != "" {
+		on := c.ReasoningEffort != "none"
+		if !on {
+			c.think = &on
+		} else if !o.Has("reasoning_effort") {
+			o.SetText("reasoning_effort", c.ReasoningEffort)
+		}
+	}
+	if len(o) > 0 {
+		c.TemplateKwargs = o.Raw()
+	}
+	return nil
+}
+
+// named reports whether one function has to be called.
+func (c *Chat) named() bool {
+	return c.choice != "" && c.choice != "auto" && c.choice != "none" && c.choice != "required"
+}
+
+// answerGrammar is the grammar that the request asks for, nil for none.
+func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
+	asked := 0
+	for _, is := range []bool{f != nil && f.Type != "text", l.Grammar != "", !wire.IsNull(l.JSONSchema)} {
+		if is {
+			asked++
+		}
+	}
+	if asked > 1 {
+		return nil, wire.Bad("response_format", "only one of response_format, grammar and json_schema can hold")
+	}
+	switch {
+	case l.Grammar != "":
+		return wire.TextGrammar(l.Grammar, "grammar")
+	case !wire.IsNull(l.JSONSchema):
+		return wire.SchemaGrammar(l.JSONSchema, "json_schema")
+	case f == nil || f.Type == "text":
+		return nil, nil
+	case f.Type == "json_schema":
+		if f.JSONSchema == nil || wire.IsNull(f.JSONSchema.Schema) {
+			return nil, wire.Bad("response_format.json_schema.schema", "this field is required")
+		}
+		return wire.SchemaGrammar(f.JSONSchema.Schema, "response_format.json_schema.schema")
+	case !wire.IsNull(f.Schema):
+		return wire.SchemaGrammar(f.Schema, "response_format.schema")
+	}
+	return engine.JSONGrammar(), nil
+}
+
+// apply copies the extensions into a request.
+func (l *Local) apply(r *engine.Request) {
+	r.Fresh = l.CachePrompt != nil && !*l.CachePrompt
+	r.IgnoreEOG = l.IgnoreEOS
+	if l.Slot != nil && *l.Slot >= 0 {
+		r.Slot = l.Slot
+	}
+	if l.Keep != nil {
+		r.Keep = *l.Keep
+	}
+}
+
+// roles are the roles of messages, and what templates call them.
+var roles = map[string]string{
+	"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool",
+}
+
+// Messages checks a list of messages and brings their content into one form.
+func Messages(list []json.RawMessage, path string) (json.RawMessage, error) {
+	if len(list) == 0 {
+		return nil, wire.Bad(path, "want at least one message")
+	}
+	out := make([]json.RawMessage, len(list))
+	for i, raw := range list {
+		m, err := message(raw, fmt.Sprintf("%s[%d]", path, i))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = m
+	}
+	return wire.RawList(out), nil
+}
+
+func message(raw json.RawMessage, path string) (json.RawMessage, error) {
+	o, err := wire.ReadObject(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	role, err := wire.Text(o.Value("role"), path+".role")
+	if err != nil {
+		return nil, err
+	}
+	name, ok := roles[role]
+	if !ok {
+		return nil, wire.Bad(path+".role", "%.64q is not one of system, developer, user, assistant, tool", role)
+	}
+	o.SetText("role", name)
+	text, err := wire.ReadContent(o.Value("content"), path+".content")
+	if err != nil {
+		return nil, err
+	}
+	calls := o.Value("tool_calls")
+	if calls == nil {
+		o.Remove("tool_calls")
+	} else if err := checkCalls(calls, path+".tool_calls"); err != nil {
+		return nil, err
+	}
+	for _, key := range []string{"name", "tool_call_id", "reasoning_content"} {
+		if v := o.Value(key); v == nil {
+			o.Remove(key)
+		} else if _, err := wire.Text(v, path+"."+key); err != nil {
+			return nil, err
+		}
+	}
+	if o.Value("content") == nil && calls != nil {
+		o.Set("content", json.RawMessage("null"))
+	} else {
+		o.SetText("content", text)
+	}
+	return o.Raw(), nil
+}
+
+// checkCalls checks the tool calls of an assistant's message.
+func checkCalls(raw json.RawMessage, path string) error {
+	list, err := wire.List(raw, path)
+	if err != nil {
+		return err
+	}
+	for i, raw := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		call, err := wire.ReadObject(raw, at)
+		if err != nil {
+			return err
+		}
+		f, err := wire.ReadObject(call.Value("function"), at+".function")
+		if err != nil {
+			return err
+		}
+		if _, err := wire.Text(f.Value("name"), at+".function.name"); err != nil {
+			return err
+		}
+		switch args := f.Value("arguments"); wire.Kind(args) {
+		case "a string", "an object", "nothing":
+		default:
+			return wire.Bad(at+".function.arguments", "want a string that holds a JSON object, got %s", wire.Kind(args))
+		}
+	}
+	return nil
+}
+
+// functionName is what a function may be called.
+var functionName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
+
+// checkTools checks the tools and returns their names.
+func checkTools(tools []json.RawMessage) (map[string]bool, error) {
+	names := map[string]bool{}
+	for i, raw := range tools {
+		path := fmt.Sprintf("tools[%d]", i)
+		o, err := wire.ReadObject(raw, path)
+		if err != nil {
+			return nil, err
+		}
+		if kind, err := wire.Text(o.Value("type"), path+".type"); err != nil {
+			return nil, err
+		} else if kind != "function" {
+			return nil, wire.Bad(path+".type", "%.64q is not supported, want function", kind)
+		}
+		f, err := wire.ReadObject(o.Value("function"), path+".function")
+		if err != nil {
+			return nil, err
+		}
+		name, err := wire.Text(f.Value("name"), path+".function.name")
+		if err != nil {
+			return nil, err
+		}
+		if err := CheckFunction(name, f.Value("parameters"), path+".function", "parameters"); err != nil {
+			return nil, err
+		}
+		names[name] = true
+	}
+	return names, nil
+}
+
+// CheckFunction checks the name of a function and the schema of its arguments,
+// which may be missing.
+func CheckFunction(name string, schema json.RawMessage, path, key string) error {
+	if !functionName.MatchString(name) {
+		return wire.Bad(path+".name", "%.64q: want up to 128 letters, digits, dots, dashes and underscores", name)
+	}
+	if k := wire.Kind(schema); k != "an object" && k != "nothing" {
+		return wire.Bad(path+"."+key, "want a JSON schema, got %s", k)
+	}
+	return nil
+}
+
+// toolChoice reads tool_choice: auto, none, required or a function's name.
+func toolChoice(raw json.RawMessage, names map[string]bool) (string, error) {
+	const field = "tool_choice"
+	switch wire.Kind(raw) {
+	case "null", "nothing":
+		return "", nil
+	case "a string":
+		s, err := wire.Text(raw, field)
+		if err != nil {
+			return "", err
+		}
+		switch s {
+		case "auto", "none":
+			return s, nil
+		case "required":
+			if len(names) == 0 {
+				return "", wire.Bad(field, "required, and there are no tools")
+			}
+			return s, nil
+		}
+		return "", wire.Bad(field, "%.64q is not one of none, auto, required", s)
+	}
+	o, err := wire.ReadObject(raw, field)
+	if err != nil {
+		return "", err
+	}
+	name := o.Value("name") // the responses API has it here
+	if f := o.Value("function"); f != nil {
+		inner, err := wire.ReadObject(f, field+".function")
+		if err != nil {
+			return "", err
+		}
+		name = inner.Value("name")
+	}
+	s, err := wire.Text(name, field+".function.name")
+	if err != nil {
+		return "", err
+	}
+	if !names[s] {
+		return "", wire.Bad(field, "there is no tool called %.64q", s)
+	}
+	return s, nil
+}
+
+// Head says what the request is for.
+func (c *Chat) Head() wire.Head {
+	return wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, OneCall: c.ParallelToolCalls != nil && !*c.ParallelToolCalls}
+}
+
+// Requests translates the request.
+func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
+	r, err := m.Base(&c.Sampling)
+	if err != nil {
+		return nil, err
+	}
+	kwargs, err := wire.Kwargs(m.Defaults.Kwargs, c.TemplateKwargs)
+	if err != nil {
+		return nil, err
+	}
+	r.Chat = &engine.Chat{
+		Messages: c.messages, Tools: c.tools, ToolChoice: c.choice, Kwargs: kwargs,
+		Thinking: m.Defaults.Thinking, Continue: c.Continue,
+	}
+	if c.think != nil {
+		r.Chat.Thinking = c.think
+	}
+	r.Stop, r.Grammar = c.Stop, c.grammar
+	r.Logprobs = c.Logprobs
+	if c.TopLogprobs != nil {
+		r.TopLogprobs = *c.TopLogprobs
+	}
+	for _, n := range []*int{c.MaxTokens, c.MaxCompletionTokens} {
+		if n != nil {
+			r.MaxTokens = *n
+		}
+	}
+	c.Local.apply(&r)
+	n := 1
+	if c.N != nil {
+		n = *c.N
+	}
+	return wire.Choices(r, n), nil
+}

@@ -1,0 +1,335 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+	"godwit/engine/llm"
+)
+
+// CompletionRequest is the body of POST /v1/completions.
+type CompletionRequest struct {
+	Model  string          `json:"model" most:"512" doc:"Name of the model."`
+	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list of either."`
+	Suffix string          `json:"suffix"`
+	wire.Sampling
+	Stop           wire.Stops      `json:"stop" doc:"Texts that end the answer."`
+	MaxTokens      *int            `json:"max_tokens" min:"1" doc:"Most tokens of the answer; 16 as OpenAI has it would cut most of them, so: until the context is full."`
+	N              *int            `json:"n" min:"1" max:"16" doc:"Number of answers to each prompt."`
+	BestOf         *int            `json:"best_of" min:"1" max:"16"`
+	Echo           bool            `json:"echo" doc:"Begin the answer with the prompt."`
+	Logprobs       *int            `json:"logprobs" min:"0" max:"20" doc:"Tell the log-probability of each token and of this many alternatives."`
+	ResponseFormat *ResponseFormat `json:"response_format" doc:"Form of the answer."`
+	Stream         bool            `json:"stream" doc:"Send the answer piece by piece."`
+	StreamOptions  *StreamOptions  `json:"stream_options"`
+	Local
+}
+
+// Completion goes on with plain text.
+type Completion struct {
+	CompletionRequest
+	prompts []prompt
+	n       int
+	grammar *engine.Grammar
+}
+
+// prompt is text or tokens.
+type prompt struct {
+	text   string
+	tokens []llm.Token
+}
+
+// ParseCompletion reads and checks a body.
+func ParseCompletion(body []byte) (*Completion, error) {
+	c := &Completion{n: 1}
+	err := wire.Decode(body, &c.CompletionRequest)
+	if err != nil {
+		return nil, err
+	}
+	if c.prompts, err = readPrompts(c.Prompt, "prompt"); err != nil {
+		return nil, err
+	}
+	if c.N != nil {
+		c.n = *c.N
+	}
+	if len(c.prompts)*c.n > maxChoices {
+		return nil, wire.Bad("n", "%d answers to each of %d prompts, at most %d together", c.n, len(c.prompts), maxChoices)
+	}
+	switch {
+	case c.Suffix != "":
+		return nil, wire.Bad("suffix", "not supported here, POST /infill fills in between two texts")
+	case c.BestOf != nil && *c.BestOf != c.n:
+		return nil, wire.Bad("best_of", "%d is not supported, only the same as n", *c.BestOf)
+	case c.Echo && c.Logprobs != nil:
+		return nil, wire.Bad("echo", "not supported together with logprobs")
+	}
+	for _, p := range c.prompts {
+		if c.Echo && p.tokens != nil {
+			return nil, wire.Bad("echo", "not supported for prompts of token ids")
+		}
+	}
+	c.grammar, err = c.answerGrammar(c.ResponseFormat)
+	return c, err
+}
+
+// readPrompts reads a text, a list of token ids, or a list of either.
+func readPrompts(raw json.RawMessage, path string) ([]prompt, error) {
+	switch wire.Kind(raw) {
+	case "a string":
+		s, err := wire.Text(raw, path)
+		return []prompt{{text: s}}, err
+	case "a list":
+	case "null", "nothing":
+		return nil, wire.Bad(path, "this field is required")
+	default:
+		return nil, wire.Bad(path, "want a string or a list, got %s", wire.Kind(raw))
+	}
+	list, err := wire.List(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, wire.Bad(path, "the list is empty")
+	}
+	if wire.Kind(list[0]) == "a number" {
+		tokens, err := ReadTokens(raw, path)
+		return []prompt{{tokens: tokens}}, err
+	}
+	if len(list) > maxPrompts {
+		return nil, wire.Bad(path, "%d entries, at most %d", len(list), maxPrompts)
+	}
+	out := make([]prompt, len(list))
+	for i, item := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if wire.Kind(item) == "a list" {
+			out[i].tokens, err = ReadTokens(item, at)
+		} else {
+			out[i].text, err = wire.Text(item, at)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// maxPrompts bounds the prompts of a completion or an embedding.
+const maxPrompts = 2048
+
+// ReadTokens reads a list of token ids.
+func ReadTokens(raw json.RawMessage, path string) ([]llm.Token, error) {
+	list, err := wire.List(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, wire.Bad(path, "the list is empty")
+	}
+	least, most := 0.0, float64(math.MaxInt32)
+	out := make([]llm.Token, len(list))
+	for i, item := range list {
+		n, err := wire.Integer(item, fmt.Sprintf("%s[%d]", path, i), &least, &most)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = llm.Token(n)
+	}
+	return out, nil
+}
+
+// Head says what the request is for.
+func (c *Completion) Head() wire.Head {
+	return wire.Head{Model: c.Model, Stream: c.CompletionRequest.Stream}
+}
+
+// Requests translates the request: n choices of the first prompt, then of the
+// next.
+func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
+	r, err := m.Base(&c.Sampling)
+	if err != nil {
+		return nil, err
+	}
+	r.Stop, r.Grammar = c.Stop, c.grammar
+	if c.MaxTokens != nil {
+		r.MaxTokens = *c.MaxTokens
+	}
+	if c.Logprobs != nil {
+		r.Logprobs, r.TopLogprobs = true, *c.Logprobs
+	}
+	c.Local.apply(&r)
+	var all []engine.Request
+	for _, p := range c.prompts {
+		r.Prompt, r.Tokens = p.text, p.tokens
+		if p.text == "" && p.tokens == nil {
+			r.Pieces = []engine.Piece{} // an empty text is a prompt too
+		} else {
+			r.Pieces = nil
+		}
+		all = append(all, wire.Choices(r, c.n)...)
+	}
+	return all, nil
+}
+
+// TextCompletion is an answer, whole or a piece of a stream.
+type TextCompletion struct {
+	ID          string          `json:"id"`
+	Object      string          `json:"object"`
+	Created     int64           `json:"created"`
+	Model       string          `json:"model"`
+	Fingerprint string          `json:"system_fingerprint"`
+	Choices     []TextChoice    `json:"choices"`
+	Usage       json.RawMessage `json:"usage,omitempty"`
+}
+
+// TextChoice is one text.
+type TextChoice struct {
+	Text     string        `json:"text"`
+	Index    int           `json:"index"`
+	Logprobs *TextLogprobs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+}
+
+// TextLogprobs are the log-probabilities of a text's tokens.
+type TextLogprobs struct {
+	Tokens   []string             `json:"tokens"`
+	Logprobs []float64            `json:"token_logprobs"`
+	Top      []map[string]float64 `json:"top_logprobs"`
+	Offsets  []int                `json:"text_offset"`
+	next     int
+}
+
+func (l *TextLogprobs) add(tokens []engine.Token) {
+	for _, t := range tokens {
+		p := logprob(t.Bytes, t.Logprob)
+		top := map[string]float64{}
+		for _, a := range t.Top {
+			top[string(a.Bytes)] = logprob(nil, a.Logprob).Logprob
+		}
+		l.Tokens, l.Logprobs = append(l.Tokens, p.Token), append(l.Logprobs, p.Logprob)
+		l.Top, l.Offsets = append(l.Top, top), append(l.Offsets, l.next)
+		l.next += len([]rune(p.Token))
+	}
+}
+
+func newTextLogprobs(next int) *TextLogprobs {
+	return &TextLogprobs{Tokens: []string{}, Logprobs: []float64{}, Top: []map[string]float64{}, Offsets: []int{}, next: next}
+}
+
+// textWhole collects a completion.
+type textWhole struct {
+	TextCompletion
+	n     int
+	usage Usage
+}
+
+func (c *Completion) answer(m *wire.Model) TextCompletion {
+	return TextCompletion{ID: wire.ID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint}
+}
+
+// Whole starts an answer that is sent at once.
+func (c *Completion) Whole(m *wire.Model) wire.Whole {
+	w := &textWhole{TextCompletion: c.answer(m), n: c.n}
+	for i := range len(c.prompts) * c.n {
+		choice := TextChoice{Index: i}
+		if c.Echo {
+			choice.Text = c.prompts[i/c.n].text
+		}
+		if c.Logprobs != nil {
+			choice.Logprobs = newTextLogprobs(0)
+		}
+		w.Choices = append(w.Choices, choice)
+	}
+	return w
+}
+
+// Add takes an event in.
+func (w *textWhole) Add(i int, ev *engine.Event) {
+	c := &w.Choices[i]
+	switch ev.Kind {
+	case engine.Text:
+		c.Text += ev.Text
+		if c.Logprobs != nil {
+			c.Logprobs.add(ev.Tokens)
+		}
+	case engine.End:
+		c.Finish = &ev.Result.Finish
+		w.usage.add(ev.Result, i%w.n == 0)
+	}
+}
+
+// Body is the answer.
+func (w *textWhole) Body() any {
+	w.Usage = wire.JSON(w.usage)
+	return &w.TextCompletion
+}
+
+// textStream streams a completion.
+type textStream struct {
+	c       *Completion
+	chunk   TextCompletion
+	asked   bool
+	offsets []int
+	usage   Usage
+}
+
+// Stream starts an answer that is sent piece by piece.
+func (c *Completion) Stream(m *wire.Model) wire.Stream {
+	s := &textStream{c: c, chunk: c.answer(m), offsets: make([]int, len(c.prompts)*c.n)}
+	if s.asked = c.StreamOptions != nil && c.StreamOptions.IncludeUsage; s.asked {
+		s.chunk.Usage = json.RawMessage("null")
+	}
+	return s
+}
+
+// Start sends the prompts, where they are wanted.
+func (s *textStream) Start(out wire.Sender) error {
+	if !s.c.Echo {
+		return nil
+	}
+	for i := range s.offsets {
+		s.chunk.Choices = []TextChoice{{Text: s.c.prompts[i/s.c.n].text, Index: i}}
+		if err := out.Send("", &s.chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add sends an event.
+func (s *textStream) Add(out wire.Sender, i int, ev *engine.Event) error {
+	c := TextChoice{Index: i}
+	switch ev.Kind {
+	case engine.Text:
+		c.Text = ev.Text
+		if s.c.Logprobs != nil {
+			c.Logprobs = newTextLogprobs(s.offsets[i])
+			c.Logprobs.add(ev.Tokens)
+			s.offsets[i] = c.Logprobs.next
+		}
+	case engine.End:
+		s.usage.add(ev.Result, i%s.c.n == 0)
+		c.Finish = &ev.Result.Finish
+	default:
+		return nil
+	}
+	s.chunk.Choices = []TextChoice{c}
+	return out.Send("", &s.chunk)
+}
+
+// End sends the counts, where they are wanted, and the mark of the end.
+func (s *textStream) End(out wire.Sender) error {
+	if s.asked {
+		s.chunk.Choices, s.chunk.Usage = []TextChoice{}, wire.JSON(s.usage)
+		if err := out.Send("", &s.chunk); err != nil {
+			return err
+		}
+	}
+	return out.Send("", wire.Plain("[DONE]"))
+}
+
+// Fail sends an error in the stream.
+func (s *textStream) Fail(out wire.Sender, e *wire.Error) error { return out.Send("", e.Body()) }

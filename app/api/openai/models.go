@@ -1,0 +1,29 @@
+package openai
+
+// ModelList is the answer of GET /v1/models.
+type ModelList struct {
+	Object string      `json:"object"`
+	Data   []ModelInfo `json:"data"`
+}
+
+// ModelInfo is one model. What is below OwnedBy is ours.
+type ModelInfo struct {
+	ID      string    `json:"id"`
+	Object  string    `json:"object"`
+	Created int64     `json:"created"`
+	OwnedBy string    `json:"owned_by"`
+	State   string    `json:"state"` // unloaded, loading, loaded, failed
+	Meta    ModelMeta `json:"meta"`
+}
+
+// ModelMeta is what the file says.
+type ModelMeta struct {
+	Arch       string `json:"arch"`
+	Quant      string `json:"quantization"`
+	Parameters int64  `json:"n_params"`
+	Size       int64  `json:"size"`
+	Context    int    `json:"n_ctx_train"`
+	Loaded     int    `json:"n_ctx"` // of the loaded model, 0 while it is not
+	Vocab      int    `json:"n_vocab"`
+	Embedding  int    `json:"n_embd"`
+}

@@ -1,0 +1,445 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// State is where a model stands.
+type State string
+
+// The states of a model.
+const (
+	Unloaded  State = "unloaded"
+	Loading   State = "loading"
+	Loaded    State = "loaded"
+	Unloading State = "unloading"
+	Failed    State = "failed" // the last attempt; the next request tries again
+)
+
+// pool loads models when they are first used and unloads them when nobody has
+// used them for a while.
+type pool struct {
+	open    func(ctx context.Context, path string) (*engine.Engine, error)
+	library *hub.Library
+	keep    time.Duration // negative: for ever
+	log     *slog.Logger
+	ctx     context.Context // ends with the server
+	work    sync.WaitGroup
+
+	mu      sync.Mutex
+	entries map[string]*entry // by path
+	fixed   *entry            // the only model, whatever a request names; may be nil
+	closed  bool
+}
+
+// entry is one model file.
+type entry struct {
+	info   hub.Model
+	state  State
+	err    error
+	engine *engine.Engine
+	change chan struct{} // closed when loading or unloading ends
+	users  int
+	used   time.Time // when the last user left
+	until  time.Time // when it will be unloaded; zero: never or in use
+	timer  *time.Timer
+	took   time.Duration // of the load
+}
+
+// lease is a loaded model in use.
+type lease struct {
+	*engine.Engine
+	Name  string
+	Info  hub.Model
+	Load  time.Duration // spent loading it for this lease
+	p     *pool
+	entry *entry
+	keep  *time.Duration
+	once  sync.Once
+}
+
+// release gives the model back.
+func (l *lease) release() {
+	l.once.Do(func() { l.p.release(l.entry, l.keep) })
+}
+
+// missing is the error about a name that no model has.
+func missing(name string) *wire.Error {
+	e := wire.Fault(http.StatusNotFound, wire.NotFound, "model %.256q is not there; GET /v1/models lists the models, 'godwit pull' fetches more", name)
+	e.Code, e.Param = "model_not_found", "model"
+	return e
+}
+
+// find returns the model that a request means.
+func (p *pool) find(name string) (hub.Model, error) {
+	if p.fixed != nil {
+		return p.fixed.info, nil
+	}
+	if name == "" {
+		return p.unnamed()
+	}
+	list, err := p.list()
+	if err != nil {
+		return hub.Model{}, err
+	}
+	return lookup(list, name)
+}
+
+// lookup finds a model by name. A path is no name: a client of the API cannot
+// reach files outside of the library.
+func lookup(list []hub.Model, name string) (hub.Model, error) {
+	bare := strings.TrimSuffix(name, ":latest")
+	for _, ok := range []func(m *hub.Model) bool{
+		func(m *hub.Model) bool { return m.Name == name },
+		func(m *hub.Model) bool { return strings.EqualFold(m.Name, bare) },
+		func(m *hub.Model) bool { return m.Ref != "" && strings.EqualFold(m.Ref, bare) },
+		func(m *hub.Model) bool {
+			repo, _, ok := strings.Cut(m.Ref, ":")
+			return ok && strings.EqualFold(repo, bare)
+		},
+	} {
+		for i := range list {
+			if ok(&list[i]) && list[i].Error == "" {
+				return list[i], nil
+			}
+		}
+	}
+	return hub.Model{}, missing(name)
+}
+
+// unnamed is the model for requests that name none: the one used last, else
+// the only one of the library.
+func (p *pool) unnamed() (hub.Model, error) {
+	p.mu.Lock()
+	var last *entry
+	for _, e := range p.entries {
+		if e.state == Loaded && (last == nil || e.users > 0 || last.users == 0 && e.used.After(last.used)) {
+			last = e
+		}
+	}
+	p.mu.Unlock()
+	if last != nil {
+		return last.info, nil
+	}
+	list, err := p.list()
+	if err != nil {
+		return hub.Model{}, err
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return hub.Model{}, wire.Bad("model", "this field is required; there are %d models", len(list))
+}
+
+// list returns the models that can be asked for.
+func (p *pool) list() ([]hub.Model, error) {
+	if p.fixed != nil {
+		return []hub.Model{p.fixed.info}, nil
+	}
+	if p.library == nil {
+		return nil, nil
+	}
+	all, err := p.library.List()
+	return slices.DeleteFunc(all, func(m hub.Model) bool { return m.Error != "" }), err
+}
+
+// acquire returns a model, loaded. The load goes on when ctx ends before it.
+func (p *pool) acquire(ctx context.Context, name string, keep *time.Duration) (*lease, error) {
+	info, err := p.find(name)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	for {
+		l, wait, err := p.try(info, keep)
+		if err != nil || l != nil {
+			if l != nil {
+				l.Load = time.Since(start)
+			}
+			return l, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if err := p.failure(info.Path); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// failure is the error of a load that was waited for.
+func (p *pool) failure(path string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.entries[path]; e != nil && e.state == Failed {
+		return wire.Fault(http.StatusInternalServerError, wire.Internal, "model %s cannot be loaded: %v", e.info.Name, e.err)
+	}
+	return nil
+}
+
+// try takes a loaded model, or starts the load and says what to wait for.
+func (p *pool) try(info hub.Model, keep *time.Duration) (*lease, <-chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, errStopping
+	}
+	e := p.entries[info.Path]
+	if e == nil {
+		e = &entry{info: info, state: Unloaded}
+		p.entries[info.Path] = e
+	}
+	switch e.state {
+	case Loaded:
+		e.users++
+		if e.timer != nil {
+			e.timer.Stop()
+			e.timer, e.until = nil, time.Time{}
+		}
+		return &lease{Engine: e.engine, Name: e.info.Name, Info: e.info, p: p, entry: e, keep: keep}, nil, nil
+	case Unloaded, Failed:
+		e.state, e.change = Loading, make(chan struct{})
+		p.work.Add(1)
+		go p.load(e)
+	}
+	return nil, e.change, nil
+}
+
+// load opens a model; it runs in its own goroutine.
+func (p *pool) load(e *entry) {
+	defer p.work.Done()
+	p.makeRoom(e)
+	start := time.Now()
+	eng, err := p.open(p.ctx, e.info.Path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(e.change)
+	if err != nil {
+		e.state, e.err = Failed, err
+		p.log.Error("model not loaded", "model", e.info.Name, "err", err)
+		return
+	}
+	e.state, e.err, e.engine, e.used, e.took = Loaded, nil, eng, time.Now(), time.Since(start)
+	p.log.Info("model ready", "model", e.info.Name, "ctx", eng.Context(), "ms", e.took.Milliseconds())
+}
+
+// leave counts out a user who has not used the model, which stays loaded.
+func (p *pool) leave(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.users--
+}
+
+// release counts a user out and starts the clock.
+func (p *pool) release(e *entry, keep *time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.users--
+	e.used = time.Now()
+	if e.users > 0 || p.closed {
+		return
+	}
+	span := p.keep
+	if keep != nil {
+		span = *keep
+	}
+	switch {
+	case span < 0:
+	case span == 0:
+		p.unload(e)
+	default:
+		e.until = e.used.Add(span)
+		e.timer = time.AfterFunc(span, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if e.state == Loaded && e.users == 0 && !e.until.IsZero() && !time.Now().Before(e.until) {
+				p.unload(e)
+			}
+		})
+	}
+}
+
+// unload closes an idle model; p.mu is held. It returns what to wait for.
+func (p *pool) unload(e *entry) <-chan struct{} {
+	eng := e.engine
+	e.state, e.engine, e.change = Unloading, nil, make(chan struct{})
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.timer, e.until = nil, time.Time{}
+	p.work.Add(1)
+	go func() {
+		defer p.work.Done()
+		err := eng.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.state = Unloaded
+		close(e.change)
+		p.log.Info("model unloaded", "model", e.info.Name, "err", err)
+	}()
+	return e.change
+}
+
+// makeRoom unloads idle models, the one used longest ago first, until the
+// device has free what a file of that size takes.
+func (p *pool) makeRoom(next *entry) {
+	for {
+		p.mu.Lock()
+		var oldest *entry
+		var free int64
+		for _, e := range p.entries {
+			if e.state != Loaded || e == next {
+				continue
+			}
+			free = e.engine.Device().Free
+			if e.users == 0 && (oldest == nil || e.used.Before(oldest.used)) {
+				oldest = e
+			}
+		}
+		// The repacked weights and a cache of the same order.
+		if oldest == nil || free == 0 || free > 2*next.info.Size {
+			p.mu.Unlock()
+			return
+		}
+		p.log.Info("making room", "model", oldest.info.Name, "bytes", next.info.Size)
+		done := p.unload(oldest)
+		p.mu.Unlock()
+		<-done
+	}
+}
+
+// drop unloads a model at once and reports whether nobody used it.
+func (p *pool) drop(path string) (idle bool) {
+	p.mu.Lock()
+	e := p.entries[path]
+	if e == nil || e.state == Unloaded || e.state == Failed {
+		p.mu.Unlock()
+		return true
+	}
+	if e.state != Loaded || e.users > 0 {
+		p.mu.Unlock()
+		return false
+	}
+	done := p.unload(e)
+	p.mu.Unlock()
+	<-done
+	return true
+}
+
+// status is a model as lists show it.
+type status struct {
+	hub.Model
+	State   State
+	Context int // of the loaded model
+	Bytes   int64
+	Until   time.Time
+}
+
+// status lists all models with their state.
+func (p *pool) status() ([]status, error) {
+	list, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]status, len(list))
+	for i := range list {
+		out[i] = p.describe(list[i])
+	}
+	return out, nil
+}
+
+func (p *pool) describe(m hub.Model) status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := status{Model: m, State: Unloaded}
+	if e := p.entries[m.Path]; e != nil {
+		s.State, s.Until = e.state, e.until
+		if e.engine != nil {
+			s.Context, s.Bytes = e.engine.Context(), e.engine.KV().Bytes()+m.Size
+		}
+	}
+	return s
+}
+
+// ready reports whether the fixed model is there, or why not.
+func (p *pool) ready() (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fixed == nil || p.fixed.used != (time.Time{}) {
+		return true, nil
+	}
+	return false, p.fixed.err
+}
+
+// close unloads everything and waits.
+func (p *pool) close() error {
+	p.mu.Lock()
+	p.closed = true
+	var open []*engine.Engine
+	for _, e := range p.entries {
+		if e.timer != nil {
+			e.timer.Stop()
+		}
+		if e.state == Loaded {
+			open = append(open, e.engine)
+			e.state, e.engine = Unloaded, nil
+		}
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, e := range open {
+		errs = append(errs, e.Close())
+	}
+	p.work.Wait()
+	// A load that ended after the sweep.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if e.engine != nil {
+			errs = append(errs, e.engine.Close())
+			e.engine = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sortStatus puts loaded models first, then by name.
+func sortStatus(list []status) {
+	slices.SortStableFunc(list, func(a, b status) int {
+		loaded := func(s *status) int {
+			if s.State == Loaded {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(loaded(&a), loaded(&b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// errStopping ends requests when the server does.
+var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the server is shutting down")
+
+// fix makes a model the only one.
+func (p *pool) fix(info hub.Model) error {
+	if info.Error != "" {
+		return fmt.Errorf("%s: %s", info.Path, info.Error)
+	}
+	p.fixed = &entry{info: info, state: Unloaded}
+	p.entries[info.Path] = p.fixed
+	return nil
+}

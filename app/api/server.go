@@ -1,0 +1,247 @@
+// Package api serves a model on localhost in the dialects that people's tools
+// already speak: OpenAI's, Anthropic's, Ollama's, llama-server's and the model
+// list of LM Studio, beside what Godwit tells of its cache.
+//
+//	s, err := api.New(api.Options{Model: path, Engine: options, Settings: settings})
+//	l, err := s.Listen()
+//	err = s.Serve(ctx, l)   // until ctx ends; open streams end within seconds
+//
+// Handlers hold no logic: the packages below read bodies into wire types and
+// translate them to engine.Request, and write engine.Event in their own form.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/app/telemetry"
+	"godwit/engine"
+)
+
+// Options of a server.
+type Options struct {
+	Settings config.Settings
+	// Engine is how models are loaded; Log, Progress and Observe are the server's.
+	Engine  engine.Options
+	Model   *hub.Model   // the only model, loaded at once; nil: those of Library, when they are used
+	Library *hub.Library // may be nil
+	States  string       // folder of saved slots
+	Version string
+	Log     *slog.Logger // nil: none
+	Page    fs.FS        // served at /; nil: no page
+	App     http.Handler // of the page's own endpoints under /app/; nil: none
+	// Progress is told how far the load of a model is; may be nil.
+	Progress func(path string, share float64) error
+}
+
+// ErrExposed refuses to listen beyond loopback without a key.
+var ErrExposed = errors.New("listening on another address than loopback needs an API key")
+
+// Server is the API.
+type Server struct {
+	o        Options
+	log      *slog.Logger
+	guard    *guard
+	pool     *pool
+	states   *states
+	defaults wire.Defaults
+	metrics  *telemetry.Metrics
+	counters counters
+	handler  http.Handler
+	ctx      context.Context
+	stop     context.CancelFunc
+	flight   chan struct{} // one entry for each request that holds a body
+	work     sync.WaitGroup
+	started  time.Time
+}
+
+// New makes a server. With Options.Model its load begins at once.
+func New(o Options) (*Server, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	set := &o.Settings.Server
+	s := &Server{
+		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
+		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), started: time.Now(),
+	}
+	if s.guard.remote && len(s.guard.keys) == 0 {
+		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
+	}
+	var err error
+	if s.defaults, err = defaults(&o.Settings); err != nil {
+		return nil, err
+	}
+	if s.states, err = newStates(o.States, int64(set.StateBudget)); err != nil {
+		return nil, err
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.pool = &pool{
+		open: s.open, library: o.Library, keep: time.Duration(set.KeepAlive), log: o.Log,
+		ctx: s.ctx, entries: make(map[string]*entry),
+	}
+	s.counters.init(s)
+	s.handler = s.routes()
+	if o.Model != nil {
+		if err := s.pool.fix(*o.Model); err != nil {
+			return nil, err
+		}
+		if _, _, err := s.pool.try(*o.Model, nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// open loads a model with the server's options.
+func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) {
+	o := s.o.Engine
+	o.Log, o.Observe = s.log, s.counters.observe
+	if s.o.Progress != nil {
+		o.Progress = func(share float64) error { return errors.Join(ctx.Err(), s.o.Progress(path, share)) }
+	} else {
+		o.Progress = func(float64) error { return ctx.Err() }
+	}
+	return engine.Open(ctx, path, o)
+}
+
+// defaults are what requests get where they do not say.
+func defaults(set *config.Settings) (wire.Defaults, error) {
+	d := wire.Defaults{Sampling: engine.SamplingDefaults(), MaxTokens: max(set.Sampling.Predict, 0)}
+	p := &d.Sampling
+	c := &set.Sampling
+	p.Temperature, p.TopK, p.TopP, p.MinP = c.Temperature, c.TopK, c.TopP, c.MinP
+	if c.Seed != nil {
+		p.Seed = *c.Seed
+	}
+	if kwargs := set.Server.ChatTemplateKwargs; kwargs != "" {
+		d.Kwargs = []byte(kwargs)
+		if _, err := wire.Kwargs(d.Kwargs); err != nil {
+			return d, fmt.Errorf("--chat-template-kwargs: %w", err)
+		}
+	}
+	switch set.Server.Reasoning {
+	case "on", "off":
+		on := set.Server.Reasoning == "on"
+		d.Thinking = &on
+	}
+	return d, nil
+}
+
+// Listen opens the port of the settings.
+func (s *Server) Listen() (net.Listener, error) {
+	set := &s.o.Settings.Server
+	l, err := net.Listen("tcp", net.JoinHostPort(hostOnly(set.Host), strconv.Itoa(set.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("port %d of %s is not free; --port 0 takes any that is: %w", set.Port, set.Host, err)
+	}
+	return l, nil
+}
+
+// URL is the address of a listener as clients write it.
+func URL(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Times of a shutdown: streams may end by themselves for drain, then they are
+// ended with an error; what is left after kill is cut off.
+const (
+	drain = 2 * time.Second
+	kill  = 3500 * time.Millisecond
+)
+
+// Serve answers requests until ctx ends, then closes everything within about
+// four seconds. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return errors.Join(err, s.Close())
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), kill)
+	defer cancel()
+	timer := time.AfterFunc(drain, s.stop)
+	defer timer.Stop()
+	err := srv.Shutdown(end)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	<-ended
+	return errors.Join(err, s.Close())
+}
+
+// Close ends all requests and unloads the models. Serve does it too.
+func (s *Server) Close() error {
+	s.stop()
+	s.work.Wait()
+	return s.pool.close()
+}
+
+// Ready waits until the model of Options is loaded.
+func (s *Server) Ready(ctx context.Context) error {
+	l, err := s.pool.acquire(ctx, "", nil)
+	if err == nil {
+		s.pool.leave(l.entry)
+	}
+	return err
+}
+
+// ServeHTTP checks who asks and passes the request on.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.work.Add(1)
+	defer s.work.Done()
+	form := formOf(r.URL.Path)
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	if err := s.guard.check(r); err != nil {
+		s.fail(w, form, err)
+		return
+	}
+	if s.guard.cross(w, r) {
+		return
+	}
+	if !open(r.URL.Path) {
+		if err := s.guard.authorise(r); err != nil {
+			s.fail(w, form, err)
+			return
+		}
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// fail sends an error in a dialect's form.
+func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
+	e := explain(err)
+	if e.Status >= http.StatusInternalServerError {
+		s.log.Warn("request failed", "err", err)
+	}
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeJSON(w, e.Status, form(e))
+}
+
+// maxQueryInt bounds numbers in queries.
+const maxQueryInt = math.MaxInt32

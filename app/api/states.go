@@ -1,0 +1,176 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// states is the folder of saved slots. It is kept within a budget: the files
+// that were used longest ago go first.
+type states struct {
+	dir    string
+	budget int64
+	mu     sync.Mutex
+}
+
+// stateFile is what a saved slot may be called: no path, nothing hidden.
+var stateFile = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$`)
+
+// partSuffix marks a file that is being written.
+const partSuffix = ".part"
+
+func newStates(dir string, budget int64) (*states, error) {
+	if dir == "" {
+		return &states{}, nil
+	}
+	dir, err := filepath.Abs(dir)
+	return &states{dir: dir, budget: budget}, err
+}
+
+// root opens the folder, which is made where it is missing.
+func (s *states) root() (*os.Root, error) {
+	if s.dir == "" || s.budget <= 0 {
+		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "no states are kept here: set --slot-save-path and a --state-budget above 0")
+		return nil, e
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(s.dir)
+}
+
+func checkStateName(name string) error {
+	if !stateFile.MatchString(name) || strings.HasSuffix(name, partSuffix) {
+		return wire.Bad("filename", "%.64q: want a file name of letters, digits, dots, dashes and underscores, and no folder", name)
+	}
+	return nil
+}
+
+// save writes a slot to a file, which gets its name when it is whole.
+func (s *states) save(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
+	if err := checkStateName(name); err != nil {
+		return 0, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	root, err := s.root()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close() //nolint:errcheck // a folder opened for reading
+	part := "." + name + partSuffix
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, 0, err
+	}
+	w := &counted{w: f, left: s.budget}
+	tokens, err = e.SaveSlot(ctx, slot, w)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(part, name)
+	}
+	if err != nil {
+		return 0, 0, errors.Join(err, root.Remove(part))
+	}
+	return tokens, w.n, s.trim(root, name)
+}
+
+// counted stops a state that alone is over the budget.
+type counted struct {
+	w       io.Writer
+	n, left int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	if int64(len(b)) > c.left {
+		e := wire.Fault(http.StatusInsufficientStorage, wire.Invalid, "the state is larger than --state-budget, %d bytes", c.n+c.left)
+		return 0, e
+	}
+	n, err := c.w.Write(b)
+	c.n, c.left = c.n+int64(n), c.left-int64(n)
+	return n, err
+}
+
+// trim removes the files used longest ago until the rest is within the budget.
+func (s *states) trim(root *os.Root, keep string) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	type file struct {
+		name string
+		size int64
+		used time.Time
+	}
+	var files []file
+	var total int64
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || checkStateName(e.Name()) != nil {
+			continue
+		}
+		total += info.Size()
+		if e.Name() != keep {
+			files = append(files, file{e.Name(), info.Size(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b file) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name)) })
+	for _, f := range files {
+		if total <= s.budget {
+			return nil
+		}
+		if err := root.Remove(f.name); err != nil {
+			return err
+		}
+		total -= f.size
+	}
+	return nil
+}
+
+// restore fills a slot from a file and counts as using it.
+func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
+	if err := checkStateName(name); err != nil {
+		return 0, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	root, err := s.root()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer root.Close() //nolint:errcheck // a folder opened for reading
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, wire.Bad("filename", "there is no saved slot %q", name)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	if tokens, err = e.RestoreSlot(ctx, slot, f); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	now := time.Now()
+	return tokens, info.Size(), root.Chtimes(name, now, now)
+}

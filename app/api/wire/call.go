@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"godwit/engine"
+	"godwit/engine/llm"
+)
+
+// Call is a request of a dialect, read and checked as far as that goes without
+// a model.
+type Call interface {
+	Head() Head
+	// Requests translates the call, one request for each choice.
+	Requests(m *Model) ([]engine.Request, error)
+	// Whole and Stream make the two kinds of answers; Head says which is wanted.
+	Whole(m *Model) Whole
+	Stream(m *Model) Stream
+}
+
+// Head is what has to be known of a call before a model is there.
+type Head struct {
+	Model     string
+	Stream    bool
+	Lines     bool           // stream JSON lines instead of server-sent events
+	OneCall   bool           // the answer ends after its first tool call
+	KeepAlive *time.Duration // how long the model stays loaded; nil: as set
+}
+
+// Whole collects an answer that is sent at once.
+type Whole interface {
+	Add(choice int, ev *engine.Event)
+	Body() any
+}
+
+// Stream sends an answer piece by piece.
+type Stream interface {
+	Start(out Sender) error
+	Add(out Sender, choice int, ev *engine.Event) error
+	End(out Sender) error
+	Fail(out Sender, e *Error) error
+}
+
+// Sender sends one message of a stream. The name is that of a server-sent
+// event; empty for none.
+type Sender interface {
+	Send(name string, data any) error
+}
+
+// Plain is stream data that is no JSON, such as [DONE].
+type Plain string
+
+// Model is what answers a call.
+type Model struct {
+	Name     string
+	Engine   *engine.Engine
+	Defaults Defaults
+	Load     time.Duration // that the call waited for the model
+}
+
+// Defaults are what a request gets where it does not say.
+type Defaults struct {
+	Sampling  engine.Sampling
+	MaxTokens int             // of an answer; 0: until the context is full
+	Kwargs    json.RawMessage // variables of the chat template; may be empty
+	Thinking  *bool           // whether a model that can think first does
+}
+
+// Base is a request with the defaults and what a dialect's sampling says.
+func (m *Model) Base(s *Sampling) (engine.Request, error) {
+	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens}
+	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
+	return r, s.Apply(&r.Sampling, m.Words)
+}
+
+// Words turns text into tokens, none of them special.
+func (m *Model) Words(text string) ([]llm.Token, error) {
+	t, err := m.Engine.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.EncodeText(text, false, false), nil
+}
+
+// Choices repeats a request for n choices. With a seed each choice has its
+// own, so that they differ and can be had again.
+func Choices(r engine.Request, n int) []engine.Request {
+	out := make([]engine.Request, n)
+	for i := range out {
+		out[i] = r
+		if r.Sampling.Seed >= 0 {
+			out[i].Sampling.Seed += int64(i)
+		}
+	}
+	return out
+}
+
+// Kwargs joins variables of the chat template; later ones win.
+func Kwargs(lists ...json.RawMessage) (json.RawMessage, error) {
+	var all Object
+	for _, raw := range lists {
+		if IsNull(raw) {
+			continue
+		}
+		o, err := ReadObject(raw, "chat_template_kwargs")
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range o {
+			all.Set(m.Key, m.Value)
+		}
+	}
+	if all == nil {
+		return nil, nil
+	}
+	return all.Raw(), nil
+}
+
+// ID is a new identifier with a prefix.
+func ID(prefix string) string {
+	var b [12]byte
+	rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// SchemaGrammar is the grammar of a JSON schema in a request.
+func SchemaGrammar(schema json.RawMessage, path string) (*engine.Grammar, error) {
+	if k := Kind(schema); k != "an object" && k != "a boolean" {
+		return nil, Bad(path, "want a JSON schema, got %s", k)
+	}
+	g, err := engine.SchemaGrammar(schema)
+	if err != nil {
+		return nil, Bad(path, "%v", err)
+	}
+	return g, nil
+}
+
+// TextGrammar is a grammar in GBNF in a request.
+func TextGrammar(text, path string) (*engine.Grammar, error) {
+	g, err := engine.ParseGrammar(text)
+	if err != nil {
+		return nil, Bad(path, "%v", err)
+	}
+	return g, nil
+}

@@ -1,0 +1,108 @@
+// Package wire holds what all dialects of the API share: strict decoding of
+// request bodies into wire types, errors, the parts of messages, and the shape
+// of a translated request.
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// The types of errors, in the words of OpenAI and llama-server.
+const (
+	Invalid      = "invalid_request_error"
+	Overflow     = "exceed_context_size_error"
+	Unauthorized = "authentication_error"
+	Forbidden    = "permission_error"
+	NotFound     = "not_found_error"
+	Unsupported  = "not_supported_error"
+	Unavailable  = "unavailable_error"
+	Internal     = "server_error"
+)
+
+// Error is what a client is told. Each dialect writes it in its own form.
+type Error struct {
+	Status  int
+	Type    string
+	Code    string // more exact than Type; may be empty
+	Param   string // the field that is wrong; may be empty
+	Message string
+
+	Prompt, Context int // tokens; of an Overflow
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Bad is a 400 that names a field.
+func Bad(param, format string, args ...any) *Error {
+	message := fmt.Sprintf(format, args...)
+	if param != "" {
+		message = param + ": " + message
+	}
+	return &Error{Status: http.StatusBadRequest, Type: Invalid, Param: param, Message: message}
+}
+
+// Fault is an error of any other kind.
+func Fault(status int, kind, format string, args ...any) *Error {
+	return &Error{Status: status, Type: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// ErrorBody is the error object of OpenAI and of everything that has no form
+// of its own: {"error": {"message", "type", "code", "param"}}.
+type ErrorBody struct {
+	Error ErrorObject `json:"error"`
+}
+
+// ErrorObject is the inner object of an ErrorBody.
+type ErrorObject struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+	Prompt  int     `json:"n_prompt_tokens,omitempty"`
+	Context int     `json:"n_ctx,omitempty"`
+}
+
+// Body is the error in OpenAI's form.
+func (e *Error) Body() any {
+	return ErrorBody{ErrorObject{
+		Message: e.Message, Type: e.Type, Param: optional(e.Param), Code: optional(e.Code),
+		Prompt: e.Prompt, Context: e.Context,
+	}}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Kind says in words what a JSON value is.
+func Kind(raw json.RawMessage) string {
+	for _, c := range raw {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '{':
+			return "an object"
+		case '[':
+			return "a list"
+		case '"':
+			return "a string"
+		case 't', 'f':
+			return "a boolean"
+		case 'n':
+			return "null"
+		}
+		return "a number"
+	}
+	return "nothing"
+}
+
+// IsNull reports whether a value is null or missing.
+func IsNull(raw json.RawMessage) bool {
+	k := Kind(raw)
+	return k == "null" || k == "nothing"
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"godwit/app/api"
+	"godwit/app/config"
+	"godwit/app/hub"
+)
+
+type serveCmd struct {
+	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'. Without one, models load when they are asked for."`
+	config.Engine
+	config.Sampling
+	config.Server
+	config.Library
+	UI bool `name:"ui" help:"Serve the page too."`
+}
+
+// Run serves the API until it is interrupted.
+func (c *serveCmd) Run(r *run) error {
+	o, err := c.options(r)
+	if err != nil {
+		return err
+	}
+	defer o.Library.Close() //nolint:errcheck // it holds idle connections
+	bar := &bar{}
+	if o.Model != nil {
+		bar = r.bar("loading", o.Model.Name)
+		o.Progress = func(_ string, share float64) error { return bar.share(share) }
+	}
+	defer bar.close()
+	s, err := api.New(o)
+	if errors.Is(err, api.ErrExposed) {
+		return usage{err}
+	}
+	if err != nil {
+		return err
+	}
+	l, err := s.Listen()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
+	if err := r.out.Flush(); err != nil {
+		return errors.Join(err, l.Close(), s.Close())
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() {
+		var err error
+		if o.Model != nil {
+			if err = s.Ready(ctx); err != nil && ctx.Err() == nil {
+				cancel() // a server whose only model does not load serves nobody
+			} else {
+				err = nil
+			}
+		}
+		ready <- err
+	}()
+	err = s.Serve(ctx, l)
+	cancel()
+	return errors.Join(<-ready, err)
+}
+
+// options turns the command line into the server's options.
+func (c *serveCmd) options(r *run) (api.Options, error) {
+	e, err := r.options(&c.Engine)
+	if err != nil {
+		return api.Options{}, err
+	}
+	o := api.Options{
+		Settings: config.Settings{Engine: c.Engine, Sampling: c.Sampling, Server: c.Server, Library: c.Library},
+		Engine:   e, States: c.SlotSavePath, Version: Version, Log: r.log,
+	}
+	if o.States == "" {
+		o.States = filepath.Join(r.home.Data, "slots")
+	}
+	if c.UI {
+		o.Page = r.page
+	}
+	if o.Library, err = r.library(c.Library); err != nil {
+		return o, err
+	}
+	if c.Model == "" {
+		return o, nil
+	}
+	m, err := r.model(o.Library, c.Model)
+	if err != nil {
+		return o, errors.Join(err, o.Library.Close())
+	}
+	o.Model = &m
+	return o, nil
+}
+
+// model finds MODEL, a path or a name of the library.
+func (r *run) model(l *hub.Library, name string) (hub.Model, error) {
+	path, err := r.find(name)
+	if err != nil {
+		return hub.Model{}, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return hub.Model{}, err
+	}
+	m, err := l.Find(abs)
+	if err == nil && m.Error != "" {
+		err = errors.New(m.Error)
+	}
+	return m, err
+}
