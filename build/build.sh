@@ -6,8 +6,7 @@ cd "$(dirname "$0")/.."
 
 kind=${1:-auto}
 version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
-commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
-flags=(-trimpath -ldflags "-s -w -X godwit/app/cli.version=$version -X godwit/app/cli.commit=$commit")
+flags=(-trimpath -buildvcs=auto -ldflags "-s -w -X godwit/app/cli.Version=$version")
 mkdir -p build/bin
 
 window=no tags=desktop,production
