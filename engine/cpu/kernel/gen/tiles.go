@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // tileChoice writes the switch from type and tile size to kernel.
@@ -42,5 +43,32 @@ func tileChoice(b *bytes.Buffer) {
 			b.WriteString("default: return false\n}\n")
 		}
 		b.WriteString("default: return false\n}\nreturn true\n}\n\n")
+	}
+}
+
+// elemChoice writes the choice between the variants of each element kernel.
+func elemChoice(b *bytes.Buffer) {
+	for _, o := range elemOps {
+		args := strings.Join(o.params(), ", ")
+		ret := ""
+		if o.ret != "" {
+			ret = "return "
+		}
+		fmt.Fprintf(b, "func %s(%s) %s {\nswitch active {\n", o.name, o.sig, o.ret)
+		for _, tier := range []string{"AVX512", "AVX2"} {
+			fmt.Fprintf(b, "case %s:\n%s%s%s(%s)\n", tier, ret, o.name, tier, args)
+		}
+		fmt.Fprintf(b, "default:\n%s%sGeneric(%s)\n}\n}\n\n", ret, o.name, args)
+	}
+}
+
+// elemPlain writes the same for machines without assembly.
+func elemPlain(b *bytes.Buffer) {
+	for _, o := range elemOps {
+		ret := ""
+		if o.ret != "" {
+			ret = "return "
+		}
+		fmt.Fprintf(b, "func %s(%s) %s {\n%s%sGeneric(%s)\n}\n\n", o.name, o.sig, o.ret, ret, o.name, strings.Join(o.params(), ", "))
 	}
 }

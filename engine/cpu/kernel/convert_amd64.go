@@ -1,0 +1,123 @@
+package kernel
+
+import "unsafe"
+
+// These kernels take whole vectors; the rest is done in Go, with the same bits.
+
+// vector is the number of values at once.
+func vector() int {
+	switch active {
+	case AVX512:
+		return 16
+	case AVX2:
+		return 8
+	}
+	return 1
+}
+
+func ropePairs(x, cos, sin []float32) {
+	n := len(cos) &^ (vector()/2 - 1)
+	switch {
+	case n == 0 || active == Generic:
+		n = 0
+	case active == AVX512:
+		ropePairsAVX512(x[:2*n], cos, sin)
+	default:
+		ropePairsAVX2(x[:2*n], cos, sin)
+	}
+	ropePairsGeneric(x[2*n:], cos[n:], sin[n:])
+}
+
+func fromF16(dst []float32, x []uint16) {
+	n := len(dst) &^ (vector() - 1)
+	switch {
+	case n == 0 || active == Generic:
+		n = 0
+	case active == AVX512:
+		fromF16AVX512(dst[:n], x)
+	default:
+		fromF16AVX2(dst[:n], x)
+	}
+	fromF16Generic(dst[n:], x[n:])
+}
+
+func toF16(dst []uint16, x []float32) {
+	n := len(dst) &^ (vector() - 1)
+	switch {
+	case n == 0 || active == Generic:
+		n = 0
+	case active == AVX512:
+		toF16AVX512(dst[:n], x)
+	default:
+		toF16AVX2(dst[:n], x)
+	}
+	toF16Generic(dst[n:], x[n:])
+}
+
+func fromBF16(dst []float32, x []uint16) {
+	n := len(dst) &^ (vector() - 1)
+	switch {
+	case n == 0 || active == Generic:
+		n = 0
+	case active == AVX512:
+		fromBF16AVX512(dst[:n], x)
+	default:
+		fromBF16AVX2(dst[:n], x)
+	}
+	fromBF16Generic(dst[n:], x[n:])
+}
+
+func toBF16(dst []uint16, x []float32) {
+	n := len(dst) &^ (vector() - 1)
+	switch {
+	case n == 0 || active == Generic:
+		n = 0
+	case active == AVX512:
+		toBF16AVX512(dst[:n], x)
+	default:
+		toBF16AVX2(dst[:n], x)
+	}
+	toBF16Generic(dst[n:], x[n:])
+}
+
+func maximum(x []float32) float32 {
+	n := len(x) &^ (vector() - 1)
+	switch {
+	case n == 0 || active == Generic:
+		return maxGeneric(x)
+	case active == AVX512:
+		return max(maximumAVX512(x[:n]), maxGeneric(x[n:]))
+	}
+	return max(maximumAVX2(x[:n]), maxGeneric(x[n:]))
+}
+
+func index(x []float32, f float32) int {
+	n, at := len(x)&^(vector()-1), -1
+	switch {
+	case n == 0 || active == Generic:
+		return indexGeneric(x, f)
+	case active == AVX512:
+		at = indexAVX512(x[:n], f)
+	default:
+		at = indexAVX2(x[:n], f)
+	}
+	if at >= 0 {
+		return at
+	}
+	if at = indexGeneric(x[n:], f); at >= 0 {
+		at += n
+	}
+	return at
+}
+
+func quantize(dst []actBlock, x []float32) {
+	switch {
+	case len(dst) == 0:
+	case active == AVX512:
+		quantizeAVX512((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
+	case active == AVX2:
+		quantizeAVX2((*byte)(unsafe.Pointer(&dst[0])), x[:32*len(dst)])
+	default:
+		quantizeGeneric(dst, x)
+	}
+}
