@@ -1,9 +1,9 @@
 // Package arch holds the model architectures, one file each. A file binds an
-// architecture's weights by tensor name and records its forward pass;
-// importing the package registers all of them with engine/model.
+// architecture's weights by tensor name and says how its blocks are put
+// together; importing the package registers all of them with engine/model.
 //
-// What architectures share (grouped attention, gated feed-forward, experts)
-// is in attention.go and ffn.go.
+// What architectures share is in decoder.go (the frame of blocks around a
+// residual stream), attention.go, heads.go, ffn.go and experts.go.
 package arch
 
 import (
@@ -16,16 +16,37 @@ import (
 // blk names a tensor of a layer.
 func blk(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
 
-// base is embedded by every architecture.
-type base struct{ cfg model.Config }
+// norm is a normalisation with its weights; the zero value does nothing.
+type norm struct {
+	kind  graph.NormKind
+	w, b  *graph.Weight
+	eps   float32
+	group int
+}
 
-func (b *base) Config() *model.Config { return &b.cfg }
-
-// logits ends a forward pass: the output matrix on the wanted rows, or the
-// mean hidden state of each sequence.
-func logits(g *graph.Builder, in model.Inputs, x graph.Value, output, bias *graph.Weight, softcap float32) graph.Value {
-	if in.Pool {
-		return g.Pool(x, graph.PoolMean)
+func (n *norm) apply(g *graph.Builder, x graph.Value) graph.Value {
+	if n.w == nil && n.eps == 0 {
+		return x
 	}
-	return g.Softcap(g.Linear(g.Gather(x), output, bias), softcap)
+	return g.Norm(x, n.kind, n.w, n.b, n.eps, n.group)
+}
+
+// rms binds a root-mean-square norm over n values.
+func rms(f *model.File, name string, n int) norm {
+	return norm{kind: graph.RMS, w: f.Weight(name+".weight", n), eps: f.Float("attention.layer_norm_rms_epsilon")}
+}
+
+// layerNorm binds a norm that subtracts the mean; its bias is optional.
+func layerNorm(f *model.File, name string, n int) norm {
+	return norm{
+		kind: graph.Layer, w: f.Weight(name+".weight", n), b: f.Optional(name+".bias", n),
+		eps: f.Float("attention.layer_norm_epsilon"),
+	}
+}
+
+// biased binds a layer norm whose bias is required.
+func biased(f *model.File, name string, n int) norm {
+	l := layerNorm(f, name, n)
+	l.b = f.Weight(name+".bias", n)
+	return l
 }

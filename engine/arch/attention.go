@@ -7,116 +7,137 @@ import (
 	"godwit/engine/model"
 )
 
-// attention is causal self-attention with grouped heads. Weights that an
+// attention is self-attention with grouped heads. Weights that an
 // architecture lacks are nil.
 type attention struct {
 	graph.Attention
 	qkv, q, k, v, o      *graph.Weight
 	bqkv, bq, bk, bv, bo *graph.Weight
-	qNorm, kNorm         *graph.Weight
-	eps                  float32
+	qNorm, kNorm, vNorm  norm
 	rope                 *rotary // nil: no position encoding
-}
-
-// rotary is the rotation of a layer and the base its frequencies come from.
-type rotary struct {
-	graph.Rope
-	base float32
-}
-
-// heads are the per-layer sizes of attention.
-type heads struct {
-	q, kv  []int
-	dimK   int
-	dimV   int
-	layers int
-}
-
-// readHeads reads head counts and sizes.
-func readHeads(f *model.File, c *model.Config) heads {
-	h := heads{layers: c.Layers}
-	h.q = f.PerLayer("attention.head_count", c.Layers, -1)
-	h.kv = f.PerLayer("attention.head_count_kv", c.Layers, 0)
-	most := 1
-	for i := range h.q {
-		if h.kv[i] == 0 && !f.Has("attention.head_count_kv") {
-			h.kv[i] = h.q[i]
-		}
-		most = max(most, h.q[i])
-	}
-	h.dimK = f.IntOr("attention.key_length", c.Embd/most)
-	h.dimV = f.IntOr("attention.value_length", h.dimK)
-	if h.dimK == 0 || h.dimV == 0 {
-		f.Fail("attention.key_length", "head size 0")
-		h.dimK, h.dimV = 1, 1
-	}
-	return h
+	temper               graph.Temperature
+	gated                bool // each query head is followed by a gate of its result
+	shared               bool // k and v are an earlier layer's
+	loose                bool // without a value matrix, values are the keys before their norm
 }
 
 // bindAttention binds the projections of a layer: merged or separate, with
-// biases and head norms where the file has them.
-func bindAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) attention {
-	nq, nkv := h.q[layer], h.kv[layer]
-	if nkv == 0 || nq%nkv != 0 {
-		f.Fail("attention.head_count", "layer %d: %d heads over %d", layer, nq, nkv)
-		nq, nkv = 1, 1
-	}
-	a := attention{Attention: graph.Attention{
-		Layer: layer, Heads: nq, KVHeads: nkv, DimK: h.dimK, DimV: h.dimV,
-		Scale: float32(1 / math.Sqrt(float64(h.dimK))),
-	}, rope: rope}
-	if rope != nil {
-		a.RopeBase = rope.base
-	}
-	qd, kd, vd := nq*h.dimK, nkv*h.dimK, nkv*h.dimV
-	if f.HasTensor(blk(layer, "attn_qkv.weight")) {
-		a.qkv = f.Weight(blk(layer, "attn_qkv.weight"), c.Embd, qd+kd+vd)
-		a.bqkv = f.Optional(blk(layer, "attn_qkv.bias"), qd+kd+vd)
-	} else {
-		a.q = f.Weight(blk(layer, "attn_q.weight"), c.Embd, qd)
-		a.k = f.Weight(blk(layer, "attn_k.weight"), c.Embd, kd)
-		a.v = f.Weight(blk(layer, "attn_v.weight"), c.Embd, vd)
-		a.bq = f.Optional(blk(layer, "attn_q.bias"), qd)
-		a.bk = f.Optional(blk(layer, "attn_k.bias"), kd)
-		a.bv = f.Optional(blk(layer, "attn_v.bias"), vd)
-	}
-	a.o = f.Weight(blk(layer, "attn_output.weight"), nq*h.dimV, c.Embd)
-	a.bo = f.Optional(blk(layer, "attn_output.bias"), c.Embd)
+// biases where the file has them.
+func bindAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
+	a := newAttention(f, c, h, layer, rope)
+	a.bind(f, c)
 	return a
 }
 
-// bindHeadNorms binds the norms of each query and key head.
-func (a *attention) bindHeadNorms(f *model.File, eps float32) {
-	a.qNorm = f.Weight(blk(a.Layer, "attn_q_norm.weight"), a.DimK)
-	a.kNorm = f.Weight(blk(a.Layer, "attn_k_norm.weight"), a.DimK)
-	a.eps = eps
+// newAttention is a layer's attention without weights.
+func newAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
+	if h.kv == 0 {
+		f.Fail("attention.head_count_kv", "0 in layer %d", layer)
+		h = heads{1, 1, 1, 1}
+	}
+	a := &attention{Attention: graph.Attention{
+		Layer: layer, Heads: h.q, KVHeads: h.kv, DimK: h.dimK, DimV: h.dimV,
+		Scale:         f.FloatOr("attention.scale", 0),
+		Bidirectional: c.Embedding,
+	}, rope: rope}
+	if a.Scale == 0 {
+		a.Scale = float32(1 / math.Sqrt(float64(h.dimK)))
+	}
+	if rope != nil {
+		a.RopeBase = rope.base
+	}
+	return a
+}
+
+func (a *attention) bind(f *model.File, c *model.Config) {
+	name := func(s string) string { return blk(a.Layer, s) }
+	qd, kd, vd := a.Heads*a.DimK, a.KVHeads*a.DimK, a.KVHeads*a.DimV
+	if a.gated {
+		qd *= 2
+	}
+	a.qkv = f.OptionalMatrix(name("attn_qkv.weight"), c.Embd, qd+kd+vd)
+	a.bqkv = f.Optional(name("attn_qkv.bias"), qd+kd+vd)
+	if a.qkv == nil {
+		a.q = f.Matrix(name("attn_q.weight"), c.Embd, qd)
+	}
+	if a.qkv == nil && !a.shared {
+		a.k = f.Matrix(name("attn_k.weight"), c.Embd, kd)
+		a.v = f.OptionalMatrix(name("attn_v.weight"), c.Embd, vd)
+		if a.v == nil && !a.loose {
+			a.v = f.Matrix(name("attn_v.weight"), c.Embd, vd)
+		}
+	}
+	if a.bqkv == nil {
+		a.bq = f.Optional(name("attn_q.bias"), qd)
+		a.bk = f.Optional(name("attn_k.bias"), kd)
+		a.bv = f.Optional(name("attn_v.bias"), vd)
+	}
+	a.o = f.Matrix(blk(a.Layer, "attn_output.weight"), a.Heads*a.DimV, c.Embd)
+	a.bo = f.Optional(blk(a.Layer, "attn_output.bias"), c.Embd)
+}
+
+// headNorms binds the norms of each query head and, if it has any, key head.
+func (a *attention) headNorms(f *model.File) {
+	a.qNorm = rms(f, blk(a.Layer, "attn_q_norm"), a.DimK)
+	a.qNorm.group = a.DimK
+	if !a.shared {
+		a.kNorm = rms(f, blk(a.Layer, "attn_k_norm"), a.DimK)
+		a.kNorm.group = a.DimK
+	}
 }
 
 // project computes q, k and v before norms and positions.
 func (a *attention) project(g *graph.Builder, x graph.Value) (q, k, v graph.Value) {
 	if a.qkv == nil {
-		return g.Linear(x, a.q, a.bq), g.Linear(x, a.k, a.bk), g.Linear(x, a.v, a.bv)
+		q = g.Linear(x, a.q, a.bq)
+		if a.shared {
+			return q, graph.None, graph.None
+		}
+		k = g.Linear(x, a.k, a.bk)
+		if a.v == nil {
+			return q, k, k
+		}
+		return q, k, g.Linear(x, a.v, a.bv)
 	}
 	y := g.Linear(x, a.qkv, a.bqkv)
-	qd, kd, vd := a.Heads*a.DimK, a.KVHeads*a.DimK, a.KVHeads*a.DimV
-	return g.Slice(y, 0, 0, qd), g.Slice(y, 0, qd, kd), g.Slice(y, 0, qd+kd, vd)
+	qd, kd, vd := a.qkv.Rows()-a.KVHeads*(a.DimK+a.DimV), a.KVHeads*a.DimK, a.KVHeads*a.DimV
+	part := func(first, n int, bias *graph.Weight) graph.Value {
+		z := g.Slice(y, 0, first, n)
+		if bias != nil {
+			z = g.Affine(z, nil, bias)
+		}
+		return z
+	}
+	q = part(0, qd, a.bq)
+	if a.shared {
+		return q, graph.None, graph.None
+	}
+	return q, part(qd, kd, a.bk), part(qd+kd, vd, a.bv)
 }
 
 // forward is the whole block, output projection included.
-func (a *attention) forward(g *graph.Builder, x graph.Value) graph.Value {
+func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
 	q, k, v := a.project(g, x)
-	if a.qNorm != nil {
-		q = g.Norm(q, graph.RMS, a.qNorm, nil, a.eps, a.qNorm.Elems())
-		k = g.Norm(k, graph.RMS, a.kNorm, nil, a.eps, a.kNorm.Elems())
+	gate := graph.None
+	if a.gated {
+		gate = g.Slice(q, 2*a.DimK, a.DimK, a.DimK)
+		q = g.Slice(q, 2*a.DimK, 0, a.DimK)
+	}
+	q = a.qNorm.apply(g, q)
+	if !a.shared {
+		k, v = a.kNorm.apply(g, k), a.vNorm.apply(g, v)
 	}
 	if a.rope != nil {
-		q, k = g.Rope(q, a.rope.Rope), g.Rope(k, a.rope.Rope)
+		op := a.rope.at(in.Context)
+		q = g.Rope(q, op)
+		if !a.shared {
+			k = g.Rope(k, op)
+		}
 	}
-	return g.Linear(g.Attend(q, k, v, a.Attention), a.o, a.bo)
-}
-
-// newRope turns hyper-parameters into the op for heads of that size.
-func newRope(r model.Rope, headDim int, adjacent bool) *rotary {
-	freqs, scale := r.Table()
-	return &rotary{graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, r.Base}
+	q = g.Temperature(q, a.temper)
+	y := g.Attend(q, k, v, a.Attention)
+	if a.gated {
+		y = g.Mul(y, g.Act(gate, graph.Sigmoid))
+	}
+	return g.Linear(y, a.o, a.bo)
 }

@@ -5,8 +5,8 @@ import (
 	"godwit/engine/model"
 )
 
-// ffn is the gated feed-forward block. Without a gate matrix, up holds both
-// halves (merged) or there is no gating at all (plain).
+// ffn is a feed-forward block, gated where it has a gate matrix, or where up
+// holds the gate in front of it (merged).
 type ffn struct {
 	gate, up, down    *graph.Weight
 	bgate, bup, bdown *graph.Weight
@@ -14,30 +14,49 @@ type ffn struct {
 	merged            bool
 }
 
-// bindFFN binds a layer's feed-forward block of hidden size n.
-func bindFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) ffn {
-	return ffn{
-		gate:  f.Weight(blk(layer, "ffn_gate.weight"), c.Embd, n),
-		up:    f.Weight(blk(layer, "ffn_up.weight"), c.Embd, n),
-		down:  f.Weight(blk(layer, "ffn_down.weight"), n, c.Embd),
-		bgate: f.Optional(blk(layer, "ffn_gate.bias"), n),
+// bindFFN binds a layer's gated block of hidden size n.
+func bindFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
+	m := bindPlainFFN(f, c, layer, n, fn)
+	m.gate = f.Matrix(blk(layer, "ffn_gate.weight"), c.Embd, n)
+	m.bgate = f.Optional(blk(layer, "ffn_gate.bias"), n)
+	return m
+}
+
+// bindPlainFFN binds a block without a gate.
+func bindPlainFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
+	return &ffn{
+		up:    f.Matrix(blk(layer, "ffn_up.weight"), c.Embd, n),
+		down:  f.Matrix(blk(layer, "ffn_down.weight"), n, c.Embd),
 		bup:   f.Optional(blk(layer, "ffn_up.bias"), n),
 		bdown: f.Optional(blk(layer, "ffn_down.bias"), c.Embd),
 		f:     fn,
 	}
 }
 
+// bindMergedFFN binds a block whose gate and up are one matrix.
+func bindMergedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
+	return &ffn{
+		up:     f.Matrix(blk(layer, "ffn_up.weight"), c.Embd, 2*n),
+		down:   f.Matrix(blk(layer, "ffn_down.weight"), n, c.Embd),
+		bup:    f.Optional(blk(layer, "ffn_up.bias"), 2*n),
+		bdown:  f.Optional(blk(layer, "ffn_down.bias"), c.Embd),
+		f:      fn,
+		merged: true,
+	}
+}
+
 // forward computes down(f(gate·x)·(up·x)).
-func (m *ffn) forward(g *graph.Builder, x graph.Value) graph.Value {
-	up := g.Linear(x, m.up, m.bup)
+func (m *ffn) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {
+	var y graph.Value
 	switch {
 	case m.merged:
+		up := g.Linear(x, m.up, m.bup)
 		n := g.Width(up) / 2
-		up = g.Glu(g.Slice(up, 0, 0, n), g.Slice(up, 0, n, n), m.f, 0)
+		y = g.Glu(g.Slice(up, 0, 0, n), g.Slice(up, 0, n, n), m.f, 0)
 	case m.gate == nil:
-		up = g.Act(up, m.f)
+		y = g.Act(g.Linear(x, m.up, m.bup), m.f)
 	default:
-		up = g.Glu(g.Linear(x, m.gate, m.bgate), up, m.f, 0)
+		y = g.Glu(g.Linear(x, m.gate, m.bgate), g.Linear(x, m.up, m.bup), m.f, 0)
 	}
-	return g.Linear(up, m.down, m.bdown)
+	return g.Linear(y, m.down, m.bdown)
 }

@@ -7,49 +7,53 @@ import (
 
 func init() { model.Register("llama", openLlama) }
 
-// llama is Llama 1 to 3 and Mistral: pre-norm blocks with rotary grouped
-// attention and a SiLU-gated feed-forward. Source: arXiv 2302.13971, 2310.06825.
-type llama struct {
-	base
-	eps                float32
-	embd, norm, output *graph.Weight
-	layers             []llamaLayer
-}
-
-type llamaLayer struct {
-	attnNorm, ffnNorm *graph.Weight
-	attn              attention
-	ffn               ffn
-}
-
+// openLlama opens Llama 1 to 3, Mistral and Mixtral: pre-norm blocks with
+// rotary grouped attention and a SiLU-gated feed-forward, or a mixture of them.
+// Sources: arXiv 2302.13971, 2310.06825, 2401.04088.
 func openLlama(f *model.File) (model.Model, error) {
-	m := &llama{base: base{f.Config()}, eps: f.Float("attention.layer_norm_rms_epsilon")}
-	c := &m.cfg
-	h := readHeads(f, c)
-	r := f.Rope(h.dimK)
-	r.Factors = f.Values("rope_freqs.weight", r.Dims/2)
-	rope := newRope(r, h.dimK, true)
-	m.embd, m.output = f.TokenEmbd(c)
-	m.norm = f.Weight("output_norm.weight", c.Embd)
-	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
-	for i := range c.Layers {
-		m.layers = append(m.layers, llamaLayer{
-			attnNorm: f.Weight(blk(i, "attn_norm.weight"), c.Embd),
-			ffnNorm:  f.Weight(blk(i, "ffn_norm.weight"), c.Embd),
-			attn:     bindAttention(f, c, h, i, rope),
-			ffn:      bindFFN(f, c, i, hidden[i], graph.SiLU),
-		})
-	}
+	m := newDecoder(f)
+	m.bindLlama(f, true)
 	return m, nil
 }
 
-func (m *llama) Forward(g *graph.Builder, in model.Inputs) graph.Value {
-	x := g.Embed(m.embd, 1, graph.ByToken)
-	for i := range m.layers {
-		l := &m.layers[i]
-		x = g.Add(x, l.attn.forward(g, g.RMSNorm(x, l.attnNorm, m.eps)))
-		x = g.Add(x, l.ffn.forward(g, g.RMSNorm(x, l.ffnNorm, m.eps)))
+// bindLlama binds the blocks of the Llama pattern. Adjacent says how files of
+// the architecture pair the columns of a head.
+func (m *decoder) bindLlama(f *model.File, adjacent bool) {
+	c := &m.cfg
+	h := readHeads(f, c, nil)
+	rope := bindRope(f, h[0].dimK, adjacent)
+	m.norm = rms(f, "output_norm", c.Embd)
+	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
+	for i := range c.Layers {
+		b := block{
+			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
+			ffnNorm: rms(f, blk(i, "ffn_norm"), c.Embd),
+			mix:     bindAttention(f, c, h[i], i, rope),
+		}
+		if f.IntOr("expert_count", 0) > 0 {
+			b.ffn = bindLlamaExperts(f, c, i, hidden[i])
+		} else {
+			b.ffn = bindFFN(f, c, i, hidden[i], graph.SiLU)
+		}
+		m.blocks = append(m.blocks, b)
 	}
-	x = g.RMSNorm(x, m.norm, m.eps)
-	return logits(g, in, x, m.output, nil, 0)
+}
+
+// bindLlamaExperts binds experts weighed by a softmax, their weights summing
+// to 1, and a shared block where the file says so.
+func bindLlamaExperts(f *model.File, c *model.Config, layer, n int) *experts {
+	e := bindExperts(f, c, layer, n, readRouting(f, c, layer, graph.Softmax, true), graph.SiLU)
+	if shared := f.IntOr("expert_shared_feed_forward_length", 0); shared > 0 {
+		e.bindShared(f, c, layer, shared)
+	}
+	return e
+}
+
+// attentions calls do for every layer that is plain attention.
+func (m *decoder) attentions(do func(i int, a *attention)) {
+	for i := range m.blocks {
+		if a, ok := m.blocks[i].mix.(*attention); ok {
+			do(i, a)
+		}
+	}
 }

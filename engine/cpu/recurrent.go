@@ -29,14 +29,17 @@ func newStates(list []graph.State, slots int) *states {
 	return s
 }
 
-// live is state i of a span's sequence, zeroed where the sequence begins.
+// live is part of state i of a span's sequence.
 func (p *program) live(i int, s llm.Span, lo, hi int) []float32 {
 	off := int(s.State)*p.states.slot + p.states.at[i]
-	st := p.states.data[off+lo : off+hi]
+	return p.states.data[off+lo : off+hi : off+hi]
+}
+
+// start zeroes a part of a state where the sequence begins.
+func (p *program) start(s llm.Span, part []float32) {
 	if p.b.Pos[s.First] == 0 {
-		clear(st)
+		clear(part)
 	}
-	return st
 }
 
 // CopyState copies a recurrent state slot.
@@ -78,90 +81,121 @@ func (p *program) eachState(layer int, slot int32, f func(v *float32, i int)) er
 	return nil
 }
 
+// convChunk is the number of columns of a task of a short convolution.
+const convChunk = 256
+
 // shortConv convolves each span; tasks are spans times runs of columns.
 func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) stage {
 	p := c.p
-	w, bias := p.weights.floats(op.W), p.weights.floats(op.Bias)
 	k, width := op.W.Cols(), p.plan.Values[n.Out].Width
-	const chunk = 256
-	chunks := (width + chunk - 1) / chunk
+	bias := p.weights.floats(op.Bias)
+	taps := make([]float32, k*width) // [tap][column]
+	for i, v := range p.weights.floats(op.W) {
+		taps[i%k*width+i/k] = v
+	}
+	bufs := make([][]float32, p.backend.pool.workers)
+	for i := range bufs {
+		bufs[i] = make([]float32, convChunk)
+	}
+	chunks := (width + convChunk - 1) / convChunk
 	return newStage(
 		func() int { return len(p.b.Spans) * chunks },
-		func(_, task int) {
-			s := p.b.Spans[task/chunks]
-			lo := task % chunks * chunk
-			hi := min(lo+chunk, width)
-			past := p.live(op.State, s, lo*(k-1), hi*(k-1)) // [column][k-1]
-			for r := range s.Rows {
-				x, y := p.row(n.In[0], s.First+r), p.row(n.Out, s.First+r)
-				for col := lo; col < hi; col++ {
-					f := w[col*k : (col+1)*k]
-					old := past[(col-lo)*(k-1) : (col-lo+1)*(k-1)]
-					sum := f[k-1] * x[col]
-					for i, v := range old {
-						sum += f[i] * v
-					}
-					if bias != nil {
-						sum += bias[col]
-					}
-					y[col] = sum
-					if k > 1 {
-						copy(old, old[1:])
-						old[k-2] = x[col]
-					}
+		func(worker, task int) {
+			s, lo := p.b.Spans[task/chunks], task%chunks*convChunk
+			hi := min(lo+convChunk, width)
+			// at is the part of a row of the span; the rows before it are the state.
+			at := func(r int) []float32 {
+				if r < 0 {
+					return p.live(op.State, s, (k-1+r)*width+lo, (k-1+r)*width+hi)
 				}
-				act(op.F, y[lo:hi], y[lo:hi])
+				return p.row(n.In[0], s.First+r)[lo:hi]
+			}
+			for i := range k - 1 {
+				p.start(s, at(i-k+1))
+			}
+			for r := range s.Rows {
+				y, tmp := p.row(n.Out, s.First+r)[lo:hi], bufs[worker][:hi-lo]
+				kernel.Mul(y, at(r), taps[(k-1)*width+lo:(k-1)*width+hi])
+				for i := range k - 1 {
+					kernel.Mul(tmp, at(r-k+1+i), taps[i*width+lo:i*width+hi])
+					kernel.Add(y, y, tmp)
+				}
+				if bias != nil {
+					kernel.Add(y, y, bias[lo:hi])
+				}
+				act(op.F, y, y)
+			}
+			for i := range k - 1 {
+				copy(at(i-k+1), at(s.Rows+i-k+1))
 			}
 		})
 }
 
-// deltaNet runs the gated delta rule; tasks are spans times value heads.
+// deltaNet runs the gated delta rule; tasks are spans times value heads, and
+// parts of their columns where there are fewer heads than workers.
 func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 	p := c.p
-	dk, dv := op.KeyDim, op.ValueDim
-	bufs := make([][]float32, p.backend.pool.workers)
+	dk, dv, workers := op.KeyDim, op.ValueDim, p.backend.pool.workers
+	parts := max(1, min(dv/32, (workers+op.ValueHeads-1)/op.ValueHeads))
+	width := (dv + parts - 1) / parts
+	bufs := make([][]float32, workers)
 	for i := range bufs {
-		bufs[i] = make([]float32, dv)
+		bufs[i] = make([]float32, width)
 	}
 	return newStage(
-		func() int { return len(p.b.Spans) * op.ValueHeads },
+		func() int { return len(p.b.Spans) * op.ValueHeads * parts },
 		func(worker, task int) {
-			s, h := p.b.Spans[task/op.ValueHeads], task%op.ValueHeads
+			lo := min(task%parts*width, dv)
+			hi := min(lo+width, dv)
+			h := task / parts % op.ValueHeads
+			s := p.b.Spans[task/parts/op.ValueHeads]
 			key := h % op.KeyHeads
 			if op.Grouped {
 				key = h / (op.ValueHeads / op.KeyHeads)
 			}
-			state := p.live(op.State, s, h*dk*dv, (h+1)*dk*dv) // [key][value]
-			d := bufs[worker]
-			for r := range s.Rows {
-				row := s.First + r
-				q := p.row(n.In[0], row)[key*dk : (key+1)*dk]
-				k := p.row(n.In[1], row)[key*dk : (key+1)*dk]
-				v := p.row(n.In[2], row)[h*dv : (h+1)*dv]
-				decay := float32(math.Exp(float64(p.row(n.In[3], row)[h])))
-				beta := p.row(n.In[4], row)[h]
-				out := p.row(n.Out, row)[h*dv : (h+1)*dv]
-				deltaStep(state, d, out, q, k, v, decay, beta, op.Scale)
+			st := deltaState{p.live(op.State, s, h*dk*dv, (h+1)*dk*dv), dv, lo, hi}
+			for i := range dk {
+				p.start(s, st.row(i))
+			}
+			for r := s.First; r < s.First+s.Rows; r++ {
+				q, k := p.row(n.In[0], r)[key*dk:(key+1)*dk], p.row(n.In[1], r)[key*dk:(key+1)*dk]
+				v, out := p.row(n.In[2], r)[h*dv+lo:h*dv+hi], p.row(n.Out, r)[h*dv+lo:h*dv+hi]
+				decay := float32(math.Exp(float64(p.row(n.In[3], r)[h])))
+				d := bufs[worker][:hi-lo]
+				if op.Plain {
+					kernel.Scale(d, v, p.row(n.In[4], r)[h])
+				} else {
+					st.miss(d, k, v, decay, p.row(n.In[4], r)[h])
+				}
+				st.step(out, d, q, k, decay, op.Scale)
 			}
 		})
 }
 
-// deltaStep decays the state S [key][value], writes beta·(v - kᵀS) along k,
-// and reads it with q.
-func deltaStep(state, d, out, q, k, v []float32, decay, beta, scale float32) {
-	dv := len(v)
+// deltaState is columns lo to hi-1 of a head's state [key][value].
+type deltaState struct {
+	data       []float32
+	dv, lo, hi int
+}
+
+func (st *deltaState) row(i int) []float32 { return st.data[i*st.dv+st.lo : i*st.dv+st.hi] }
+
+// miss computes d = beta·(v - kᵀ(decay·S)), what is to be written along k.
+func (st *deltaState) miss(d, k, v []float32, decay, beta float32) {
 	clear(d)
 	for i, ki := range k {
-		s := state[i*dv : (i+1)*dv]
-		kernel.Scale(s, s, decay)
-		kernel.Axpy(d, s, ki)
+		kernel.Axpy(d, st.row(i), -decay*ki)
 	}
-	for j := range d {
-		d[j] = beta * (v[j] - d[j])
-	}
+	kernel.Add(d, d, v)
+	kernel.Scale(d, d, beta)
+}
+
+// step decays the state, writes d along k and reads it with q.
+func (st *deltaState) step(out, d, q, k []float32, decay, scale float32) {
 	clear(out)
 	for i, ki := range k {
-		s := state[i*dv : (i+1)*dv]
+		s := st.row(i)
+		kernel.Scale(s, s, decay)
 		kernel.Axpy(s, d, ki)
 		kernel.Axpy(out, s, q[i]*scale)
 	}

@@ -23,6 +23,8 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 		return c.affine(n, op), nil
 	case graph.Rope:
 		return c.rope(n, op), nil
+	case graph.Temperature:
+		return func(row int) { kernel.Scale(out(row), in(0, row), temperature(op, int(p.b.Pos[row]))) }, nil
 	case graph.Add:
 		return func(row int) { kernel.Add(out(row), in(0, row), in(1, row)) }, nil
 	case graph.Mul:
@@ -165,6 +167,11 @@ func (p *program) ropeTable(op graph.Rope) *ropeTable {
 	t := &ropeTable{freqs: op.Freqs, scale: op.Scale, rows: make([]float32, p.sizes.Rows*2*len(op.Freqs))}
 	p.ropes = append(p.ropes, t)
 	return t
+}
+
+// temperature is the factor on a query at that position.
+func temperature(t graph.Temperature, pos int) float32 {
+	return float32(1 + float64(t.Scale)*math.Log(float64(1+pos/t.Every)))
 }
 
 // mulGroups multiplies each group of len(x)/len(y) columns by its column of y.

@@ -1,11 +1,24 @@
 package graph
 
-// Embed looks up a row of w for each token.
+// Embed looks up a row of w for each token, adapters included: those of an
+// embedding are A [rank, rows] and B [rank, cols].
 func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
-	return b.add(Embed{w, scale, from}, w.Cols())
+	if scale == 0 {
+		scale = 1
+	}
+	y := b.add(Embed{w, scale, from}, w.Cols())
+	for _, a := range b.adapters[w.Name] {
+		if !a.lookup(w) {
+			continue
+		}
+		b.adapted[w.Name] = true
+		d := b.Linear(b.Embed(a.A, 1, from), a.B, nil)
+		y = b.Add(y, b.Scale(d, a.Scale*scale))
+	}
+	return y
 }
 
-// Linear computes x·wᵀ + bias, adapters included.
+// Linear computes x·wᵀ + bias, w's own scale and adapters included.
 func (b *Builder) Linear(x Value, w, bias *Weight) Value {
 	if b.Width(x) != w.Cols() && b.err == nil {
 		return b.fail("linear", "%s takes %d columns, given %d", w.Name, w.Cols(), b.Width(x))
@@ -13,11 +26,20 @@ func (b *Builder) Linear(x Value, w, bias *Weight) Value {
 	if bias != nil && bias.Elems() != w.Rows() {
 		return b.fail("linear", "%s has %d rows, %s %d values", w.Name, w.Rows(), bias.Name, bias.Elems())
 	}
-	y := b.add(Linear{w, bias}, w.Rows(), x)
+	var y Value
+	if w.Scale != nil {
+		y = b.Affine(b.add(Linear{W: w}, w.Rows(), x), w.Scale, bias)
+	} else {
+		y = b.add(Linear{w, bias}, w.Rows(), x)
+	}
 	for _, a := range b.adapters[w.Name] {
-		if a.A.Rows() != a.B.Cols() || a.B.Rows() != w.Rows() {
+		if a.lookup(w) {
+			continue // of the embedding; the output matrix that shares its weight has none
+		}
+		if a.A.Cols() != w.Cols() || a.A.Rows() != a.B.Cols() || a.B.Rows() != w.Rows() {
 			return b.fail("adapter", "%s: %v and %v on %v", w.Name, a.A.Shape, a.B.Shape, w.Shape)
 		}
+		b.adapted[w.Name] = true
 		d := b.Linear(b.Linear(x, a.A, nil), a.B, nil)
 		y = b.Add(y, b.Scale(d, a.Scale))
 	}
@@ -71,6 +93,17 @@ func (b *Builder) Rope(x Value, r Rope) Value {
 		return b.fail("rope", "%d+%d of heads of %d in %d columns", r.First, 2*len(r.Freqs), r.HeadDim, w)
 	}
 	return b.add(r, w, x)
+}
+
+// Temperature sharpens queries with their position; a zero Scale leaves x alone.
+func (b *Builder) Temperature(x Value, t Temperature) Value {
+	if t.Scale == 0 {
+		return x
+	}
+	if b.err == nil && t.Every < 1 {
+		return b.fail("temperature", "a step every %d positions", t.Every)
+	}
+	return b.add(t, b.Width(x), x)
 }
 
 // Attend appends k and v to the cache and attends from q.
@@ -208,7 +241,8 @@ func (b *Builder) Route(logits Value, r Routing) Value {
 	return b.add(Route{r}, 2*r.Used, logits)
 }
 
-// ExpertLinear applies the chosen matrices of w [cols, rows, experts].
+// ExpertLinear applies the chosen matrices of w [cols, rows, experts], w's own
+// scale and adapters included.
 func (b *Builder) ExpertLinear(x, route Value, w, bias *Weight) Value {
 	used := b.Width(route) / 2
 	if b.err == nil && b.Width(x) != w.Cols() && b.Width(x) != used*w.Cols() {
@@ -217,11 +251,33 @@ func (b *Builder) ExpertLinear(x, route Value, w, bias *Weight) Value {
 	if bias != nil && (bias.Cols() != w.Rows() || bias.Elems() != w.Rows()*w.Mats()) {
 		return b.fail("expert linear", "%s is %v for %v", bias.Name, bias.Shape, w.Shape)
 	}
-	return b.add(ExpertLinear{w, bias}, used*w.Rows(), x, route)
+	if bias != nil && w.Scale != nil {
+		return b.fail("expert linear", "%s has both a scale and a bias", w.Name)
+	}
+	y := b.add(ExpertLinear{w, bias}, used*w.Rows(), x, route)
+	switch {
+	case w.Scale == nil:
+	case w.Scale.Elems() == 1:
+		y = b.Affine(y, w.Scale, nil)
+	default:
+		y = b.ExpertScale(y, route, w.Scale)
+	}
+	for _, a := range b.adapters[w.Name] {
+		if a.A.Cols() != w.Cols() || a.A.Rows() != a.B.Cols() || a.B.Rows() != w.Rows() || a.A.Mats() != w.Mats() || a.B.Mats() != w.Mats() {
+			return b.fail("adapter", "%s: %v and %v on %v", w.Name, a.A.Shape, a.B.Shape, w.Shape)
+		}
+		b.adapted[w.Name] = true
+		d := b.ExpertLinear(b.ExpertLinear(x, route, a.A, nil), route, a.B, nil)
+		y = b.Add(y, b.Scale(d, a.Scale))
+	}
+	return y
 }
 
 // ExpertScale multiplies each chosen expert's part of x by w[id].
 func (b *Builder) ExpertScale(x, route Value, w *Weight) Value {
+	if b.err == nil && b.Width(x)%(b.Width(route)/2) != 0 {
+		return b.fail("expert scale", "%d experts in %d columns", b.Width(route)/2, b.Width(x))
+	}
 	return b.add(ExpertScale{w, b.Width(route) / 2}, b.Width(x), x, route)
 }
 

@@ -14,6 +14,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/engine/dtype"
 )
@@ -28,6 +29,9 @@ type Weight struct {
 	Type  dtype.Type
 	Shape []int
 	Data  []byte
+	// Scale multiplies the products of the whole matrix (one value) or of each
+	// expert; nil: 1.
+	Scale *Weight
 }
 
 // Cols is the length of a row.
@@ -106,24 +110,45 @@ type Builder struct {
 	plan     Plan
 	err      error
 	adapters map[string][]Adapter
+	adapted  map[string]bool // weights whose adapters are in the plan
 }
 
 // Adapter is a low-rank addition to the matrix of that name:
-// W·x becomes W·x + Scale·B·(A·x). A is [cols, rank], B is [rank, rows].
+// W·x becomes W·x + Scale·B·(A·x). A is [cols, rank], B is [rank, rows]; for
+// experts both have one matrix each. For an embedding A is [rank, rows], B is
+// [rank, cols] and row t becomes W[t] + Scale·B·A[t]. Source: arXiv 2106.09685.
 type Adapter struct {
 	A, B  *Weight
 	Scale float32
 }
 
+// lookup reports whether the adapter has the form of an embedding's.
+func (a *Adapter) lookup(w *Weight) bool {
+	return a.A.Rows() == w.Rows() && a.A.Cols() == a.B.Cols() && a.B.Rows() == w.Cols()
+}
+
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{} }
 
-// Adapt makes every later Linear over the named weight add the adapter.
+// Adapt makes every later product with the named weight add the adapter.
 func (b *Builder) Adapt(weight string, a Adapter) {
 	if b.adapters == nil {
-		b.adapters = make(map[string][]Adapter)
+		b.adapters, b.adapted = make(map[string][]Adapter), make(map[string]bool)
 	}
 	b.adapters[weight] = append(b.adapters[weight], a)
+}
+
+// Unadapted lists in alphabetical order the weights that have adapters and
+// that no product of the plan so far could add them to.
+func (b *Builder) Unadapted() []string {
+	var out []string
+	for name := range b.adapters {
+		if !b.adapted[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Finish returns the plan whose result is out.

@@ -79,6 +79,13 @@ type (
 		Adjacent       bool // pairs (2i, 2i+1) rather than (i, i+n/2)
 	}
 
+	// Temperature multiplies by 1 + Scale·ln(1 + ⌊position/Every⌋): queries that
+	// grow sharper with the length of what they look back on.
+	Temperature struct {
+		Every int
+		Scale float32
+	}
+
 	// Attend writes k and v to the cache of Layer and attends from q.
 	Attend struct{ Attention }
 
@@ -139,7 +146,8 @@ type (
 	}
 
 	// ShortConv is a causal depthwise convolution along the sequence, W is
-	// [kernel, width], followed by F. It keeps kernel-1 rows in State.
+	// [kernel, width], followed by F. State is [kernel-1][width], the rows
+	// before the next one, oldest first.
 	ShortConv struct {
 		W, Bias *Weight
 		F       Func
@@ -149,11 +157,13 @@ type (
 	// DeltaNet is the gated delta rule, one matrix state a value head.
 	// Operands: q, k [heads·dim], v [valueHeads·dim], g (log decay) and beta
 	// [valueHeads]. Value head h reads key head h mod KeyHeads, or
-	// h/(ValueHeads/KeyHeads) when Grouped. Source: arXiv 2412.06464.
+	// h/(ValueHeads/KeyHeads) when Grouped. State is [value head][key][value].
+	// Plain leaves out the rule's correction, what the state gives for the key
+	// already: then it is Mamba-2's scan. Sources: arXiv 2412.06464, 2405.21060.
 	DeltaNet struct {
 		KeyHeads, ValueHeads, KeyDim, ValueDim int
 		Scale                                  float32 // applied to q
-		Grouped                                bool
+		Grouped, Plain                         bool
 		State                                  int
 	}
 
@@ -216,6 +226,7 @@ func (HeadLinear) op()   {}
 func (Norm) op()         {}
 func (Affine) op()       {}
 func (Rope) op()         {}
+func (Temperature) op()  {}
 func (Attend) op()       {}
 func (Add) op()          {}
 func (Mul) op()          {}

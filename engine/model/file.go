@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"godwit/engine/dtype"
 	"godwit/engine/gguf"
@@ -230,8 +231,33 @@ func (f *File) Values(name string, n int) []float32 {
 	return out
 }
 
+// Matrix is Weight for a matrix, or one for each expert, that may have a scale
+// of its own: NAME.scale beside NAME.weight, one value or one an expert.
+func (f *File) Matrix(name string, shape ...int) *graph.Weight {
+	w := f.Weight(name, shape...)
+	w.Scale = f.scale(w)
+	return w
+}
+
+// OptionalMatrix is Matrix for a tensor that may be missing: nil then.
+func (f *File) OptionalMatrix(name string, shape ...int) *graph.Weight {
+	w := f.Optional(name, shape...)
+	if w != nil {
+		w.Scale = f.scale(w)
+	}
+	return w
+}
+
+func (f *File) scale(w *graph.Weight) *graph.Weight {
+	name := strings.TrimSuffix(w.Name, ".weight") + ".scale"
+	if t, ok := f.gguf.Tensor(name); ok && len(t.Shape) == 1 && t.Shape[0] == 1 {
+		return f.Optional(name, 1)
+	}
+	return f.Optional(name, w.Mats())
+}
+
 // Config reads what every architecture has. The vocabulary is the embedding's
-// number of rows.
+// number of rows; blocks that only predict further tokens are left out.
 func (f *File) Config() Config {
 	name, _ := f.gguf.KV.String("general.name")
 	c := Config{
@@ -239,18 +265,41 @@ func (f *File) Config() Config {
 		Layers:  f.Layers(),
 		Embd:    f.Int("embedding_length"),
 		Context: f.Int("context_length"),
+		Pooling: f.pooling(),
 	}
+	if n := f.IntOr("nextn_predict_layers", 0); n < c.Layers {
+		c.Layers -= n
+	} else {
+		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks", n, c.Layers)
+	}
+	// A model whose rows see the rows behind them cannot generate.
+	c.Embedding = !f.BoolOr("attention.causal", true)
 	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
 		c.Vocab = t.Shape[1]
 	}
 	return c
 }
 
+// pooling reads pooling_type; what does not say, or says none, gets the mean.
+func (f *File) pooling() graph.PoolKind {
+	switch n := f.IntOr("pooling_type", 1); n {
+	case 0, 1:
+		return graph.PoolMean
+	case 2:
+		return graph.PoolFirst
+	case 3:
+		return graph.PoolLast
+	default:
+		f.Fail(f.key("pooling_type"), "%d; known: 0 none, 1 mean, 2 first, 3 last", n)
+		return graph.PoolMean
+	}
+}
+
 // TokenEmbd binds the embedding and the output matrix, which is the embedding
 // itself where the file has no other.
 func (f *File) TokenEmbd(c *Config) (embd, output *graph.Weight) {
 	embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
-	output = f.Optional("output.weight", c.Embd, c.Vocab)
+	output = f.OptionalMatrix("output.weight", c.Embd, c.Vocab)
 	if output == nil {
 		output = embd
 	}

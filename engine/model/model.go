@@ -38,7 +38,7 @@ type Config struct {
 // Inputs are the choices that shape a forward pass.
 type Inputs struct {
 	Context int // tokens of the longest sequence; long-RoPE models choose factors by it
-	// Pool replaces the logits by the sequence's mean hidden state.
+	// Pool replaces the logits by one row a sequence, by Config.Pooling.
 	Pool bool
 }
 

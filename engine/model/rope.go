@@ -13,45 +13,97 @@ type Rope struct {
 	BetaFast, BetaSlow float32
 	Attn               float32 // multiplies sine and cosine; 0: 1
 	Ext                float32 // share of YaRN's extrapolation
+	// Magnitude is YaRN's growth of sine and cosine with the factor: mscale
+	// over mscale_all_dim of the paper's code, the latter 0 for none.
+	Magnitude, MagnitudeAll float32
 	// Factors divide the frequency of each pair (llama3, longrope); may be nil.
 	Factors []float32
+	// Still are the pairs that do not turn on text: those that stand for a
+	// fourth coordinate of images; may be nil.
+	Still []bool
 }
 
 // Rope reads the rotary hyper-parameters; dims is the default width.
 func (f *File) Rope(dims int) Rope {
 	r := Rope{
-		Dims:     f.IntOr("rope.dimension_count", dims),
-		Base:     f.FloatOr("rope.freq_base", 10000),
-		Type:     f.StringOr("rope.scaling.type", ""),
-		Factor:   f.FloatOr("rope.scaling.factor", 0),
-		Context:  f.IntOr("rope.scaling.original_context_length", f.IntOr("context_length", 0)),
-		BetaFast: f.FloatOr("rope.scaling.yarn_beta_fast", 32),
-		BetaSlow: f.FloatOr("rope.scaling.yarn_beta_slow", 1),
-		Attn:     f.FloatOr("rope.scaling.attn_factor", 1),
-	}
-	if r.Factor == 0 {
-		r.Factor = f.FloatOr("rope.scale_linear", 0)
-		if r.Factor != 0 && r.Type == "" {
-			r.Type = "linear"
-		}
+		Dims:         f.IntOr("rope.dimension_count", dims),
+		Base:         f.FloatOr("rope.freq_base", 10000),
+		Type:         f.StringOr("rope.scaling.type", "linear"),
+		Factor:       f.FloatOr("rope.scaling.factor", f.FloatOr("rope.scale_linear", 0)),
+		Context:      f.IntOr("rope.scaling.original_context_length", f.IntOr("context_length", 0)),
+		BetaFast:     f.FloatOr("rope.scaling.yarn_beta_fast", 32),
+		BetaSlow:     f.FloatOr("rope.scaling.yarn_beta_slow", 1),
+		Attn:         f.FloatOr("rope.scaling.attn_factor", 1),
+		Magnitude:    1,
+		MagnitudeAll: f.FloatOr("rope.scaling.yarn_log_multiplier", 0),
 	}
 	switch r.Type {
-	case "", "none":
+	case "none":
 		r.Factor = 1
 	case "linear", "longrope":
 	case "yarn":
-		r.Ext = f.FloatOr("rope.scaling.yarn_ext_factor", 1)
-		r.Attn *= f.FloatOr("rope.scaling.yarn_attn_factor", 1)
+		r.Ext = 1
 	default:
 		f.Fail(f.key("rope.scaling.type"), "unknown scaling %q; known: none, linear, yarn, longrope", r.Type)
 	}
 	if r.Factor == 0 {
 		r.Factor = 1
 	}
-	if r.Dims < 0 || r.Dims%2 != 0 || r.Base <= 0 || r.Factor < 0 || r.Context < 0 {
+	if r.Dims < 0 || r.Dims%2 != 0 || r.Dims > maxDims || r.Base <= 0 || r.Factor < 0 || r.Context < 0 {
 		f.Fail(f.key("rope"), "dimensions %d, base %g, factor %g", r.Dims, r.Base, r.Factor)
 		r.Dims = 2
 	}
+	return r
+}
+
+// maxDims bounds the table of a hostile file.
+const maxDims = 1 << 16
+
+// Sections reads rope.dimension_sections, the pairs that turn with the time,
+// height, width and a fourth coordinate of a token; nil if there are none. On
+// text the first three are the position and the fourth is 0.
+func (f *File) Sections() []int {
+	v, ok := f.gguf.KV.Ints(f.key("rope.dimension_sections"))
+	if !ok {
+		return nil
+	}
+	out := make([]int, 4)
+	for i, n := range v[:min(len(v), 4)] {
+		if n < 0 || n > maxDims {
+			f.Fail(f.key("rope.dimension_sections"), "%d pairs in section %d", n, i)
+			return nil
+		}
+		out[i] = int(n)
+	}
+	if out[0] == 0 || out[1] == 0 {
+		return nil
+	}
+	return out
+}
+
+// Hold marks the pairs that belong to the fourth section. Interleaved sections
+// take turns (time, height, width, time, …) as far as each reaches.
+// Source: arXiv 2409.12191; taking turns is what Qwen 3-VL made of it.
+func (r *Rope) Hold(sections []int, interleaved bool) {
+	if sections == nil {
+		return
+	}
+	all := sections[0] + sections[1] + sections[2] + sections[3]
+	r.Still = make([]bool, r.Dims/2)
+	for i := range r.Still {
+		at := i % all
+		if interleaved {
+			r.Still[i] = at >= 3*sections[at%3]
+		} else {
+			r.Still[i] = at >= all-sections[3]
+		}
+	}
+}
+
+// Plain is r without scaling, at another base, for layers with a window of
+// their own.
+func (r Rope) Plain(base float32) Rope {
+	r.Base, r.Type, r.Factor, r.Ext, r.Attn, r.Factors = base, "none", 1, 0, 1, nil
 	return r
 }
 
@@ -72,15 +124,26 @@ func (r Rope) Table() (freqs []float32, scale float32) {
 		ramp := (float64(i) - lo) / max(0.001, hi-lo)
 		ext := (1 - min(1, max(0, ramp))) * float64(r.Ext)
 		freqs[i] = float32(f*interp*(1-ext) + f*ext)
+		if r.Still != nil && r.Still[i] {
+			freqs[i] = 0
+		}
 	}
 	scale = r.Attn
 	if scale == 0 {
 		scale = 1
 	}
 	if r.Ext != 0 {
-		scale *= float32(1 + 0.1*math.Log(float64(r.Factor)))
+		scale *= r.magnitude(r.Magnitude) / r.magnitude(r.MagnitudeAll)
 	}
 	return freqs, scale
+}
+
+// magnitude is 1 + 0.1·m·ln(factor), 1 for factors that do not stretch.
+func (r Rope) magnitude(m float32) float32 {
+	if r.Factor <= 1 {
+		return 1
+	}
+	return float32(1 + 0.1*float64(m)*math.Log(float64(r.Factor)))
 }
 
 // correction is the pair that turns rot times over the trained length.

@@ -41,7 +41,8 @@ func (m *Machine) shortConv(op graph.ShortConv, x [][]float64, b *llm.Batch) [][
 	return out
 }
 
-// deltaNet is S ← e^g·S, S ← S + k·β(v - kᵀS), o = (scale·q)ᵀS.
+// deltaNet is S ← e^g·S, S ← S + k·β(v - kᵀS), o = (scale·q)ᵀS; plain is
+// S ← e^g·S + k·βv.
 func (m *Machine) deltaNet(op graph.DeltaNet, in [][][]float64, b *llm.Batch) [][]float64 {
 	dk, dv := op.KeyDim, op.ValueDim
 	out := make([][]float64, len(b.Tokens))
@@ -64,7 +65,9 @@ func (m *Machine) deltaNet(op graph.DeltaNet, in [][][]float64, b *llm.Batch) []
 				for j := range dv {
 					var read float64
 					for i := range dk {
-						read += k[i] * st[i*dv+j]
+						if !op.Plain {
+							read += k[i] * st[i*dv+j]
+						}
 					}
 					d := beta * (v[j] - read)
 					for i := range dk {

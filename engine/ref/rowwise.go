@@ -36,6 +36,9 @@ func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 		})
 	case graph.Rope:
 		return rope(op, x, pos)
+	case graph.Temperature:
+		t := 1 + float64(op.Scale)*math.Log(1+math.Floor(float64(pos)/float64(op.Every)))
+		return each(x, func(_ int, v float64) float64 { return v * t })
 	case graph.Add:
 		return each(x, func(i int, v float64) float64 { return v + in[1][i] })
 	case graph.Mul:

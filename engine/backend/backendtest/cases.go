@@ -41,6 +41,9 @@ func (s *suite) rowWise(t *testing.T) {
 		{name: "rope pairs, partial, scaled", width: 96, bound: ulps(8), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			return g.Rope(x, graph.Rope{HeadDim: 48, First: 16, Freqs: freqs(10), Scale: 1.2, Adjacent: true})
 		}},
+		{name: "temperature", width: 40, bound: ulps(4), build: func(g *graph.Builder, x graph.Value) graph.Value {
+			return g.Temperature(x, graph.Temperature{Every: 3, Scale: 0.7})
+		}},
 		{name: "add and scale", width: 33, bound: ulps(4), build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Add(x, g.Scale(x, 0.3)) }},
 		{name: "mul by groups", width: 96, bound: ulps(4), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			return g.Mul(x, g.Slice(x, 32, 3, 1))
@@ -150,8 +153,12 @@ func (s *suite) recurrent(t *testing.T) {
 			return g.ShortConv(x, 0, w, b, graph.SiLU)
 		}})
 	}
-	for _, grouped := range []bool{false, true} {
-		d := graph.DeltaNet{KeyHeads: 2, ValueHeads: 4, KeyDim: 8, ValueDim: 16, Scale: 0.4, Grouped: grouped}
+	wide := in.weight("filter", dtype.F32, 4, 600)
+	s.run(t, testCase{width: 600, bound: ulps(64), build: func(g *graph.Builder, x graph.Value) graph.Value {
+		return g.ShortConv(x, 0, wide, nil, graph.Identity)
+	}})
+	for i := range 4 {
+		d := graph.DeltaNet{KeyHeads: 2, ValueHeads: 4, KeyDim: 8, ValueDim: 16, Scale: 0.4, Grouped: i&1 != 0, Plain: i&2 != 0}
 		// The state grows with every row: 14 rows of products of three values.
 		s.run(t, testCase{width: 16 + 16 + 64 + 4 + 4, bound: ulps(4096), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			k := g.Norm(g.Slice(x, 0, 16, 16), graph.L2, nil, nil, 1e-6, 8)
@@ -160,4 +167,10 @@ func (s *suite) recurrent(t *testing.T) {
 			return g.DeltaNet(g.Slice(x, 0, 0, 16), k, g.Slice(x, 0, 32, 64), decay, beta, 0, d)
 		}})
 	}
+	one := graph.DeltaNet{KeyHeads: 1, ValueHeads: 1, KeyDim: 16, ValueDim: 80, Scale: 0.3}
+	s.run(t, testCase{width: 16 + 16 + 80 + 1 + 1, bound: ulps(4096), build: func(g *graph.Builder, x graph.Value) graph.Value {
+		k := g.Norm(g.Slice(x, 0, 16, 16), graph.L2, nil, nil, 1e-6, 16)
+		decay := g.Scale(g.Act(g.Slice(x, 0, 112, 1), graph.Softplus), -1)
+		return g.DeltaNet(g.Slice(x, 0, 0, 16), k, g.Slice(x, 0, 32, 80), decay, g.Act(g.Slice(x, 0, 113, 1), graph.Sigmoid), 0, one)
+	}})
 }

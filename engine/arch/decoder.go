@@ -1,0 +1,103 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+// decoder is the frame of most architectures: an embedding, blocks around a
+// residual stream, a norm and an output matrix.
+type decoder struct {
+	cfg       model.Config
+	embd      *graph.Weight
+	scale     float32 // of the embedding; 0: 1
+	blocks    []block
+	norm      norm
+	output    *graph.Weight
+	bias      *graph.Weight // of the output
+	logits    float32       // multiplies them; 0: 1
+	softcap   float32       // bounds them; 0: none
+	residuals float32       // multiplies what a block adds; 0: 1
+}
+
+// half is one half of a block.
+type half interface {
+	forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value
+}
+
+// block mixes along the sequence, then works on each position. The norms
+// before and after either half may be missing. A parallel block gives both
+// halves the same input and adds both results.
+type block struct {
+	mixNorm, mixPost norm
+	mix              half
+	ffnNorm, ffnPost norm
+	ffn              half
+	parallel         bool
+}
+
+// newDecoder reads what every decoder has and binds the embedding, which is
+// the output matrix too where the file has no other.
+func newDecoder(f *model.File) *decoder {
+	m := &decoder{cfg: f.Config()}
+	m.embd, m.output = f.TokenEmbd(&m.cfg)
+	return m
+}
+
+// ownOutput binds the output matrix of an architecture that does not share it
+// with the embedding.
+func (m *decoder) ownOutput(f *model.File) {
+	m.output = f.Matrix("output.weight", m.cfg.Embd, m.cfg.Vocab)
+}
+
+// Config is what the engine needs to know.
+func (m *decoder) Config() *model.Config { return &m.cfg }
+
+// Forward records the pass.
+func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
+	x := g.Embed(m.embd, m.scale, graph.ByToken)
+	for i := range m.blocks {
+		trim := i == len(m.blocks)-1 && !pooled(&m.cfg, in)
+		x = m.blocks[i].forward(g, x, in, m.residuals, trim)
+	}
+	return m.head(g, in, x)
+}
+
+// head ends a pass: logits of the wanted rows, whose others the last block
+// has dropped, or one pooled row a sequence.
+func (m *decoder) head(g *graph.Builder, in model.Inputs, x graph.Value) graph.Value {
+	x = m.norm.apply(g, x)
+	if pooled(&m.cfg, in) {
+		return g.Pool(x, m.cfg.Pooling)
+	}
+	y := g.Linear(x, m.output, m.bias)
+	if m.logits != 0 {
+		y = g.Scale(y, m.logits)
+	}
+	return g.Softcap(y, m.softcap)
+}
+
+// pooled says whether a pass ends in one row a sequence.
+func pooled(c *model.Config, in model.Inputs) bool { return in.Pool || c.Embedding }
+
+// forward computes a block. With trim, which is for the last one, only the
+// wanted rows stay once nothing looks back along the sequence any more.
+func (b *block) forward(g *graph.Builder, x graph.Value, in model.Inputs, scale float32, trim bool) graph.Value {
+	if scale == 0 {
+		scale = 1
+	}
+	n := b.mixNorm.apply(g, x)
+	y := b.mix.forward(g, n, in)
+	if trim {
+		x, y = g.Gather(x), g.Gather(y)
+		if b.parallel {
+			n = g.Gather(n)
+		}
+	}
+	x = g.Add(x, g.Scale(b.mixPost.apply(g, y), scale))
+	if !b.parallel {
+		n = b.ffnNorm.apply(g, x)
+	}
+	y = b.ffnPost.apply(g, b.ffn.forward(g, n, in))
+	return g.Add(x, g.Scale(y, scale))
+}
