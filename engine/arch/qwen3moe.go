@@ -1,0 +1,29 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() { model.Register("qwen3moe", openQwen3MoE) }
+
+// openQwen3MoE opens its mixtures, whose experts' weights sum to 1.
+func openQwen3MoE(f *model.File) (model.Model, error) {
+	m := newDecoder(f)
+	c := &m.cfg
+	h := readHeads(f, c, nil)
+	rope := bindRope(f, h[0].dimK, false)
+	m.norm = rms(f, "output_norm", c.Embd)
+	for i := range c.Layers {
+		r := readRouting(f, c, i, graph.Softmax, true)
+		a := bindAttention(f, c, h[i], i, rope)
+		a.headNorms(f)
+		m.blocks = append(m.blocks, block{
+			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
+			ffnNorm: rms(f, blk(i, "ffn_norm"), c.Embd),
+			mix:     a,
+			ffn:     bindExperts(f, c, i, expertSize(f, c, i, r), r, graph.SiLU),
+		})
+	}
+	return m, nil
+}
