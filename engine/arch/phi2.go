@@ -1,0 +1,30 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() { model.Register("phi2", openPhi2) }
+
+// openPhi2 opens Phi 1.5 and 2: attention and feed-forward side by side behind
+// one layer norm, biases everywhere, part of each head rotated.
+func openPhi2(f *model.File) (model.Model, error) {
+	m := newDecoder(f)
+	m.ownOutput(f)
+	c := &m.cfg
+	m.bias = f.Weight("output.bias", c.Vocab)
+	m.norm = biased(f, "output_norm", c.Embd)
+	h := readHeads(f, c, nil)
+	rope := bindRope(f, h[0].dimK, false)
+	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
+	for i := range c.Layers {
+		m.blocks = append(m.blocks, block{
+			mixNorm:  biased(f, blk(i, "attn_norm"), c.Embd),
+			mix:      bindAttention(f, c, h[i], i, rope),
+			ffn:      bindPlainFFN(f, c, i, hidden[i], graph.GELU),
+			parallel: true,
+		})
+	}
+	return m, nil
+}
