@@ -1,0 +1,30 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() { model.Register("phi3", openPhi3) }
+
+// openPhi3 opens Phi 3, 3.5 and 4: Llama with merged matrices and half-split
+// rotary pairs, whose frequencies depend on whether the context is longer than
+// the trained one. Files give a window that the published models do without.
+// Sources: arXiv 2404.14219; frequencies, 2402.13753.
+func openPhi3(f *model.File) (model.Model, error) {
+	m := newDecoder(f)
+	c := &m.cfg
+	m.norm = rms(f, "output_norm", c.Embd)
+	h := readHeads(f, c, nil)
+	rope := bindRope(f, h[0].dimK, false)
+	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
+	for i := range c.Layers {
+		m.blocks = append(m.blocks, block{
+			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
+			ffnNorm: rms(f, blk(i, "ffn_norm"), c.Embd),
+			mix:     bindAttention(f, c, h[i], i, rope),
+			ffn:     bindMergedFFN(f, c, i, hidden[i], graph.SiLU),
+		})
+	}
+	return m, nil
+}
