@@ -1,0 +1,147 @@
+package arch
+
+import (
+	"math"
+
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() { model.Register("deepseek2", openDeepSeek2) }
+
+// openDeepSeek2 opens DeepSeek V2, V3 and R1 and models built like them
+// (Kimi K2, GLM-4.7 Flash): multi-head latent attention and a mixture of
+// experts chosen within groups. Sources: arXiv 2405.04434, 2412.19437.
+func openDeepSeek2(f *model.File) (model.Model, error) {
+	m := newDecoder(f)
+	c := &m.cfg
+	m.norm = rms(f, "output_norm", c.Embd)
+	s := readLatent(f, c)
+	gating := graph.Softmax
+	if (c.Layers == 47 || c.Layers == 48) && c.Vocab == 154880 {
+		gating = graph.SigmoidGate // GLM-4.7 Flash, whose files do not say
+	}
+	for i := range c.Layers {
+		m.blocks = append(m.blocks, block{
+			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
+			ffnNorm: rms(f, blk(i, "ffn_norm"), c.Embd),
+			mix:     bindLatent(f, c, s, i),
+			ffn:     bindLead(f, c, i, gating),
+		})
+	}
+	return m, nil
+}
+
+// latentSizes are the sizes of latent attention: heads of plain and rotated
+// key columns and of values, compressed to rank columns that all heads share.
+type latentSizes struct {
+	heads, plain, rotated, value, rank int
+	scale                              float32
+	rope                               *rotary
+	temper                             graph.Temperature
+	absorbed                           bool // keys and values stay compressed in the cache
+}
+
+func readLatent(f *model.File, c *model.Config) latentSizes {
+	h := readHeads(f, c, nil)
+	s := latentSizes{heads: h[0].q, rank: f.Int("attention.kv_lora_rank"), value: h[0].dimV}
+	keys := h[0].dimK
+	if f.IntOr("attention.key_length_mla", 0) > 0 {
+		s.absorbed = true
+		keys, s.value = f.Int("attention.key_length_mla"), f.Int("attention.value_length_mla")
+	}
+	r := f.Rope(keys)
+	s.rotated, s.plain = r.Dims, keys-r.Dims
+	if s.plain < 1 || s.rank+s.rotated > maxHeadDim || s.value > maxHeadDim {
+		f.Fail("attention.key_length", "%d columns, %d of them rotated, over %d", keys, r.Dims, s.rank)
+		s.plain, s.rank, s.value = 1, 1, 1
+	}
+	// Files hold a tenth of what the checkpoint calls mscale_all_dim. It scales
+	// the scores, squared, instead of sine and cosine.
+	grow := r
+	grow.MagnitudeAll *= 10
+	grow.Magnitude = 1
+	if grow.MagnitudeAll != 0 {
+		grow.Magnitude = grow.MagnitudeAll
+	}
+	s.rope = newRope(grow, s.plain+s.rotated, true)
+	stretch := float64(s.rope.Scale)
+	if r.Ext != 0 && r.Factor > 1 {
+		stretch *= 1 + 0.1*float64(grow.MagnitudeAll)*math.Log(float64(r.Factor))
+	}
+	s.scale = float32(stretch * stretch / math.Sqrt(float64(keys)))
+	s.temper = graph.Temperature{Scale: f.FloatOr("attention.temperature_scale", 0), Every: f.IntOr("attention.temperature_length", 0)}
+	if s.temper.Scale != 0 && s.temper.Every == 0 {
+		f.Fail("attention.temperature_length", "missing, and attention.temperature_scale is %g", s.temper.Scale)
+	}
+	return s
+}
+
+// latent is multi-head latent attention. Absorbed, a key's decompression is
+// folded into the query and a value's into the output, so that the cache holds
+// the compressed row and the rotated columns, once for all heads; otherwise
+// keys and values of every head are cached.
+type latent struct {
+	latentSizes
+	layer           int
+	q, qa, qb       *graph.Weight
+	qNorm           norm
+	compress        *graph.Weight
+	kvNorm          norm
+	keys, values    *graph.Weight // absorbed: one matrix a head
+	expand, o       *graph.Weight // not absorbed: keys and values of all heads
+	rotateQ, single graph.Rope
+}
+
+func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *latent {
+	name := func(n string) string { return blk(layer, n) }
+	a := &latent{latentSizes: s, layer: layer}
+	width := s.heads * (s.plain + s.rotated)
+	if f.HasTensor(name("attn_q.weight")) {
+		a.q = f.Matrix(name("attn_q.weight"), c.Embd, width)
+	} else {
+		rank := f.Int("attention.q_lora_rank")
+		a.qa = f.Matrix(name("attn_q_a.weight"), c.Embd, rank)
+		a.qNorm = rms(f, name("attn_q_a_norm"), rank)
+		a.qb = f.Matrix(name("attn_q_b.weight"), rank, width)
+	}
+	a.compress = f.Matrix(name("attn_kv_a_mqa.weight"), c.Embd, s.rank+s.rotated)
+	a.kvNorm = rms(f, name("attn_kv_a_norm"), s.rank)
+	if s.absorbed {
+		a.keys = f.Weight(name("attn_k_b.weight"), s.plain, s.rank, s.heads)
+		a.values = f.Weight(name("attn_v_b.weight"), s.rank, s.value, s.heads)
+	} else {
+		a.expand = f.Matrix(name("attn_kv_b.weight"), s.rank, s.heads*(s.plain+s.value))
+	}
+	a.o = f.Matrix(name("attn_output.weight"), s.heads*s.value, c.Embd)
+	a.rotateQ, a.single = s.rope.Rope, s.rope.Rope
+	a.rotateQ.First = s.plain
+	a.single.HeadDim = s.rotated
+	return a
+}
+
+func (a *latent) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {
+	var q graph.Value
+	if a.q != nil {
+		q = g.Linear(x, a.q, nil)
+	} else {
+		q = g.Linear(a.qNorm.apply(g, g.Linear(x, a.qa, nil)), a.qb, nil)
+	}
+	q = g.Temperature(g.Rope(q, a.rotateQ), a.temper)
+	kv := g.Linear(x, a.compress, nil)
+	turned := g.Rope(g.Slice(kv, 0, a.rank, a.rotated), a.single)
+	kv = a.kvNorm.apply(g, g.Slice(kv, 0, 0, a.rank))
+	at := graph.Attention{Layer: a.layer, Heads: a.heads, Scale: a.scale, RopeBase: a.rope.base}
+	dim := a.plain + a.rotated
+	if a.absorbed {
+		plain := g.HeadLinear(g.Slice(q, dim, 0, a.plain), a.keys)
+		q = g.Concat(plain, g.Slice(q, dim, a.plain, a.rotated), a.rank, a.rotated)
+		at.KVHeads, at.DimK, at.DimV, at.MLA = 1, a.rank+a.rotated, a.rank, true
+		y := g.Attend(q, g.Concat(kv, turned, a.rank, a.rotated), graph.None, at)
+		return g.Linear(g.HeadLinear(y, a.values), a.o, nil)
+	}
+	kv = g.Linear(kv, a.expand, nil)
+	k := g.Concat(g.Slice(kv, a.plain+a.value, 0, a.plain), turned, a.plain, a.rotated)
+	at.KVHeads, at.DimK, at.DimV = a.heads, dim, a.value
+	return g.Linear(g.Attend(q, k, g.Slice(kv, a.plain+a.value, a.plain, a.value), at), a.o, nil)
+}
