@@ -1,0 +1,27 @@
+package arch
+
+import "godwit/engine/model"
+
+func init() { model.Register("cohere2", openCohere2) }
+
+// openCohere2 opens Command R7B and A: three windowed layers, then a global
+// one without positions. Source: arXiv 2504.00698.
+func openCohere2(f *model.File) (model.Model, error) {
+	m := newDecoder(f)
+	c := &m.cfg
+	h := readHeads(f, c, nil)
+	rope := bindRope(f, h[0].dimK, true)
+	windowed, window := windowPattern(f, c, 4, 0)
+	if window == 0 {
+		f.Fail("attention.sliding_window", "missing")
+	}
+	m.bindCohere(f, h, func(i int) *attention {
+		if !windowed[i] {
+			return bindAttention(f, c, h[i], i, nil)
+		}
+		a := bindAttention(f, c, h[i], i, rope)
+		a.Window = window
+		return a
+	})
+	return m, nil
+}
