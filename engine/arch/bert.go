@@ -1,0 +1,81 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() {
+	model.Register("bert", openBERT)
+	model.Register("nomic-bert", openBERT)
+	model.Register("nomic-bert-moe", openBERT)
+	model.Register("jina-bert-v3", openBERT)
+}
+
+// bert is BERT and its successors for embeddings: every row sees the whole
+// text, layer norms stand behind each half of a block, and one row comes out.
+// BERT adds an embedding of the position, the others rotate; nomic-bert has a
+// gate, nomic-bert-moe a mixture in every second block.
+// Sources: arXiv 1810.04805, 2402.01613, 2502.07972, 2409.10173.
+type bert struct {
+	decoder
+	types, positions *graph.Weight
+	embdNorm         norm
+}
+
+func openBERT(f *model.File) (model.Model, error) {
+	m := &bert{decoder: decoder{cfg: f.Config()}}
+	c := &m.cfg
+	c.Embedding = true
+	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
+	m.types = f.Optional("token_types.weight", c.Embd, 0)
+	m.embdNorm = biased(f, "token_embd_norm", c.Embd)
+	h := readHeads(f, c, nil)
+	var rope *rotary
+	if c.Arch == "bert" {
+		m.positions = f.Weight("position_embd.weight", c.Embd, c.Context)
+	} else {
+		rope = bindRope(f, h[0].dimK, false)
+	}
+	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
+	for i := range c.Layers {
+		m.blocks = append(m.blocks, block{
+			mix:     bindAttention(f, c, h[i], i, rope),
+			mixPost: biased(f, blk(i, "attn_output_norm"), c.Embd),
+			ffn:     bindBERTFeed(f, c, i, hidden[i]),
+			ffnPost: biased(f, blk(i, "layer_output_norm"), c.Embd),
+		})
+	}
+	return m, nil
+}
+
+func bindBERTFeed(f *model.File, c *model.Config, layer, n int) half {
+	every := f.IntOr("moe_every_n_layers", 0)
+	switch {
+	case c.Arch == "nomic-bert":
+		return bindFFN(f, c, layer, n, graph.SiLU)
+	case every > 0 && layer%every == 1:
+		e := newExperts(f, c, layer, n, readRouting(f, c, layer, graph.Softmax, false), graph.GELU)
+		e.bindUp(f, c, layer, n)
+		return e
+	}
+	return bindPlainFFN(f, c, layer, n, graph.GELU)
+}
+
+// Forward records the pass. The norms are behind the sums, not before.
+func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
+	x := g.Embed(m.embd, 1, graph.ByToken)
+	if m.types != nil {
+		x = g.Add(x, g.Embed(m.types, 1, graph.ByZero))
+	}
+	if m.positions != nil {
+		x = g.Add(x, g.Embed(m.positions, 1, graph.ByPosition))
+	}
+	x = m.embdNorm.apply(g, x)
+	for i := range m.blocks {
+		b := &m.blocks[i]
+		x = b.mixPost.apply(g, g.Add(x, b.mix.forward(g, x, in)))
+		x = b.ffnPost.apply(g, g.Add(x, b.ffn.forward(g, x, in)))
+	}
+	return g.Pool(x, m.cfg.Pooling)
+}
