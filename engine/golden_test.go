@@ -117,7 +117,7 @@ func TestTinyModels(t *testing.T) {
 			}
 			want := readFloats(t, file)
 			for _, run := range m.Runs {
-				e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64})
+				e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Threads: 1})
 				all := slices.Concat(run.Tokens, run.Greedy)
 				pos := slices.Clone(run.Positions)
 				for i := range run.Greedy {
