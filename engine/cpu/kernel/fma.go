@@ -3,29 +3,30 @@ package kernel
 import "math"
 
 // fma returns a·b+c rounded once, as the hardware instruction does. The
-// product is exact in float64; the sum is rounded to odd there, which makes
-// the second rounding harmless (Boldo and Melquiond, "Emulation of a FMA and
-// correctly rounded sums: proved algorithms using rounding to odd", 2008).
+// product is exact in float64, so rounding the sum there and then to float32 goes wrong
+// only where the first result is halfway between two float32, or subnormal as one.
 func fma(a, b, c float32) float32 {
-	p, q := float64(a)*float64(b), float64(c)
-	s := p + q
-	t := s - p
-	e := (p - (s - t)) + (q - t)
-	if e != 0 && e == e {
-		return fmaOdd(s, e)
+	s := float64(a)*float64(b) + float64(c)
+	if math.Float64bits(s)&0x1fffffff != 0x10000000 && math.Abs(s) >= 0x1p-126 {
+		return float32(s)
 	}
-	return float32(s)
+	return fmaOdd(float64(a)*float64(b), float64(c))
 }
 
-// fmaOdd rounds s+e, e being what the rounding of s lost, to odd.
-func fmaOdd(s, e float64) float32 {
+// fmaOdd adds p and q rounding to odd, which makes the second rounding harmless
+// (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved
+// algorithms using rounding to odd", 2008).
+func fmaOdd(p, q float64) float32 {
+	s := p + q
+	t := s - p
+	e := (p - (s - t)) + (q - t) // what the rounding lost
 	u := math.Float64bits(s)
-	if u&1 == 0 {
-		if (e > 0) == (s > 0) {
-			u++
-		} else {
-			u--
-		}
+	switch {
+	case e == 0 || e != e || u&1 == 1:
+	case (e > 0) == (s > 0):
+		u++
+	default:
+		u--
 	}
 	return float32(math.Float64frombits(u))
 }

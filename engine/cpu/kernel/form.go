@@ -84,14 +84,47 @@ func nibbles(dst, src []byte, r int) {
 	put32(d[192:], u32(src[12:]))
 }
 
-// nibble returns the 4-bit code of a column.
-func nibble(grp []byte, col, row int) uint8 {
-	return grp[64*(col%16/4)+4*row+col%4] >> (col / 16 * 4) & 15
+// fromNibbles extracts the codes of a row.
+func fromNibbles(dst *[32]int8, grp []byte, row int) {
+	for j := range 4 {
+		v := u32(grp[64*j+4*row:])
+		for i := range 4 {
+			dst[4*j+i] = int8(v >> (8 * i) & 15)
+			dst[16+4*j+i] = int8(v >> (8*i + 4) & 15)
+		}
+	}
 }
 
-// crumb returns the 2-bit code of a column.
-func crumb(grp []byte, col, row int) uint8 {
-	return grp[64*(col/16)+4*row+col%4] >> (col % 16 / 4 * 2) & 3
+// fromCrumbs extracts the 2-bit codes of a row.
+func fromCrumbs(dst *[32]int8, grp []byte, row int) {
+	for j := range 2 {
+		v := u32(grp[64*j+4*row:])
+		for c := range 16 {
+			dst[16*j+c] = int8(v >> (c%4*8 + c/4*2) & 3)
+		}
+	}
+}
+
+// orPlane sets bit to the 1-bit codes of a row.
+func orPlane(dst *[32]int8, grp []byte, row, bit int) {
+	v := u32(grp[4*row:])
+	for c := range dst {
+		dst[c] |= int8(v>>(c%4*8+c/4)&1) << bit
+	}
+}
+
+// less subtracts the offset of unsigned codes.
+func less(dst *[32]int8, by int8) {
+	for c := range dst {
+		dst[c] -= by
+	}
+}
+
+// lookUp replaces codes by levels.
+func lookUp(dst *[32]int8, levels *[16]int8) {
+	for c, q := range dst {
+		dst[c] = levels[q&15]
+	}
 }
 
 // sixes places four words of 6-bit codes: three as they are, the fourth in their top bits.
@@ -101,17 +134,25 @@ func sixes(dst []byte, c *[4]uint32, r int) {
 	put32(dst[128+4*r:], c[2]|c[3]&0x03030303<<6)
 }
 
-// six returns the 6-bit code of a column.
-func six(grp []byte, col, row int) uint8 {
-	g := grp[col/16*192+4*row+col%4:]
-	if k := col % 16 / 4; k < 3 {
-		return g[64*k] & 63
+// fromSixes extracts the 6-bit codes of a row.
+func fromSixes(dst *[32]int8, grp []byte, row int) {
+	for h := range 2 {
+		var last uint32
+		for k := range 3 {
+			v := u32(grp[192*h+64*k+4*row:])
+			last = last<<2 | v>>6&0x03030303
+			put32x4(dst[16*h+4*k:], v&0x3f3f3f3f)
+		}
+		put32x4(dst[16*h+12:], last)
 	}
-	return g[0]>>6<<4 | g[64]>>6<<2 | g[128]>>6
 }
 
-// bit returns the 1-bit code of a column.
-func bit(grp []byte, col, row int) uint8 { return grp[4*row+col%4] >> (col / 4) & 1 }
+// put32x4 stores four bytes.
+func put32x4(dst []int8, v uint32) {
+	for i := range 4 {
+		dst[i] = int8(v >> (8 * i))
+	}
+}
 
 // plane turns bit col of h into bit col/4 of byte col%4.
 func plane(h uint32) (p uint32) {

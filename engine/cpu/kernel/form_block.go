@@ -14,9 +14,8 @@ var formQ4_0 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = int8(nibble(blk[32:], c, row)) - 8
-		}
+		fromNibbles(dst, blk[32:], row)
+		less(dst, 8)
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
@@ -32,9 +31,7 @@ var formQ4_1 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = int8(nibble(blk[64:], c, row))
-		}
+		fromNibbles(dst, blk[64:], row)
 	},
 	scales: blockMin,
 }
@@ -50,9 +47,9 @@ var formQ5_0 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = int8(nibble(blk[96:], c, row)|bit(blk[32:], c, row)<<4) - 16
-		}
+		fromNibbles(dst, blk[96:], row)
+		orPlane(dst, blk[32:], row, 4)
+		less(dst, 16)
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
@@ -69,9 +66,8 @@ var formQ5_1 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = int8(nibble(blk[128:], c, row) | bit(blk[64:], c, row)<<4)
-		}
+		fromNibbles(dst, blk[128:], row)
+		orPlane(dst, blk[64:], row, 4)
 	},
 	scales: blockMin,
 }
@@ -88,8 +84,8 @@ var formQ8_0 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = int8(blk[32+64*(c/4)+4*row+c%4] ^ 0x80)
+		for k := range 8 {
+			put32x4(dst[4*k:], u32(blk[32+64*k+4*row:])^0x80808080)
 		}
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
@@ -99,9 +95,8 @@ var formIQ4_NL = form{
 	elems: 32, subs: 1,
 	pack: formQ4_0.pack,
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = levelsNL[nibble(blk[32:], c, row)]
-		}
+		fromNibbles(dst, blk[32:], row)
+		lookUp(dst, &levelsNL)
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
@@ -116,9 +111,8 @@ var formMXFP4 = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for c := range dst {
-			dst[c] = levelsMX[nibble(blk[16:], c, row)]
-		}
+		fromNibbles(dst, blk[16:], row)
+		lookUp(dst, &levelsMX)
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(halfE8M0(blk[row]))} },
 }

@@ -14,10 +14,7 @@ var formQ4_K = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[256+256*sub:]
-		for c := range dst {
-			dst[c] = int8(nibble(g, c, row))
-		}
+		fromNibbles(dst, blk[256+256*sub:], row)
 	},
 	scales: scalesK,
 }
@@ -37,9 +34,8 @@ var formQ5_K = form{
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
 		g := blk[256+320*sub:]
-		for c := range dst {
-			dst[c] = int8(nibble(g[64:], c, row) | bit(g, c, row)<<4)
-		}
+		fromNibbles(dst, g[64:], row)
+		orPlane(dst, g, row, 4)
 	},
 	scales: scalesK,
 }
@@ -117,10 +113,8 @@ var formQ6_K = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[288+384*sub:]
-		for c := range dst {
-			dst[c] = int8(six(g, c, row)) - 32
-		}
+		fromSixes(dst, blk[288+384*sub:], row)
+		less(dst, 32)
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
@@ -145,10 +139,7 @@ var formQ2_K = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[320+128*sub:]
-		for c := range dst {
-			dst[c] = int8(crumb(g, c, row))
-		}
+		fromCrumbs(dst, blk[320+128*sub:], row)
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d, dmin := f16(blk, row), f16(blk, 16+row)
@@ -176,9 +167,9 @@ var formQ3_K = form{
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
 		g := blk[224+192*sub:]
-		for c := range dst {
-			dst[c] = int8(crumb(g, c, row)|bit(g[128:], c, row)<<2) - 4
-		}
+		fromCrumbs(dst, g, row)
+		orPlane(dst, g[128:], row, 2)
+		less(dst, 4)
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
@@ -206,10 +197,8 @@ var formIQ4_XS = form{
 		}
 	},
 	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[128+256*sub:]
-		for c := range dst {
-			dst[c] = levelsNL[nibble(g, c, row)]
-		}
+		fromNibbles(dst, blk[128+256*sub:], row)
+		lookUp(dst, &levelsNL)
 	},
 	scales: func(blk []byte, sub, row int) scales {
 		sc := blk[32+16*(sub/2)+row]>>(sub%2*4)&15 | blk[96+16*(sub/4)+row]>>(sub%4*2)&3<<4

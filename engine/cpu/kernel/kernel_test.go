@@ -111,20 +111,9 @@ func pack(t *testing.T, typ dtype.Type, rows, cols int, src []byte) *Packed {
 	return w
 }
 
-// values widens what a block of activations stands for.
-func (a *Acts) values(row int) []float64 {
-	x := make([]float64, 0, a.cols)
-	for _, b := range a.row(row) {
-		for _, q := range b.q {
-			x = append(x, float64(b.d)*float64(q))
-		}
-	}
-	return x
-}
-
-// Against a float64 sum over the dequantised values of both sides. The bound: each
-// block adds at most four roundings of its partial results and each of the n
-// running sums one, all relative to the sum of magnitudes.
+// Against a float64 sum over codes, scales and minima. The bound: each block of 32
+// rounds at most four running sums, and what enters them at most six times,
+// all relative to the sum of magnitudes.
 func TestMatMulReference(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for _, typ := range quantized {
@@ -137,16 +126,10 @@ func TestMatMulReference(t *testing.T) {
 			}
 			y := make([]float32, batch*rows)
 			MatMul(y, rows, w, a, 0, batch, 0, w.Panels())
-			row := make([]float32, cols)
 			for j := range rows {
-				w.Row(row, j)
 				for i := range batch {
-					want, mag := 0.0, 0.0
-					for c, x := range a.values(i) {
-						want += float64(row[c]) * x
-						mag += bound(w, row[c]) * math.Abs(x)
-					}
-					limit := mag * float64(cols/16+8) * 0x1p-24
+					want, mag := w.exact(j, a.row(i))
+					limit := mag * float64(4*cols/32+6) * 0x1p-24
 					if got := float64(y[i*rows+j]); !(math.Abs(got-want) <= limit) {
 						t.Fatalf("%v row %d of activations %d: %g, want %g ± %g", typ, j, i, got, want, limit)
 					}
@@ -156,12 +139,23 @@ func TestMatMulReference(t *testing.T) {
 	})
 }
 
-// bound is the magnitude that enters the sums for a weight: types with a
-// minimum add code·d and m apart, and both may be larger than the value.
-func bound(w *Packed, v float32) float64 {
-	b := math.Abs(float64(v))
-	if f := formOf(w.Type); f.mins {
-		b += 2
+// exact is the product of a row and a row of activations in float64, with the sum of
+// magnitudes of what is added: codes and minima apart.
+func (w *Packed) exact(r int, x []actBlock) (sum, mag float64) {
+	f, panel := formOf(w.Type), w.panel(r/PanelRows)
+	size := PanelRows * w.Type.Bytes()
+	var codes [32]int8
+	for i, b := range x {
+		blk := panel[i/f.subs*size:]
+		f.codes(&codes, blk, i%f.subs, r%PanelRows)
+		s := f.scales(blk, i%f.subs, r%PanelRows)
+		for c, q := range codes {
+			v := float64(b.d) * float64(b.q[c])
+			p := float64(s.d[c/16]) * float64(q) * v
+			m := float64(s.m[c/16]) * v
+			sum += p + m
+			mag += math.Abs(p) + math.Abs(m)
+		}
 	}
-	return b
+	return sum, mag
 }

@@ -5,12 +5,16 @@
 #include "textflag.h"
 
 // func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+288, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel1:
 	MOVQ   SI, R10
@@ -20,6 +24,14 @@ panel1:
 	VXORPS Y1, Y1, Y1
 
 block2:
+	LEAQ         6176(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
 	VMOVDQU      32(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -506,12 +518,16 @@ block7:
 	RET
 
 // func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+320, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel9:
 	MOVQ   SI, R10
@@ -521,6 +537,14 @@ panel9:
 	VXORPS Y1, Y1, Y1
 
 block10:
+	LEAQ         6208(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -981,12 +1005,16 @@ block15:
 	RET
 
 // func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+352, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel17:
 	MOVQ   SI, R10
@@ -996,6 +1024,15 @@ panel17:
 	VXORPS Y1, Y1, Y1
 
 block18:
+	LEAQ         6176(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
+	PREFETCHT0   320(R9)
 	VMOVDQU      96(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      32(SI), Y14
@@ -1606,12 +1643,16 @@ block23:
 	RET
 
 // func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+384, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel25:
 	MOVQ   SI, R10
@@ -1621,6 +1662,15 @@ panel25:
 	VXORPS Y1, Y1, Y1
 
 block26:
+	LEAQ         6208(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
+	PREFETCHT0   320(R9)
 	VMOVDQU      128(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      64(SI), Y14
@@ -2215,12 +2265,16 @@ block31:
 	RET
 
 // func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+544, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -512(SI)(R11*1), R11
 
 panel33:
 	MOVQ   SI, R10
@@ -2230,6 +2284,18 @@ panel33:
 	VXORPS Y1, Y1, Y1
 
 block34:
+	LEAQ         6176(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
+	PREFETCHT0   320(R9)
+	PREFETCHT0   384(R9)
+	PREFETCHT0   448(R9)
+	PREFETCHT0   512(R9)
 	VMOVDQU      32(SI), Y12
 	VPXOR        mask80<>+0(SB), Y12, Y12
 	VPABSB       Y12, Y14
@@ -2842,12 +2908,16 @@ block39:
 	RET
 
 // func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+288, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel41:
 	MOVQ   SI, R10
@@ -2857,6 +2927,14 @@ panel41:
 	VXORPS Y1, Y1, Y1
 
 block42:
+	LEAQ           6176(SI), R9
+	CMPQ           R9, R11
+	CMOVQGT        R11, R9
+	PREFETCHT0     (R9)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     192(R9)
+	PREFETCHT0     256(R9)
 	VMOVDQU        32(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -3557,12 +3635,16 @@ block47:
 	RET
 
 // func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+272, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel49:
 	MOVQ   SI, R10
@@ -3572,6 +3654,14 @@ panel49:
 	VXORPS Y1, Y1, Y1
 
 block50:
+	LEAQ           6160(SI), R9
+	CMPQ           R9, R11
+	CMOVQGT        R11, R9
+	PREFETCHT0     (R9)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     192(R9)
+	PREFETCHT0     256(R9)
 	VMOVDQU        16(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsMX<>+0(SB), Y14
@@ -4184,12 +4274,16 @@ block55:
 	RET
 
 // func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+1344, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -128(SI)(R11*1), R11
 
 panel57:
 	MOVQ   SI, R10
@@ -4218,6 +4312,11 @@ block58:
 	MOVQ      $0x00000008, R14
 
 group59:
+	LEAQ         6144(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -4899,12 +4998,16 @@ group64:
 	RET
 
 // func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+1760, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -192(SI)(R11*1), R11
 
 panel65:
 	MOVQ   SI, R10
@@ -4989,6 +5092,12 @@ block66:
 	MOVQ      $0x00000008, R14
 
 group67:
+	LEAQ         6144(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      128(SI), Y14
@@ -5866,12 +5975,16 @@ group72:
 	RET
 
 // func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2304, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel73:
 	MOVQ   SI, R10
@@ -5936,6 +6049,13 @@ block74:
 	MOVQ      $0x00000008, R14
 
 group75:
+	LEAQ         6144(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
 	VMOVDQU      (SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -6541,12 +6661,16 @@ group80:
 	RET
 
 // func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2816, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel81:
 	MOVQ   SI, R10
@@ -6611,6 +6735,14 @@ block82:
 	MOVQ      $0x00000008, R14
 
 group83:
+	LEAQ         6144(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      (SI), Y14
@@ -7340,12 +7472,16 @@ group88:
 	RET
 
 // func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+3360, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -384(SI)(R11*1), R11
 
 panel89:
 	MOVQ   SI, R10
@@ -7364,6 +7500,15 @@ block90:
 	MOVQ      $0x00000008, R14
 
 group91:
+	LEAQ         6144(SI), R9
+	CMPQ         R9, R11
+	CMOVQGT      R11, R9
+	PREFETCHT0   (R9)
+	PREFETCHT0   64(R9)
+	PREFETCHT0   128(R9)
+	PREFETCHT0   192(R9)
+	PREFETCHT0   256(R9)
+	PREFETCHT0   320(R9)
 	VMOVDQU      (SI), Y12
 	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -8013,12 +8158,16 @@ group96:
 	RET
 
 // func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2176, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel97:
 	MOVQ   SI, R10
@@ -8103,6 +8252,13 @@ block98:
 	MOVQ      $0x00000008, R14
 
 group99:
+	LEAQ           6144(SI), R9
+	CMPQ           R9, R11
+	CMOVQGT        R11, R9
+	PREFETCHT0     (R9)
+	PREFETCHT0     64(R9)
+	PREFETCHT0     128(R9)
+	PREFETCHT0     192(R9)
 	VMOVDQU        (SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14

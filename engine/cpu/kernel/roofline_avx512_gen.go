@@ -4,17 +4,12 @@
 
 package kernel
 
-// readAVX512 reads n bytes, a multiple of 256, and returns a mix of them.
+// readAVX512 reads p, a multiple of 256 bytes, and returns a mix of it.
 //
 //go:noescape
-func readAVX512(p *byte, n int) uint64
+func readAVX512(p []byte) uint64
 
-// dotPeakAVX512 does n times 24 independent VPDPBUSD.
+// peakAVX512 does n times 12 independent instructions of byte products.
 //
 //go:noescape
-func dotPeakAVX512(n int)
-
-// dotPeakMemAVX512 does n times 24 independent VPDPBUSD.
-//
-//go:noescape
-func dotPeakMemAVX512(n int, p *byte)
+func peakAVX512(n int)

@@ -35,6 +35,7 @@ var families = []family{
 	{"convert_avx512", convert512},
 	{"convert_avx2", convert2},
 	{"roofline_avx512", roofline512},
+	{"roofline_avx2", roofline2},
 }
 
 // text is a generated Go file.

@@ -1,0 +1,31 @@
+package kernel
+
+import "runtime"
+
+// Stream reads p, rounded down to a multiple of 256 bytes, as fast as the tier
+// can, to measure the bandwidth of memory. The result depends on every byte read.
+func Stream(p []byte) uint64 { return stream(p[:len(p)&^255]) }
+
+// Products does rounds of independent multiplications of bytes on registers and
+// returns the number of operations done, a product and a sum being two: the peak that [MatMul]
+// is measured against.
+func Products(rounds int) (ops int64) { return products(rounds) }
+
+func streamGeneric(p []byte) (mix uint64) {
+	for i := 0; i < len(p); i += 8 {
+		mix ^= uint64(u32(p[i:])) | uint64(u32(p[i+4:]))<<32
+	}
+	return mix
+}
+
+func productsGeneric(rounds int) int64 {
+	var s [4]int32
+	for i := range rounds {
+		a := int32(int8(i))
+		for j := range s {
+			s[j] += a * int32(j+3)
+		}
+	}
+	runtime.KeepAlive(s)
+	return int64(rounds) * 2 * int64(len(s))
+}

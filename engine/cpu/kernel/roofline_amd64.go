@@ -1,0 +1,27 @@
+package kernel
+
+func stream(p []byte) uint64 {
+	switch {
+	case len(p) == 0:
+		return 0
+	case active == AVX512:
+		return readAVX512(p)
+	case active == AVX2:
+		return readAVX2(p)
+	}
+	return streamGeneric(p)
+}
+
+func products(rounds int) int64 {
+	switch {
+	case rounds <= 0:
+		return 0
+	case active == AVX512:
+		peakAVX512(rounds)
+		return int64(rounds) * 12 * 128
+	case active == AVX2:
+		peakAVX2(rounds)
+		return int64(rounds) * 12 * 64
+	}
+	return productsGeneric(rounds)
+}

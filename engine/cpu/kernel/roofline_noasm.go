@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package kernel
+
+func stream(p []byte) uint64    { return streamGeneric(p) }
+func products(rounds int) int64 { return productsGeneric(max(rounds, 0)) }
