@@ -109,8 +109,9 @@ func (p *positions) close(set []int32) []int32 {
 	return out
 }
 
-// newDFA makes an expression deterministic.
-func newDFA(e *expr) (*dfa, error) {
+// newDFA makes an expression deterministic. It counts its work in steps and
+// gives up at maxSteps, like all that makes automata here.
+func newDFA(e *expr, steps *int) (*dfa, error) {
 	p := &positions{}
 	end := p.add()
 	start := p.build(e, end)
@@ -122,6 +123,7 @@ func newDFA(e *expr) (*dfa, error) {
 	var sets [][]int32
 	state := func(set []int32) int32 {
 		set = p.close(set)
+		*steps += len(set)
 		key := make([]byte, 0, 4*len(set))
 		for _, s := range set {
 			key = append(key, byte(s), byte(s>>8), byte(s>>16))
@@ -136,7 +138,6 @@ func newDFA(e *expr) (*dfa, error) {
 		return id
 	}
 	state([]int32{start})
-	work := 0
 	for i := 0; i < len(sets); i++ {
 		var out []posEdge
 		for _, s := range sets[i] {
@@ -151,7 +152,7 @@ func newDFA(e *expr) (*dfa, error) {
 				}
 			}
 			edges = append(edges, dfaEdge{s, state(to)})
-			if work += len(out); work > 1<<24 || len(sets) > maxDFA {
+			if *steps += len(out); *steps > maxSteps || len(sets) > maxDFA {
 				return nil, errDFA
 			}
 		}
@@ -271,7 +272,7 @@ next:
 }
 
 // intersect returns the texts of both.
-func (d *dfa) intersect(o *dfa) (*dfa, error) {
+func (d *dfa) intersect(o *dfa, steps *int) (*dfa, error) {
 	out := &dfa{}
 	ids := map[[2]int32]int32{}
 	var pairs [][2]int32
@@ -288,15 +289,19 @@ func (d *dfa) intersect(o *dfa) (*dfa, error) {
 	}
 	state(0, 0)
 	for i := 0; i < len(pairs); i++ {
-		if len(pairs) > maxDFA {
+		x, y := d.edges[pairs[i][0]], o.edges[pairs[i][1]]
+		if *steps += len(x) + len(y); *steps > maxSteps || len(pairs) > maxDFA {
 			return nil, errDFA
 		}
 		var edges []dfaEdge
-		for _, x := range d.edges[pairs[i][0]] {
-			for _, y := range o.edges[pairs[i][1]] {
-				if lo, hi := max(x.lo, y.lo), min(x.hi, y.hi); lo <= hi {
-					edges = append(edges, dfaEdge{span{lo, hi}, state(x.to, y.to)})
-				}
+		for len(x) > 0 && len(y) > 0 {
+			if lo, hi := max(x[0].lo, y[0].lo), min(x[0].hi, y[0].hi); lo <= hi {
+				edges = append(edges, dfaEdge{span{lo, hi}, state(x[0].to, y[0].to)})
+			}
+			if x[0].hi < y[0].hi {
+				x = x[1:]
+			} else {
+				y = y[1:]
 			}
 		}
 		out.edges = append(out.edges, edges)
@@ -305,7 +310,7 @@ func (d *dfa) intersect(o *dfa) (*dfa, error) {
 }
 
 // without returns the texts that o does not have.
-func (d *dfa) without(o *dfa) (*dfa, error) {
+func (d *dfa) without(o *dfa, steps *int) (*dfa, error) {
 	c := &dfa{final: make([]bool, len(o.final)+1), edges: make([][]dfaEdge, len(o.final)+1)}
 	rest := int32(len(o.final))
 	for i, es := range o.edges {
@@ -318,19 +323,20 @@ func (d *dfa) without(o *dfa) (*dfa, error) {
 		for _, s := range invert(normal(covered)) {
 			all = append(all, dfaEdge{s, rest})
 		}
+		slices.SortFunc(all, func(a, b dfaEdge) int { return int(a.lo - b.lo) })
 		c.edges[i] = all
 	}
 	c.final[rest] = true
 	c.edges[rest] = []dfaEdge{{span{0, surrogates.lo - 1}, rest}, {span{surrogates.hi + 1, utf8.MaxRune}, rest}}
-	return d.intersect(c)
+	return d.intersect(c, steps)
 }
 
 // ofLength returns the texts of lo to hi code points; hi -1: no limit.
-func ofLength(lo, hi int) (*dfa, error) {
+func ofLength(lo, hi int, steps *int) (*dfa, error) {
 	if max(lo, hi) >= maxDFA {
 		return nil, errDFA
 	}
-	return newDFA(repeat(class(invert(nil)...), lo, hi))
+	return newDFA(repeat(class(invert(nil)...), lo, hi), steps)
 }
 
 // words returns the texts in order, nil if there are more than limit.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,14 +57,14 @@ func readValue(data []byte) (*value, error) {
 	dec.UseNumber()
 	v, err := read(dec, 0)
 	if err == nil {
-		if _, err = dec.Token(); err == io.EOF {
+		if _, err = dec.Token(); errors.Is(err, io.EOF) {
 			return v, nil
 		}
 		if err == nil {
 			err = errors.New("text behind the document")
 		}
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return nil, fmt.Errorf("%w: %w", ErrSchema, err)
@@ -146,39 +147,33 @@ func readNumber(s string) (*value, error) {
 	return &value{kind: isNumber, text: s, num: num}, nil
 }
 
-// equal compares values as JSON schema does: numbers by value, objects in any
-// order.
-func (v *value) equal(o *value) bool {
-	if v.kind != o.kind {
-		return false
-	}
+// key is equal for values that JSON schema calls equal: numbers by value,
+// objects in any order.
+func (v *value) key() string { return string(v.appendKey(nil)) }
+
+func (v *value) appendKey(dst []byte) []byte {
 	switch v.kind {
 	case isBool:
-		return v.yes == o.yes
+		return strconv.AppendBool(dst, v.yes)
 	case isNumber:
-		return v.num.Cmp(o.num) == 0
+		return append(dst, v.num.RatString()...)
 	case isText:
-		return v.text == o.text
+		return strconv.AppendQuote(dst, v.text)
 	case isArray:
-		if len(v.items) != len(o.items) {
-			return false
+		dst = append(dst, '[')
+		for _, item := range v.items {
+			dst = append(item.appendKey(dst), ',')
 		}
-		for i, item := range v.items {
-			if !item.equal(o.items[i]) {
-				return false
-			}
-		}
+		return append(dst, ']')
 	case isObject:
-		if len(v.keys) != len(o.keys) {
-			return false
+		dst = append(dst, '{')
+		for _, k := range slices.Sorted(slices.Values(v.keys)) {
+			dst = append(strconv.AppendQuote(dst, k), ':')
+			dst = append(v.at[k].appendKey(dst), ',')
 		}
-		for _, k := range v.keys {
-			if o.at[k] == nil || !v.at[k].equal(o.at[k]) {
-				return false
-			}
-		}
+		return append(dst, '}')
 	}
-	return true
+	return append(dst, "null"...)
 }
 
 // expr returns the expression that matches the value, with blanks after ":" and

@@ -63,12 +63,12 @@ func (f *flat) made() typeSet {
 // values returns the values of enum and const that satisfy the rest.
 func (s *schemaBuilder) values(f *flat) (*expr, error) {
 	var alts []*expr
-	for i, v := range f.enum {
+	for _, v := range f.enum {
 		ok, err := s.fits(v, f)
 		if err != nil {
 			return nil, err
 		}
-		if ok && !slices.ContainsFunc(f.enum[:i], v.equal) {
+		if ok {
 			alts = append(alts, v.expr())
 		}
 	}
@@ -118,7 +118,19 @@ func (s *schemaBuilder) number(f *flat, types typeSet) (*expr, error) {
 	case err != nil:
 		return nil, fault(f.path+"/multipleOf", "%v", err)
 	}
-	return e, nil
+	return e, s.spend(f.path, weight(e))
+}
+
+// weight is the number of states of the automata in an expression.
+func weight(e *expr) int {
+	n := 0
+	if e.auto != nil {
+		n = e.auto.size
+	}
+	for _, sub := range e.subs {
+		n += weight(sub)
+	}
+	return n
 }
 
 // part is something in a sequence between commas.
@@ -129,18 +141,19 @@ type part struct {
 
 const maxSequence = 20_000
 
-var errSequence = errors.New("counting its members takes too many states")
-
 // sequence returns open, then parts in order, of which those that are no must
 // may be left out, then any number of more, then close: lo to hi things in all,
 // commas between them; hi -1: no limit.
-func sequence(open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
+func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*expr, lo, hi int) (*expr, error) {
 	last := max(lo, 1) // counts from here on are one
 	if hi >= 0 {
 		last = hi
 	}
 	if (len(parts)+1)*(last+1) > maxSequence {
-		return nil, errSequence
+		return nil, fault(path, "counting %d to %d takes too many states", lo, hi)
+	}
+	if err := s.spend(path, (len(parts)+1)*(last+1)); err != nil {
+		return nil, err
 	}
 	a := newAuto(1 + (len(parts)+1)*(last+1))
 	at := func(i, n int) int { return 1 + i*(last+1) + n }
@@ -314,11 +327,7 @@ func (s *schemaBuilder) set(f *flat, fixed, lo, hi int) (*expr, error) {
 	if hi > len(values) {
 		hi = -1
 	}
-	e, err := sequence("[", "]", parts, nil, lo, hi)
-	if err != nil {
-		return nil, fault(at, "%v", err)
-	}
-	return e, nil
+	return s.sequence(f.path, "[", "]", parts, nil, lo, hi)
 }
 
 // finite returns the values that satisfy c, nil if it is not known to have few.
@@ -327,7 +336,7 @@ func (s *schemaBuilder) finite(c conj) ([]*value, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []*value{}
+	out, seen := []*value{}, map[string]bool{}
 	for _, f := range flats {
 		list := f.enum
 		if !f.fixed {
@@ -341,7 +350,8 @@ func (s *schemaBuilder) finite(c conj) ([]*value, error) {
 			if err != nil {
 				return nil, err
 			}
-			if ok && !slices.ContainsFunc(out, v.equal) {
+			if k := v.key(); ok && !seen[k] {
+				seen[k] = true
 				out = append(out, v)
 			}
 		}

@@ -57,6 +57,31 @@ func (a *auto) add() int {
 
 func (a *auto) edge(from, to int, on *expr) { a.edges = append(a.edges, arc{from, to, on}) }
 
+// ends reports whether a final state is reached over edges that are empty or
+// whose expressions pass.
+func (a *auto) ends(pass func(*expr) bool) bool {
+	out := make([][]arc, a.size)
+	for _, x := range a.edges {
+		out[x.from] = append(out[x.from], x)
+	}
+	seen := make([]bool, a.size)
+	seen[0] = true
+	for queue := []int{0}; len(queue) > 0; {
+		at := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if a.final[at] {
+			return true
+		}
+		for _, x := range out[at] {
+			if !seen[x.to] && (x.on == nil || pass(x.on)) {
+				seen[x.to] = true
+				queue = append(queue, x.to)
+			}
+		}
+	}
+	return false
+}
+
 func (a *auto) expr() *expr { return &expr{op: opAuto, auto: a} }
 
 func lit(s string) *expr { return &expr{op: opLit, lit: []byte(s)} }

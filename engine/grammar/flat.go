@@ -34,8 +34,9 @@ type flat struct {
 	typed bool    // a "type" said so
 	hints typeSet // types that keywords are about
 	enum  []*value
-	fixed bool // enum is a restriction
-	all   conj // what went into it, to check values against
+	keys  map[string]bool // of enum
+	fixed bool            // enum is a restriction
+	all   conj            // what went into it, to check values against
 
 	num      numbers
 	min, max int // of a string's length; max -1: none
@@ -63,7 +64,6 @@ type choice struct {
 
 func (f *flat) clone() *flat {
 	g := *f
-	g.enum = slices.Clone(f.enum)
 	g.all = slices.Clone(f.all)
 	g.patterns, g.formats = slices.Clone(f.patterns), slices.Clone(f.formats)
 	g.lists, g.objects = slices.Clone(f.lists), slices.Clone(f.objects)
@@ -72,8 +72,14 @@ func (f *flat) clone() *flat {
 	return &g
 }
 
-// flatten returns the alternatives of c; none if nothing is valid.
+// flatten returns the alternatives of c; none if nothing is valid. They are not
+// to be changed.
 func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
+	if len(c) == 1 {
+		if flats, ok := s.flats[c[0].v]; ok {
+			return flats, nil
+		}
+	}
 	start := &flat{types: everyType, max: -1, maxItems: -1, maxProps: -1}
 	if len(c) > 0 {
 		start.path = c[0].path
@@ -85,7 +91,11 @@ func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(flats, (*flat).impossible), nil
+	flats = slices.DeleteFunc(flats, (*flat).impossible)
+	if len(c) == 1 {
+		s.flats[c[0].v] = flats
+	}
+	return flats, nil
 }
 
 // impossible tells what the types alone rule out.
@@ -93,12 +103,13 @@ func (f *flat) impossible() bool {
 	return f.types == 0 || f.fixed && len(f.enum) == 0
 }
 
-// apply restricts each alternative by a schema.
+// apply restricts each alternative by a schema, those that it has not
+// restricted yet.
 func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) {
-	if s.steps++; s.steps > maxSteps {
-		return nil, fault(r.path, "the schema is too large: more than %d steps", maxSteps)
+	if err := s.spend(r.path, 32*max(1, len(flats))); err != nil {
+		return nil, err
 	}
-	if depth > maxRefs {
+	if s.open[r.v] || depth > maxRefs {
 		return nil, fault(r.path, "refers to itself, or nests deeper than %d", maxRefs)
 	}
 	switch {
@@ -114,7 +125,26 @@ func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) 
 			return nil, fault(r.path+"/"+k, "%s is not supported", k)
 		}
 	}
-	var err error
+	var done, left []*flat
+	for _, f := range flats {
+		if slices.ContainsFunc(f.all, func(o raw) bool { return o.v == r.v }) {
+			done = append(done, f)
+		} else {
+			f.all = append(f.all, r)
+			left = append(left, f)
+		}
+	}
+	if len(left) == 0 && len(done) > 0 {
+		return done, nil
+	}
+	s.open[r.v] = true
+	left, err := s.parts(left, r, depth)
+	delete(s.open, r.v)
+	return append(done, left...), err
+}
+
+// parts applies what r consists of.
+func (s *schemaBuilder) parts(flats []*flat, r raw, depth int) ([]*flat, error) {
 	if r.v.at["$ref"] != nil {
 		to, err := s.resolve(r)
 		if err != nil {
@@ -125,15 +155,14 @@ func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) 
 		}
 	}
 	for _, f := range flats {
-		f.all = append(f.all, r)
 		if err := s.keywords(f, r); err != nil {
 			return nil, err
 		}
 	}
 	flats = slices.DeleteFunc(flats, (*flat).impossible)
+	var err error
 	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
-		group := r.v.at[k]
-		if group == nil {
+		if r.v.at[k] == nil {
 			continue
 		}
 		if flats, err = s.combine(flats, r.sub(k), k, depth+1); err != nil {
@@ -196,14 +225,14 @@ func (s *schemaBuilder) keywords(f *flat, r raw) error {
 			f.hints |= tNumber | tWhole
 			err = f.number(k, at, r.v)
 		case "minLength", "maxLength", "pattern", "format":
-			err = f.string(k, at)
+			err = s.string(f, k, at)
 		case "minItems", "maxItems", "uniqueItems", "items", "prefixItems", "additionalItems", "unevaluatedItems":
 			f.hints |= tArray
 			err = f.array(k, at, r)
 		case "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
 			"minProperties", "maxProperties", "unevaluatedProperties":
 			f.hints |= tObject
-			err = f.object(k, at, r)
+			err = s.objectKeyword(f, k, at, r)
 		}
 		if err != nil {
 			return err
@@ -238,11 +267,15 @@ func (f *flat) setType(at raw, nullable *value) error {
 
 // allow keeps the values that are in the list.
 func (f *flat) allow(list []*value) {
-	if !f.fixed {
-		f.enum, f.fixed = slices.Clone(list), true
-		return
+	keys := make(map[string]bool, len(list))
+	var kept []*value
+	for _, v := range list {
+		if k := v.key(); !keys[k] && (!f.fixed || f.keys[k]) {
+			keys[k] = true
+			kept = append(kept, v)
+		}
 	}
-	f.enum = slices.DeleteFunc(f.enum, func(v *value) bool { return !slices.ContainsFunc(list, v.equal) })
+	f.enum, f.keys, f.fixed = kept, keys, true
 }
 
 func (f *flat) number(k string, at raw, parent *value) error {
@@ -286,7 +319,7 @@ func least(a, b int) int { // of limits, where -1 is none
 	return a
 }
 
-func (f *flat) string(k string, at raw) error {
+func (s *schemaBuilder) string(f *flat, k string, at raw) error {
 	var n int
 	var err error
 	if k == "minLength" || k == "maxLength" {
@@ -306,8 +339,8 @@ func (f *flat) string(k string, at raw) error {
 	case "maxLength":
 		f.max = least(f.max, n)
 	case "pattern":
-		if _, err := parseRegex(at.v.text); err != nil {
-			return fault(at.path, "%q: %v", at.v.text, err)
+		if _, err := s.regex(at.path, at.v.text); err != nil {
+			return err
 		}
 		if !slices.Contains(f.patterns, at.v.text) {
 			f.patterns = append(f.patterns, at.v.text)
@@ -350,7 +383,7 @@ func (f *flat) array(k string, at, parent raw) error {
 	return nil
 }
 
-func (f *flat) object(k string, at, parent raw) error {
+func (s *schemaBuilder) objectKeyword(f *flat, k string, at, parent raw) error {
 	switch k {
 	case "minProperties", "maxProperties":
 		n, err := count(at)
@@ -389,8 +422,8 @@ func (f *flat) object(k string, at, parent raw) error {
 			if k != "patternProperties" {
 				break
 			}
-			if _, err := parseRegex(p); err != nil {
-				return fault(at.path, "%q: %v", p, err)
+			if _, err := s.regex(at.path, p); err != nil {
+				return err
 			}
 		}
 		fallthrough

@@ -310,38 +310,46 @@ func (b *nfaBuilder) null(e *expr) bool {
 	case opRef:
 		return b.nullable[e.id]
 	case opAuto:
-		return b.nullAuto(e.auto)
+		return e.auto.ends(b.null)
 	}
 	return e.op == opAfter
-}
-
-func (b *nfaBuilder) nullAuto(a *auto) bool {
-	seen := make([]bool, a.size)
-	seen[0] = true
-	for grown := true; grown; {
-		grown = false
-		for _, x := range a.edges {
-			if seen[x.from] && !seen[x.to] && (x.on == nil || b.null(x.on)) {
-				seen[x.to], grown = true, true
-			}
-		}
-	}
-	for i, s := range seen {
-		if s && a.final[i] {
-			return true
-		}
-	}
-	return false
 }
 
 // findNullable finds the rules that match the empty text.
 func (b *nfaBuilder) findNullable() {
 	b.nullable = make([]bool, len(b.g.rules))
-	for grown := true; grown; {
-		grown = false
-		for i, r := range b.g.rules {
-			if !b.nullable[i] && b.null(r.body) {
-				b.nullable[i], grown = true, true
+	users := make([][]int, len(b.g.rules))
+	queue := make([]int, len(b.g.rules))
+	for i, r := range b.g.rules {
+		queue[i] = i
+		refs(r.body, func(id int) {
+			if n := len(users[id]); n == 0 || users[id][n-1] != i {
+				users[id] = append(users[id], i)
+			}
+		})
+	}
+	for len(queue) > 0 {
+		i := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if !b.nullable[i] && b.null(b.g.rules[i].body) {
+			b.nullable[i] = true
+			queue = append(queue, users[i]...)
+		}
+	}
+}
+
+// refs calls f with every rule that e uses.
+func refs(e *expr, f func(id int)) {
+	if e.op == opRef {
+		f(e.id)
+	}
+	for _, sub := range e.subs {
+		refs(sub, f)
+	}
+	if e.auto != nil {
+		for _, x := range e.auto.edges {
+			if x.on != nil {
+				refs(x.on, f)
 			}
 		}
 	}

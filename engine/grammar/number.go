@@ -187,14 +187,13 @@ type place struct {
 // mod, written with the given number of decimals, of which trailing zeros may be
 // left out.
 type speller struct {
-	lo, hi   string // digits of the bounds, as many as the number at hand has
 	decimals int
 	mod      int64
 	weight   []int64 // 10^i by the step
 	auto     *auto
 	ids      map[place]int
 	todo     []place
-	bounds   map[int][2]string
+	bounds   map[int][2]string // digits of the bounds, by the digits before the point
 }
 
 const maxSpelled = 100_000

@@ -117,9 +117,9 @@ func (s *schemaBuilder) object(f *flat) (*expr, error) {
 		f.why = "no number of members is right"
 		return nil, nil
 	}
-	e, err := sequence("{", "}", parts, kinds, lo, hi)
+	e, err := s.sequence(f.path, "{", "}", parts, kinds, lo, hi)
 	if err != nil {
-		return nil, fault(f.path, "minProperties and maxProperties: %v", err)
+		return nil, err
 	}
 	if len(kinds) == 0 {
 		return e, nil
@@ -167,11 +167,11 @@ func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []stri
 		d := all[i]
 		for j, other := range all {
 			if j != i && err == nil {
-				d, err = d.without(other)
+				d, err = d.without(other, &s.steps)
 			}
 		}
 		if names != nil && err == nil {
-			d, err = d.intersect(names)
+			d, err = d.intersect(names, &s.steps)
 		}
 		if err != nil {
 			return nil, nil, fault(at, "%q: %v", p, err)
@@ -194,12 +194,12 @@ func (s *schemaBuilder) keyKinds(f *flat, sh shape) (kinds []*expr, words []stri
 	}
 	d := names
 	if d == nil {
-		if d, err = ofLength(0, -1); err != nil {
+		if d, err = ofLength(0, -1, &s.steps); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, other := range all {
-		if d, err = d.without(other); err != nil {
+		if d, err = d.without(other, &s.steps); err != nil {
 			return nil, nil, fault(at, "%v", err)
 		}
 	}
@@ -278,7 +278,7 @@ func (s *schemaBuilder) nameDFA(f *flat) (*dfa, error) {
 		}
 	}
 	if out == nil {
-		return newDFA(alt(alts...))
+		return newDFA(alt(alts...), &s.steps)
 	}
 	if len(alts) > 0 {
 		return nil, fault(f.path+"/propertyNames", "only one alternative is supported")

@@ -60,7 +60,7 @@ type conj []raw
 // Limits of the work on one schema.
 const (
 	maxBranches = 256     // alternatives of one place
-	maxSteps    = 200_000 // schemas looked at
+	maxSteps    = 1 << 22 // states built and, times 16, schemas looked at
 	maxRefs     = 64      // references in a row
 )
 
@@ -72,8 +72,19 @@ type schemaBuilder struct {
 	anchors map[string]raw
 	rules   map[string]int // by the paths of a conj
 	dfas    map[string]*dfa
+	regexes map[string]*expr
+	flats   map[*value][]*flat
+	open    map[*value]bool // schemas that apply is inside of
 	steps   int
 	depth   int
+}
+
+// spend counts work and fails when it is too much.
+func (s *schemaBuilder) spend(path string, n int) error {
+	if s.steps += n; s.steps > maxSteps {
+		return fault(path, "the schema takes more than %d steps to build", maxSteps)
+	}
+	return nil
 }
 
 func fault(path, format string, args ...any) error {
@@ -86,7 +97,10 @@ func (b *Builder) schema(name string, text []byte) (*expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schemaBuilder{b: b, name: name, root: root, anchors: map[string]raw{}, rules: map[string]int{}, dfas: map[string]*dfa{}}
+	s := &schemaBuilder{
+		b: b, name: name, root: root, anchors: map[string]raw{}, rules: map[string]int{}, dfas: map[string]*dfa{}, regexes: map[string]*expr{},
+		flats: map[*value][]*flat{}, open: map[*value]bool{},
+	}
 	s.findAnchors(raw{root, "#"})
 	first := len(b.rules)
 	e, err := s.emit(conj{{root, "#"}})
@@ -303,22 +317,7 @@ func finite(e *expr, ends []bool) bool {
 	case opRef:
 		return ends[e.id]
 	case opAuto:
-		seen := make([]bool, e.auto.size)
-		seen[0] = true
-		for grown := true; grown; {
-			grown = false
-			for _, x := range e.auto.edges {
-				if seen[x.from] && !seen[x.to] && (x.on == nil || sub(x.on)) {
-					seen[x.to], grown = true, true
-				}
-			}
-		}
-		for i, s := range seen {
-			if s && e.auto.final[i] {
-				return true
-			}
-		}
-		return false
+		return e.auto.ends(sub)
 	}
 	return true
 }

@@ -345,6 +345,67 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// Schemas made to hurt end in bounded time too.
+func TestHostileSchemas(t *testing.T) {
+	v := newVocab(jsonTexts...)
+	toks := newTokens(t, v)
+	many := func(n int, format string) string {
+		var parts []string
+		for i := range n {
+			parts = append(parts, fmt.Sprintf(format, i))
+		}
+		return strings.Join(parts, ",")
+	}
+	product := strings.TrimSuffix(strings.Repeat(`{"anyOf":[{"minimum":1},{"maximum":9},{"multipleOf":2}]},`, 12), ",")
+	for name, schema := range map[string]string{
+		"large steps":             `{"type":"array","prefixItems":[` + many(400, `{"type":"integer","multipleOf":99%03d1,"minimum":-5,"maximum":1e15}`) + `]}`,
+		"many patterns":           `{"type":"array","prefixItems":[` + many(3000, `{"type":"string","pattern":"(a|b)*a(a|b){%d}$","minLength":3}`) + `]}`,
+		"exponential pattern":     `{"type":"string","pattern":"^(a|b)*a(a|b){200}$","maxLength":300}`,
+		"nested pattern counts":   `{"type":"string","pattern":"^((a{0,999}b{0,999}){0,999}c{0,999}){0,999}$"}`,
+		"redos":                   `{"type":"string","pattern":"^(([a-z])+.)+[A-Z]([a-z])+$"}`,
+		"product":                 `{"type":"integer","allOf":[` + product + `]}`,
+		"large enum":              `{"enum":[` + many(30000, `"value %d"`) + `]}`,
+		"large anyOf":             `{"anyOf":[` + many(250, `{"type":"object","properties":{"k%d":{"type":"string"}}}`) + `]}`,
+		"many members":            `{"type":"object","properties":{` + many(3000, `"m%d":{"type":["integer","null"]}`) + `}}`,
+		"many required members":   `{"type":"object","required":[` + many(5000, `"m%d"`) + `]}`,
+		"counted members":         `{"type":"object","properties":{` + many(120, `"m%d":{"type":"null"}`) + `},"minProperties":60,"maxProperties":100}`,
+		"long texts":              `{"type":"string","minLength":1000000,"maxLength":16000000}`,
+		"long arrays":             `{"type":"array","items":{"type":"array","minItems":100000},"minItems":1000000}`,
+		"many member patterns":    `{"type":"object","patternProperties":{` + many(60, `"^(a|b)*x%d":{}`) + `}}`,
+		"doubling references":     `{"$defs":{"d0":{"type":"null"},` + doubling(30, `"d%d":{"type":"array","prefixItems":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%[2]d"}]}`) + `},"$ref":"#/$defs/d30"}`,
+		"doubling combinations":   `{"$defs":{"c0":{"type":"object"},` + doubling(25, `"c%d":{"allOf":[{"$ref":"#/$defs/c%d"},{"$ref":"#/$defs/c%[2]d"}]}`) + `},"$ref":"#/$defs/c25"}`,
+		"oneOf of many":           `{"oneOf":[` + many(200, `{"type":"object","properties":{"t":{"const":%d}},"required":["t"]}`) + `]}`,
+		"recursion with siblings": `{"properties":{"a":{"$ref":"#","minProperties":1},"b":{"allOf":[{"$ref":"#"},{"$ref":"#/properties/a"}]}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			g, err := FromSchema([]byte(schema))
+			if err == nil {
+				var c *Compiled
+				if c, err = Compile(g, toks); err == nil {
+					walk(t, c, v)
+				}
+			}
+			if err != nil && !errors.Is(err, ErrLimit) && !errors.Is(err, ErrSchema) {
+				t.Error(err)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			} else {
+				t.Log(took, err)
+			}
+		})
+	}
+}
+
+func doubling(n int, format string) string {
+	var parts []string
+	for i := range n {
+		parts = append(parts, fmt.Sprintf(format, i+1, i))
+	}
+	return strings.Join(parts, ",")
+}
+
 func chainRules(n int) string {
 	var b strings.Builder
 	for i := range n {

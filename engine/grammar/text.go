@@ -89,9 +89,9 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 		return seq(quote, repeat(textUnit, f.min, f.max), quote), nil
 	case 1:
 		if !bounded {
-			e, err := parseRegex(f.regexes()[0])
+			e, err := s.regex(f.path+"/pattern", f.regexes()[0])
 			if err != nil {
-				return nil, fault(f.path, "%v", err)
+				return nil, err
 			}
 			return seq(quote, written(e), quote), nil
 		}
@@ -132,16 +132,16 @@ func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
 		}
 		if d == nil {
 			d = e
-		} else if d, err = d.intersect(e); err != nil {
+		} else if d, err = d.intersect(e, &s.steps); err != nil {
 			return nil, fault(f.path, "%s: %v", strings.Join(keywords, " and "), err)
 		}
 	}
 	if f.min == 0 && f.max < 0 && d != nil {
 		return d, nil
 	}
-	length, err := ofLength(f.min, f.max)
+	length, err := ofLength(f.min, f.max, &s.steps)
 	if d != nil && err == nil {
-		length, err = d.intersect(length)
+		length, err = d.intersect(length, &s.steps)
 	}
 	if err != nil {
 		return nil, fault(f.path, "%s: %v", strings.Join(append(keywords, "minLength", "maxLength"), " and "), err)
@@ -149,16 +149,29 @@ func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
 	return length, nil
 }
 
-// pattern returns a pattern as an automaton.
-func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
-	if d := s.dfas[src]; d != nil {
-		return d, nil
+// regex returns a pattern as an expression over code points.
+func (s *schemaBuilder) regex(path, src string) (*expr, error) {
+	if e := s.regexes[src]; e != nil {
+		return e, nil
 	}
 	e, err := parseRegex(src)
 	if err != nil {
 		return nil, fault(path, "%q: %v", src, err)
 	}
-	d, err := newDFA(e)
+	s.regexes[src] = e
+	return e, s.spend(path, len(src))
+}
+
+// pattern returns a pattern as an automaton.
+func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
+	if d := s.dfas[src]; d != nil {
+		return d, nil
+	}
+	e, err := s.regex(path, src)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDFA(e, &s.steps)
 	if err != nil {
 		return nil, fault(path, "%q: %v", src, err)
 	}

@@ -34,10 +34,10 @@ func (s *schemaBuilder) valid(v *value, c conj) (bool, error) {
 
 // fits reports whether a value satisfies one alternative.
 func (s *schemaBuilder) fits(v *value, f *flat) (bool, error) {
-	if s.steps++; s.steps > maxSteps {
-		return false, fault(f.path, "the schema is too large: more than %d steps", maxSteps)
+	if err := s.spend(f.path, 16); err != nil {
+		return false, err
 	}
-	if f.fixed && !slices.ContainsFunc(f.enum, v.equal) {
+	if f.fixed && !f.keys[v.key()] {
 		return false, nil
 	}
 	switch v.kind {
@@ -78,9 +78,12 @@ func (s *schemaBuilder) fitsArray(v *value, f *flat) (bool, error) {
 	if f.types&tArray == 0 || n < f.minItems || f.maxItems >= 0 && n > f.maxItems {
 		return false, nil
 	}
+	seen := map[string]bool{}
 	for i, item := range v.items {
-		if f.unique && slices.ContainsFunc(v.items[:i], item.equal) {
+		if k := item.key(); f.unique && seen[k] {
 			return false, nil
+		} else {
+			seen[k] = true
 		}
 		if ok, err := s.valid(item, f.element(i)); err != nil || !ok {
 			return false, err
@@ -188,7 +191,7 @@ func (s *schemaBuilder) overlapText(f, g *flat) bool {
 	if err != nil {
 		return true
 	}
-	both, err := a.intersect(b)
+	both, err := a.intersect(b, &s.steps)
 	return err != nil || !both.empty()
 }
 
