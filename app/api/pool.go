@@ -36,6 +36,7 @@ type pool struct {
 	library *hub.Library
 	keep    time.Duration // negative: for ever
 	log     *slog.Logger
+	changed func()          // called when a model's state has changed; p.mu is held
 	ctx     context.Context // ends with the server
 	work    sync.WaitGroup
 
@@ -162,6 +163,11 @@ func (p *pool) acquire(ctx context.Context, name string, keep *time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
+	return p.lend(ctx, info, keep)
+}
+
+// lend returns a model of which the file is known, loaded.
+func (p *pool) lend(ctx context.Context, info hub.Model, keep *time.Duration) (*lease, error) {
 	start := time.Now()
 	for {
 		l, wait, err := p.try(info, keep)
@@ -214,6 +220,7 @@ func (p *pool) try(info hub.Model, keep *time.Duration) (*lease, <-chan struct{}
 		return &lease{Engine: e.engine, Name: e.info.Name, Info: e.info, p: p, entry: e, keep: keep}, nil, nil
 	case Unloaded, Failed:
 		e.state, e.change = Loading, make(chan struct{})
+		p.changed()
 		p.work.Add(1)
 		go p.load(e)
 	}
@@ -229,6 +236,7 @@ func (p *pool) load(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer close(e.change)
+	defer p.changed()
 	if err != nil {
 		e.state, e.err = Failed, err
 		p.log.Error("model not loaded", "model", e.info.Name, "err", err)
@@ -282,6 +290,7 @@ func (p *pool) unload(e *entry) <-chan struct{} {
 		e.timer.Stop()
 	}
 	e.timer, e.until = nil, time.Time{}
+	p.changed()
 	p.work.Add(1)
 	go func() {
 		defer p.work.Done()
@@ -289,6 +298,7 @@ func (p *pool) unload(e *entry) <-chan struct{} {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		e.state = Unloaded
+		p.changed()
 		close(e.change)
 		p.log.Info("model unloaded", "model", e.info.Name, "err", err)
 	}()

@@ -42,7 +42,11 @@ type Options struct {
 	Log     *slog.Logger // nil: none
 	Page    fs.FS        // served at /; nil: no page
 	App     http.Handler // of the page's own endpoints under /app/; nil: none
-	// Progress is told how far the load of a model is; may be nil.
+	// Reload gives the options for the next load, as settings are then; nil: Engine.
+	Reload func() (engine.Options, error)
+	// Changed is called when the state of a model has changed. It must not block; may be nil.
+	Changed func()
+	// Progress is told how far the load of a model is; an error ends the load; may be nil.
 	Progress func(path string, share float64) error
 }
 
@@ -90,7 +94,10 @@ func New(o Options) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.pool = &pool{
 		open: s.open, library: o.Library, keep: time.Duration(set.KeepAlive), log: o.Log,
-		ctx: s.ctx, entries: make(map[string]*entry),
+		ctx: s.ctx, entries: make(map[string]*entry), changed: func() {},
+	}
+	if o.Changed != nil {
+		s.pool.changed = o.Changed
 	}
 	s.counters.init(s)
 	s.handler = s.routes()
@@ -108,6 +115,12 @@ func New(o Options) (*Server, error) {
 // open loads a model with the server's options.
 func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) {
 	o := s.o.Engine
+	if s.o.Reload != nil {
+		var err error
+		if o, err = s.o.Reload(); err != nil {
+			return nil, err
+		}
+	}
 	o.Log, o.Observe = s.log, s.counters.observe
 	if s.o.Progress != nil {
 		o.Progress = func(share float64) error { return errors.Join(ctx.Err(), s.o.Progress(path, share)) }
