@@ -1,0 +1,18 @@
+package config
+
+import "fmt"
+
+// With returns the settings with changes made to them, by section.key in the form
+// that Save takes. An unknown name or a bad value is ErrValue.
+func (s Settings) With(changes map[string]any) (Settings, error) {
+	for name, value := range changes {
+		field, ok := Find(name)
+		if !ok || field.Name != name {
+			return s, fmt.Errorf("%w: %s: unknown setting%s", ErrValue, name, suggest(name, names()))
+		}
+		if err := field.set(&s, value); err != nil {
+			return s, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return s, nil
+}
