@@ -9,19 +9,17 @@ import (
 // pool is a fixed set of workers, each locked to its thread. The caller of
 // run is worker 0; the others spin briefly between runs and then park.
 //
-// A run executes a list of stages; workers claim tasks of a stage from one
-// counter and meet at a barrier before the next stage. Claiming rather than
-// splitting keeps a busy machine from stalling everybody.
+// A run executes a list of stages. Workers claim the tasks of a stage from one
+// counter, and a stage is over when its tasks are done, whoever did them: on a
+// busy machine a worker that the system has put aside holds up nobody unless
+// it holds a task.
 type pool struct {
 	workers int
-	stages  []stage // of the run in progress
+	stages  atomic.Pointer[[]stage] // of the run in progress
 	epoch   atomic.Uint32
 	closed  atomic.Bool
 	sleep   []parking
 	done    sync.WaitGroup
-
-	arrived atomic.Int32
-	phase   atomic.Uint32
 }
 
 // parking is where a worker waits when there has been nothing to do.
@@ -31,15 +29,25 @@ type parking struct {
 	_      [48]byte // one cache line a worker
 }
 
-// stage is one step of a program: tasks that may run in any order.
+// stage is one step of a program: tasks that may run in any order. tasks is
+// asked once a run.
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
-	next  *atomic.Int32
+	count *counters
+}
+
+// counters are the progress of a stage. The upper halves of next and done
+// hold the run's epoch, so that a worker that comes late from an earlier run
+// claims nothing.
+type counters struct {
+	next, done atomic.Uint64
+	limit      atomic.Uint32
+	_          [40]byte
 }
 
 func newStage(tasks func() int, do func(worker, task int)) stage {
-	return stage{tasks: tasks, do: do, next: new(atomic.Int32)}
+	return stage{tasks: tasks, do: do, count: new(counters)}
 }
 
 func newPool(workers int) *pool {
@@ -75,13 +83,13 @@ func (p *pool) worker(w int) {
 		if p.closed.Load() {
 			return
 		}
-		p.work(w, p.stages)
+		p.work(w, seen, *p.stages.Load())
 	}
 }
 
 // begin lets the workers go.
-func (p *pool) begin() {
-	p.epoch.Add(1)
+func (p *pool) begin(epoch uint32) {
+	p.epoch.Store(epoch)
 	for w := 1; w < p.workers; w++ {
 		if s := &p.sleep[w]; s.parked.CompareAndSwap(true, false) {
 			s.wake <- struct{}{}
@@ -92,32 +100,54 @@ func (p *pool) begin() {
 // close ends the workers and waits for them.
 func (p *pool) close() {
 	p.closed.Store(true)
-	p.begin()
+	p.begin(p.epoch.Load() + 1)
 	p.done.Wait()
 }
 
 // run executes the stages in order and returns when all are done.
-func (p *pool) run(stages []stage) {
-	for i := range stages {
-		stages[i].next.Store(0)
+func (p *pool) run(stages *[]stage) {
+	epoch := p.epoch.Load() + 1
+	for i := range *stages {
+		c := (*stages)[i].count
+		c.limit.Store(uint32((*stages)[i].tasks()))
+		c.done.Store(uint64(epoch) << 32)
+		c.next.Store(uint64(epoch) << 32)
 	}
-	p.stages = stages
-	p.begin()
-	p.work(0, stages)
+	p.stages.Store(stages)
+	p.begin(epoch)
+	p.work(0, epoch, *stages)
 }
 
-func (p *pool) work(worker int, stages []stage) {
+// work goes through the stages of a run, until its end or until another run
+// has begun.
+func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	for i := range stages {
 		s := &stages[i]
-		n := int32(s.tasks())
 		for {
-			t := s.next.Add(1) - 1
-			if t >= n {
+			task, ok := s.count.claim(epoch)
+			if !ok {
 				break
 			}
-			s.do(worker, int(t))
+			s.do(worker, task)
+			s.count.done.Add(1)
 		}
-		p.barrier()
+		if !s.count.wait(epoch) {
+			return
+		}
+	}
+}
+
+// claim takes a task of a run; false if there are none left.
+func (c *counters) claim(epoch uint32) (int, bool) {
+	for {
+		v := c.next.Load()
+		limit := c.limit.Load()
+		if uint32(v>>32) != epoch || uint32(v) >= limit {
+			return 0, false
+		}
+		if c.next.CompareAndSwap(v, v+1) {
+			return int(uint32(v)), true
+		}
 	}
 }
 
@@ -130,18 +160,16 @@ const (
 	yields = 20
 )
 
-// barrier waits until every worker has arrived.
-func (p *pool) barrier() {
-	if p.workers == 1 {
-		return
-	}
-	phase := p.phase.Load()
-	if p.arrived.Add(1) == int32(p.workers) {
-		p.arrived.Store(0)
-		p.phase.Add(1)
-		return
-	}
-	for i := 0; p.phase.Load() == phase; i++ {
+// wait returns true when every task of the stage is done, false if the run is over.
+func (c *counters) wait(epoch uint32) bool {
+	for i := 0; ; i++ {
+		v := c.done.Load()
+		if uint32(v>>32) != epoch {
+			return false
+		}
+		if uint32(v) == c.limit.Load() {
+			return true
+		}
 		switch {
 		case i < spins:
 			pause()

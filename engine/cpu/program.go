@@ -80,7 +80,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 			p.span[span.First+r] = int32(s)
 		}
 	}
-	p.backend.pool.run(p.stages)
+	p.backend.pool.run(&p.stages)
 	p.b = nil
 	return nil
 }

@@ -192,7 +192,7 @@ func (b *Backend) repack(s *shared) error {
 	}
 	const chunk = 32 // panels
 	per := (s.mat.panels() + chunk - 1) / chunk
-	b.pool.run([]stage{newStage(
+	b.pool.run(&[]stage{newStage(
 		func() int { return n * per },
 		func(_, task int) {
 			i, p := task/per, task%per*chunk
