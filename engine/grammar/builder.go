@@ -141,7 +141,13 @@ func (b *Builder) add(r rule) (int, error) {
 // After returns the grammar of free text in which, once one of the markers
 // stands there, g must follow to the end. Text without a marker may go on and
 // end as it likes. A marker that is a control token's text means that token.
-func (g *Grammar) After(markers ...string) (*Grammar, error) {
+func (g *Grammar) After(markers ...string) (*Grammar, error) { return g.behind(0, markers) }
+
+// Behind is After for text that must not end without a marker, such as
+// reasoning before an answer that g describes.
+func (g *Grammar) Behind(markers ...string) (*Grammar, error) { return g.behind(1, markers) }
+
+func (g *Grammar) behind(least int, markers []string) (*Grammar, error) {
 	if len(markers) == 0 || slices.Contains(markers, "") {
 		return nil, fmt.Errorf("%w: empty marker", ErrSyntax)
 	}
@@ -150,6 +156,6 @@ func (g *Grammar) After(markers ...string) (*Grammar, error) {
 		for _, m := range markers {
 			subs = append(subs, &expr{op: opSpecial, lit: []byte(m)})
 		}
-		return &expr{op: opAfter, subs: subs}
+		return &expr{op: opAfter, subs: subs, min: least}
 	}), nil
 }

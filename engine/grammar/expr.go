@@ -17,7 +17,7 @@ const (
 	opAuto              // an automaton over expressions
 	opSpecial           // a control token by its text
 	opTokenID           // a token by its id
-	opAfter             // free text, and subs[0] once one of the other subs stood there
+	opAfter             // free text, and subs[0] once one of the other subs stood there; min 1: they must
 )
 
 // expr is an expression of a grammar. Expressions are not changed once they are

@@ -130,19 +130,34 @@ func quoted(s string) string {
 // inText returns a set of code points as they stand in a JSON string. canonical
 // leaves each of them one way to be written, that of quoted.
 func inText(set []span, canonical bool) *expr {
-	alts := []*expr{}
+	var alts []*expr
 	if bare := intersect(set, plain); len(bare) > 0 {
 		alts = append(alts, class(bare...))
 	}
+	var short []span    // what follows a backslash
+	var coded [2][]span // last digits of \u000x and \u001x
 	for _, s := range set {
 		for r := s.lo; r <= min(s.hi, '\\'); r++ {
-			switch {
-			case r < 0x20 || r == '"' || r == '\\':
-				q := quoted(string(r))
-				alts = append(alts, lit(q[1:len(q)-1]))
-			case r == '/' && !canonical:
-				alts = append(alts, lit(`\/`))
+			if r == '/' && !canonical {
+				short = append(short, span{r, r})
 			}
+			if r >= 0x20 && r != '"' && r != '\\' {
+				continue
+			}
+			q := quoted(string(r))
+			if last := rune(q[len(q)-2]); len(q) == 4 {
+				short = append(short, span{last, last})
+			} else {
+				coded[r>>4] = append(coded[r>>4], span{last, last})
+			}
+		}
+	}
+	if short != nil {
+		alts = append(alts, seq(lit(`\`), class(normal(short)...)))
+	}
+	for i, last := range coded {
+		if last != nil {
+			alts = append(alts, seq(lit([]string{`\u000`, `\u001`}[i]), class(normal(last)...)))
 		}
 	}
 	return alt(alts...)

@@ -312,7 +312,7 @@ func (b *nfaBuilder) null(e *expr) bool {
 	case opAuto:
 		return e.auto.ends(b.null)
 	}
-	return e.op == opAfter
+	return e.op == opAfter && e.min == 0
 }
 
 // findNullable finds the rules that match the empty text.

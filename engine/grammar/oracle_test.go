@@ -76,7 +76,7 @@ func TestPatternsAgainstRegexp(t *testing.T) {
 	w := writer{rand.New(rand.NewPCG(2, 9))}
 	built := 0
 	for i := range 300 {
-		_, pattern := w.expr(4)
+		_, pattern := w.expr(3)
 		pattern = strings.NewReplacer(`\x{e0}`, "à", `\x{ff}`, "ÿ").Replace(pattern)
 		switch i % 4 {
 		case 0:

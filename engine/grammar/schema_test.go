@@ -129,7 +129,7 @@ func check(t testing.TB, schema []byte, v *testVocab, toks *Tokens, rng *rand.Ra
 	c = compile(t, g, toks)
 	valid := validator(t, schema)
 	for i := range rounds {
-		if doc, ok := generate(t, c, v, rng, i%40, 1500); ok {
+		if doc, ok := generate(t, c, v, rng, i%40, 900); ok {
 			ended++
 			checkDocument(t, doc, valid)
 		}

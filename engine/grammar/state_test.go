@@ -173,6 +173,18 @@ func TestAfter(t *testing.T) {
 	if m = maskOf(t, st); st.Done() || !m.Has('{') || m.Has('x') {
 		t.Error("the marker's control token does not start the grammar")
 	}
+	must, err := g.Behind("</think>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = compile(t, must, toks)
+	for text, want := range map[string]bool{
+		"": false, "hm": false, "hm</think>": true, "</think>x <tool_call>{}</tool_call>": true, "</think><tool_call>x": false,
+	} {
+		if got := accepts(t, c, text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
 	for _, bad := range [][]string{nil, {""}, {"a", ""}} {
 		if _, err := g.After(bad...); err == nil {
 			t.Errorf("markers %q are taken", bad)

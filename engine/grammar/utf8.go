@@ -59,8 +59,8 @@ func (b *nfaBuilder) one(lo, hi byte, to int32) int32 {
 	return s
 }
 
-// after builds free text that ends anywhere, or goes on with e.subs[0] where one
-// of the markers ends: the automaton of Aho and Corasick. Its bytes are free.
+// after builds free text that ends anywhere, if it may, or goes on with
+// e.subs[0] where one of the markers ends: the automaton of Aho and Corasick. Its bytes are free.
 func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	type node struct {
 		next [256]int32 // of the trie, and then of the automaton; -1: none
@@ -108,10 +108,9 @@ func (b *nfaBuilder) after(e *expr, to int32) int32 {
 	}
 	at := make([]int32, len(nodes))
 	for i, n := range nodes {
-		if n.hit {
-			at[i] = b.state()
-		} else {
-			at[i] = b.state(empty(to))
+		at[i] = b.state()
+		if !n.hit && e.min == 0 {
+			b.link(at[i], empty(to))
 		}
 	}
 	root := b.expr(e.subs[0], to)
