@@ -12,6 +12,7 @@ func init() {
 func openGranite(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindLlama(f, true)
+	f.Float("logit_scale") // names it if it is missing
 	m.bindGranite(f)
 	return m, nil
 }
@@ -20,7 +21,7 @@ func openGranite(f *model.File) (model.Model, error) {
 func (m *decoder) bindGranite(f *model.File) {
 	m.scale = f.FloatOr("embedding_scale", 0)
 	m.residuals = f.FloatOr("residual_scale", 0)
-	if s := f.Float("logit_scale"); s != 0 {
+	if s := f.FloatOr("logit_scale", 0); s != 0 {
 		m.logits = 1 / s
 	}
 	if !f.BoolOr("rope.scaling.finetuned", true) {

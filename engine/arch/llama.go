@@ -25,23 +25,21 @@ func (m *decoder) bindLlama(f *model.File, adjacent bool) {
 	m.norm = rms(f, "output_norm", c.Embd)
 	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
 	for i := range c.Layers {
-		b := block{
+		m.blocks = append(m.blocks, block{
 			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
 			ffnNorm: rms(f, blk(i, "ffn_norm"), c.Embd),
 			mix:     bindAttention(f, c, h[i], i, rope),
-		}
-		if f.IntOr("expert_count", 0) > 0 {
-			b.ffn = bindLlamaExperts(f, c, i, hidden[i])
-		} else {
-			b.ffn = bindFFN(f, c, i, hidden[i], graph.SiLU)
-		}
-		m.blocks = append(m.blocks, b)
+			ffn:     bindLlamaFeed(f, c, i, hidden[i]),
+		})
 	}
 }
 
-// bindLlamaExperts binds experts weighed by a softmax, their weights summing
-// to 1, and a shared block where the file says so.
-func bindLlamaExperts(f *model.File, c *model.Config, layer, n int) *experts {
+// bindLlamaFeed binds a gated block, or experts weighed by a softmax, their
+// weights summing to 1, and a shared block where the file says so.
+func bindLlamaFeed(f *model.File, c *model.Config, layer, n int) half {
+	if f.IntOr("expert_count", 0) == 0 {
+		return bindFFN(f, c, layer, n, graph.SiLU)
+	}
 	e := bindExperts(f, c, layer, n, readRouting(f, c, layer, graph.Softmax, true), graph.SiLU)
 	if shared := f.IntOr("expert_shared_feed_forward_length", 0); shared > 0 {
 		e.bindShared(f, c, layer, shared)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -254,6 +255,26 @@ func (f *File) scale(w *graph.Weight) *graph.Weight {
 		return f.Optional(name, 1)
 	}
 	return f.Optional(name, w.Mats())
+}
+
+// Spread is a vector in which each of the n values of a required tensor of
+// shape [1, n] is repeated times times.
+func (f *File) Spread(name string, n, times int) *graph.Weight {
+	w := f.Weight(name, 1, n)
+	out := &graph.Weight{Name: name, Type: dtype.F32, Shape: []int{n * times}}
+	if f.err != nil {
+		return out
+	}
+	v := make([]float32, n)
+	if err := quant.Decode(w.Type, v, w.Data); err != nil {
+		f.err = fmt.Errorf("%w %s: %w", ErrTensor, name, err)
+	}
+	for _, x := range v {
+		for range times {
+			out.Data = binary.LittleEndian.AppendUint32(out.Data, math.Float32bits(x))
+		}
+	}
+	return out
 }
 
 // Config reads what every architecture has. The vocabulary is the embedding's
