@@ -70,6 +70,7 @@ type Engine struct {
 	prog    backend.Program
 	cache   *kv.Cache
 	sched   *sched.Sched
+	embed   embedder
 	log     *slog.Logger
 	once    sync.Once
 	closed  error
@@ -135,6 +136,9 @@ func (e *Engine) start(ctx context.Context) error {
 	if !e.o.NoRepack {
 		e.File.DropPages()
 	}
+	if e.Config().Embedding {
+		e.embed.set(e.prog, e.cache, s.Rows, p.Values[p.Output].Width)
+	}
 	e.sched = sched.New(e.prog, e.cache, sched.Options{
 		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
 		StateModel: len(p.States) > 0, Observe: e.o.Observe,
@@ -157,6 +161,16 @@ func (e *Engine) size() error {
 		o.UBatch = DefaultUBatch
 	}
 	trained := e.Config().Context
+	if e.Config().Embedding {
+		trained = min(trained, embeddingContext)
+		o.Parallel, o.Preset = 1, ""
+		if o.Want.K == nil {
+			o.Want.K = kv.F32
+		}
+		if o.Want.V == nil {
+			o.Want.V = kv.F32
+		}
+	}
 	if o.Context == 0 {
 		o.Context = trained
 		if free := e.backend.Info().Free; free > 0 {
@@ -175,6 +189,9 @@ func (e *Engine) size() error {
 		o.Cells = o.Context
 	}
 	o.UBatch = min(o.UBatch, max(o.Context, 1))
+	if e.Config().Embedding {
+		o.UBatch = o.Context // a text is one batch
+	}
 	var err error
 	e.layout, err = e.layoutFor(o.Cells)
 	return err
@@ -193,6 +210,7 @@ func (e *Engine) Close() error {
 		if e.sched != nil {
 			e.sched.Close()
 		}
+		errs = append(errs, e.embed.close())
 		if e.prog != nil {
 			errs = append(errs, e.prog.Close())
 		}
@@ -249,10 +267,18 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 func (e *Engine) wait(ctx context.Context, j sched.Job) error {
 	done := make(chan error, 1)
 	j.Done = func(_ sched.Finish, _ sched.Stats, err error) { done <- err }
-	if err := e.sched.Submit(ctx, j); err != nil {
+	if err := e.submit(ctx, j); err != nil {
 		return err
 	}
 	return <-done
+}
+
+// submit queues a job of a model that generates.
+func (e *Engine) submit(ctx context.Context, j sched.Job) error {
+	if e.Config().Embedding {
+		return ErrEmbedding
+	}
+	return e.sched.Submit(ctx, j)
 }
 
 // checkTokens rejects ids outside the vocabulary.

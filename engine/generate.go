@@ -30,7 +30,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 		defer cancel()
 		g, err := e.newGeneration(&r)
 		if err == nil {
-			err = e.sched.Submit(ctx, g.job())
+			err = e.submit(ctx, g.job())
 		}
 		if err != nil {
 			yield(Event{}, err)

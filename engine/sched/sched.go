@@ -169,6 +169,10 @@ func (s *Sched) Close() {
 	s.ended.Wait()
 }
 
+// Do runs f on the goroutine that owns the device, between two steps, and
+// waits for it.
+func (s *Sched) Do(ctx context.Context, f func()) error { return s.do(ctx, f) }
+
 // do runs f on the loop's goroutine and waits for it.
 func (s *Sched) do(ctx context.Context, f func()) error {
 	done := make(chan struct{})

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"godwit/engine/backend"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/model"
+	"godwit/engine/sched"
+)
+
+// ErrEmbedding is returned when an embedding model is asked to generate.
+var ErrEmbedding = errors.New("this is an embedding model, it does not generate text")
+
+// embeddingContext is the default context of embedding models: all rows of a
+// text are in memory at once.
+const embeddingContext = 2048
+
+// Embed returns the pooled hidden state of a text, Config().Embd values, not
+// normalised: by the model's own kind of pooling, or the mean over all tokens
+// for models that have none. A text longer than the context is an error.
+func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, error) {
+	if len(tokens) == 0 {
+		return nil, errors.New("the text is empty")
+	}
+	limit := e.o.Context
+	if e.Config().Embedding {
+		limit = min(limit, e.Config().Context)
+	}
+	if len(tokens) > limit {
+		return nil, &sched.TooLong{Prompt: len(tokens), Context: limit}
+	}
+	if err := e.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	e.embed.mu.Lock()
+	defer e.embed.mu.Unlock()
+	if e.embed.prog == nil {
+		var err error
+		if e2 := e.sched.Do(ctx, func() { err = e.pool(ctx) }); e2 != nil || err != nil {
+			return nil, errors.Join(e2, err)
+		}
+	}
+	return e.embed.run(ctx, e.sched, e.Config().Pooling, tokens)
+}
+
+// embedder turns one text at a time into a row. Programs of embedding models
+// do that by themselves; others get a second program over the same weights,
+// with cells of its own.
+type embedder struct {
+	mu    sync.Mutex
+	own   bool // prog is not the engine's
+	prog  backend.Program
+	cache *kv.Cache
+	rows  int // of a batch
+	batch llm.Batch
+}
+
+// pool compiles the second program. It runs on the device's goroutine.
+func (e *Engine) pool(ctx context.Context) error {
+	p, err := e.plan(model.Inputs{Context: e.o.Context, Pool: true})
+	if err != nil {
+		return err
+	}
+	s := e.o.KV
+	s.Cells, s.Seqs, s.UBatch = e.o.Context, 1, e.o.UBatch
+	layout, err := e.Layout(e.o.Context, e.o.Want, e.o.Preset, s)
+	if err != nil {
+		return err
+	}
+	sizes := backend.Sizes{Rows: e.o.UBatch, Outputs: 1, Slots: layout.StateSlots(), SparseV: e.o.SparseV}
+	for _, g := range layout.Groups {
+		sizes.Pages = append(sizes.Pages, g.Pages)
+	}
+	prog, err := e.backend.Compile(ctx, p, &layout, sizes)
+	if err != nil {
+		return fmt.Errorf("embedding program: %w", err)
+	}
+	cache, err := kv.New(&layout, kv.Options{Copier: prog, Model: e.File.Identity()})
+	if err != nil {
+		return errors.Join(err, prog.Close())
+	}
+	e.embed.own = true
+	e.embed.set(prog, cache, sizes.Rows, p.Values[p.Output].Width)
+	return nil
+}
+
+func (m *embedder) set(prog backend.Program, cache *kv.Cache, rows, width int) {
+	m.prog, m.cache, m.rows = prog, cache, rows
+	m.batch.Logits = make([]float32, width)
+}
+
+// run feeds a text in chunks and puts their rows together.
+func (m *embedder) run(ctx context.Context, s *sched.Sched, kind graph.PoolKind, tokens []llm.Token) (out []float32, err error) {
+	for at := 0; at < len(tokens) && err == nil; at += m.rows {
+		part := tokens[at:min(at+m.rows, len(tokens))]
+		e := s.Do(ctx, func() {
+			if at == 0 {
+				m.cache.Drop(0)
+			}
+			err = m.chunk(ctx, part, at)
+		})
+		if err = errors.Join(e, err); err != nil {
+			return nil, err
+		}
+		switch {
+		case at == 0 && kind != graph.PoolMean:
+			out = append(out, m.batch.Logits...)
+		case kind == graph.PoolLast:
+			copy(out, m.batch.Logits)
+		case kind == graph.PoolMean:
+			if out == nil {
+				out = make([]float32, len(m.batch.Logits))
+			}
+			share := float32(len(part)) / float32(len(tokens))
+			for i, v := range m.batch.Logits {
+				out[i] += v * share
+			}
+		}
+	}
+	return out, err
+}
+
+// chunk runs one batch; the row is in m.batch.Logits.
+func (m *embedder) chunk(ctx context.Context, tokens []llm.Token, at int) error {
+	b := &m.batch
+	if err := m.cache.Extend(0, len(tokens)); err != nil {
+		return err
+	}
+	b.Tokens, b.Pos = tokens, b.Pos[:0]
+	for i := range tokens {
+		b.Pos = append(b.Pos, int32(at+i))
+	}
+	b.Spans = append(b.Spans[:0], llm.Span{Rows: len(tokens), Len: at + len(tokens), State: m.cache.State(0)})
+	b.Outputs = append(b.Outputs[:0], int32(len(tokens)-1))
+	b.Tables = m.cache.Tables(b.Tables, b.Spans)
+	return m.prog.Run(ctx, b)
+}
+
+// close frees a program of its own.
+func (m *embedder) close() error {
+	if !m.own {
+		return nil
+	}
+	return m.prog.Close()
+}
