@@ -160,12 +160,13 @@ type vocab struct {
 
 func (t *Tokenizer) newVocab() *vocab {
 	v := &vocab{seed: t.seed, words: newWords(t.seed, t.text), scores: t.scores}
-	if t.kind == BPE {
+	switch t.kind {
+	case BPE:
 		lines, _ := t.kv.Strings(keyMerge)
 		v.merges = newMerges(t.seed, lines)
 		v.tight = &v.merges.tight
 		v.hashAlphabet()
-	} else if t.kind == SPM {
+	case SPM:
 		v.tight = crossings(t.text)
 	}
 	for b := range v.bytes {
@@ -190,7 +191,7 @@ func (v *vocab) byteToken(t *Tokenizer, b byte) llm.Token {
 
 // appendToken adds the token with this text, else those of its bytes.
 func (v *vocab) appendToken(dst []llm.Token, text []byte, hash uint64) []llm.Token {
-	tok := None
+	var tok llm.Token
 	if v.merges != nil {
 		tok = v.words.hashed(hash, text)
 	} else {

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,20 @@ func prose(t testing.TB) string {
 	return string(golden.Read(t, "models", "ppl", "corpus_en.txt"))
 }
 
+// quickest returns how long f took, the best of three where it took longer than
+// bound: another program may have had the processor.
+func quickest(bound time.Duration, f func()) time.Duration {
+	best := time.Duration(math.MaxInt64)
+	for range 3 {
+		start := time.Now()
+		f()
+		if best = min(best, time.Since(start)); best <= bound {
+			break
+		}
+	}
+	return best
+}
+
 // TestLinear gives vocabularies of both large kinds a megabyte of each hostile
 // text. The bound is an order of magnitude above what a slow machine needs, and
 // two below what quadratic time would.
@@ -116,9 +131,8 @@ func TestLinear(t *testing.T) {
 		tok.EncodeText("a", true, true)
 		for kind, repeat := range hostile {
 			text := repeat(n)
-			start := time.Now()
-			tok.EncodeText(text, true, true)
-			if took := time.Since(start); took > bound {
+			took := quickest(bound, func() { tok.EncodeText(text, true, true) })
+			if took > bound {
 				t.Errorf("%s: a megabyte of %s took %v, allowed are %v", name, kind, took, bound)
 			}
 		}
@@ -132,9 +146,8 @@ func TestLinearScans(t *testing.T) {
 		name := strings.Fields(names)[0]
 		for kind, repeat := range hostile {
 			text := normalize(nil, []byte(repeat(n)))
-			start := time.Now()
-			cutWords(pres[name].scans, text)
-			if took := time.Since(start); took > bound {
+			took := quickest(bound, func() { cutWords(pres[name].scans, text) })
+			if took > bound {
 				t.Errorf("%s: %d bytes of %s took %v, allowed are %v", name, n, kind, took, bound)
 			}
 		}

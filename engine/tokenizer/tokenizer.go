@@ -95,7 +95,6 @@ type Tokenizer struct {
 	dropSpaces             bool // BPE: spaces are no part of words
 	charsmap               []byte
 	notices                []string
-	lines                  []string // of tokenizer.ggml.merges
 
 	seed    maphash.Seed
 	vocab   func() *vocab   // built at the first encoding
