@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"time"
 
 	"godwit/engine/grammar"
 	"godwit/engine/llm"
@@ -73,7 +72,6 @@ type generation struct {
 	text    []byte
 	finish  string
 	over    bool // a second call began and only one is wanted
-	start   time.Time
 	err     error
 }
 
