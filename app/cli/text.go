@@ -10,7 +10,7 @@ import (
 )
 
 // tokenizer opens a model's vocabulary only.
-func (r *run) tokenizer(model string) (*tokenizer.Tokenizer, func() error, error) {
+func (r *run) tokenizer(model string) (*tokenizer.Tokenizer, func(), error) {
 	path, err := r.find(model)
 	if err != nil {
 		return nil, nil, err
@@ -23,7 +23,7 @@ func (r *run) tokenizer(model string) (*tokenizer.Tokenizer, func() error, error
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return t, m.Close, nil
+	return t, func() { m.Close() }, nil
 }
 
 type tokenizeCmd struct {
