@@ -139,11 +139,10 @@ func intFilter(_ *state, v Value, a *args) (Value, error) {
 		if n, err := parseInt(v.s, base); err == nil {
 			return n, nil
 		}
-		f, err := parseFloat(v.s)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return def, nil
+		if f, err := parseFloat(v.s); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return floatToInt(f)
 		}
-		return floatToInt(f)
+		return def, nil
 	}
 	n, ok := asNumber(v)
 	switch {
