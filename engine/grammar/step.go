@@ -58,33 +58,15 @@ func (m *machine) moveOf(first []item) *move {
 			}
 		}
 		for _, e := range s.edges {
-			to := item{e.to, i.count, i.note}
 			switch e.kind {
 			case edgeByte:
-				continue
 			case edgeCall:
-				calls = append(calls, entry{e.arg, to})
-				continue
-			case edgeEnter:
-				to.count = 1
-			case edgeLoop:
-				l := m.loops[e.arg]
-				if to.count < 0 {
-					break // no bound in reach
+				calls = append(calls, entry{e.arg, item{e.to, i.count, i.note}})
+			default:
+				if to, ok := m.along(i, e); ok {
+					add(to)
 				}
-				if l.max >= 0 && to.count >= l.max {
-					continue
-				}
-				if to.count++; l.max < 0 {
-					to.count = min(to.count, max(l.min, 1)) // more make no difference
-				}
-			case edgeExit:
-				if to.count == countBelow || to.count >= 0 && to.count < m.loops[e.arg].min {
-					continue
-				}
-				to.count = 0
 			}
-			add(to)
 		}
 	}
 	m.scratch.items, m.scratch.calls = list, calls
@@ -100,6 +82,32 @@ func (m *machine) moveOf(first []item) *move {
 		mv.frame = m.frame(list)
 	}
 	return mv
+}
+
+// along follows an edge on nothing, if the count of its loop allows it.
+func (m *machine) along(i item, e edge) (to item, ok bool) {
+	to = item{e.to, i.count, i.note}
+	switch e.kind {
+	case edgeEnter:
+		to.count = 1
+	case edgeLoop:
+		l := m.loops[e.arg]
+		switch {
+		case to.count < 0: // no bound in reach
+		case l.max >= 0 && to.count >= l.max:
+			return to, false
+		case l.max >= 0:
+			to.count++
+		default: // more than the least number makes no difference
+			to.count = min(to.count+1, max(l.min, 1))
+		}
+	case edgeExit:
+		if to.count == countBelow || to.count >= 0 && to.count < m.loops[e.arg].min {
+			return to, false
+		}
+		to.count = 0
+	}
+	return to, true
 }
 
 // wants reports whether the state has an edge for a byte.

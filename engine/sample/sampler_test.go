@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -60,15 +61,10 @@ func oracle(p Params, logits []float32, m Mask, exclude bool) map[llm.Token]floa
 			c = append(c, item{id: i, x: float64(x)})
 		}
 	}
-	slices.SortStableFunc(c, func(a, b item) int {
-		switch {
-		case a.x > b.x:
-			return -1
-		case a.x < b.x:
-			return 1
-		}
-		return 0
-	})
+	sorted := func() {
+		slices.SortStableFunc(c, func(a, b item) int { return cmp.Compare(b.x, a.x) })
+	}
+	sorted()
 	norm := func(scale float64) {
 		sum := 0.0
 		for i := range c {
@@ -88,9 +84,6 @@ func oracle(p Params, logits []float32, m Mask, exclude bool) map[llm.Token]floa
 			}
 		}
 	}
-	sorted := func() {
-		slices.SortStableFunc(c, func(a, b item) int { return int(math.Copysign(1, b.x-a.x)) })
-	}
 	if p.TopK > 0 && p.TopK < len(c) {
 		c = c[:p.TopK]
 	}
@@ -103,7 +96,7 @@ func oracle(p Params, logits []float32, m Mask, exclude bool) map[llm.Token]floa
 			}
 		}
 		dev := func(e item) float64 { return math.Abs(-math.Log(e.p) - h) }
-		slices.SortStableFunc(c, func(a, b item) int { return int(math.Copysign(1, dev(a)-dev(b))) })
+		slices.SortStableFunc(c, func(a, b item) int { return cmp.Compare(dev(a), dev(b)) })
 		cutAt(p.TypicalP)
 		sorted()
 		norm(1)
