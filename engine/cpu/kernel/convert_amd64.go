@@ -92,7 +92,8 @@ func maximum(x []float32) float32 {
 }
 
 func index(x []float32, f float32) int {
-	n, at := len(x)&^(vector()-1), -1
+	n := len(x) &^ (vector() - 1)
+	var at int
 	switch {
 	case n == 0 || active == Generic:
 		return indexGeneric(x, f)

@@ -29,8 +29,10 @@ var unaryOps = []struct {
 		return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}, 3, func(x float64) float64 { return 3 * math.Abs(2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)) }, 0x1p-128},
 	{"gelu-erf", GELUErf, geluErf, func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) }, 6, none, 0x1p-149},
-	{"gelu-quick", GELUQuick, geluQuick, func(x float64) float64 { return x / (1 + math.Exp(-1.702*x)) }, 3,
-		func(x float64) float64 { return 2 * math.Abs(1.702*x) }, 0x1p-128},
+	{
+		"gelu-quick", GELUQuick, geluQuick, func(x float64) float64 { return x / (1 + math.Exp(-1.702*x)) }, 3,
+		func(x float64) float64 { return 2 * math.Abs(1.702*x) }, 0x1p-128,
+	},
 	{"relu", ReLU, relu, func(x float64) float64 { return math.Max(x, 0) }, 0, none, 0},
 	{"relu2", ReLU2, relu2, func(x float64) float64 { return math.Max(x, 0) * math.Max(x, 0) }, 1, none, 0},
 	{"softplus", Softplus, softplus, func(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }, 3, none, 0},
@@ -84,12 +86,23 @@ func TestUnarySpecial(t *testing.T) {
 		f       func(float32) float32
 		in, out float32
 	}{
-		{"exp", exp, inf, inf}, {"exp", exp, -inf, 0}, {"exp", exp, 0, 1}, {"exp", exp, 1e30, inf},
-		{"sigmoid", sigmoid, inf, 1}, {"sigmoid", sigmoid, -inf, 0}, {"sigmoid", sigmoid, 0, 0.5},
-		{"silu", silu, inf, inf}, {"gelu", gelu, inf, inf}, {"gelu", gelu, 1e20, 1e20},
-		{"gelu-erf", geluErf, inf, inf}, {"gelu-erf", geluErf, -inf, 0},
-		{"softplus", softplus, inf, inf}, {"softplus", softplus, -inf, 0},
-		{"tanh", tanh, inf, 1}, {"tanh", tanh, -inf, -1}, {"tanh", tanh, 1e-30, 1e-30},
+		{"exp", exp, inf, inf},
+		{"exp", exp, -inf, 0},
+		{"exp", exp, 0, 1},
+		{"exp", exp, 1e30, inf},
+		{"sigmoid", sigmoid, inf, 1},
+		{"sigmoid", sigmoid, -inf, 0},
+		{"sigmoid", sigmoid, 0, 0.5},
+		{"silu", silu, inf, inf},
+		{"gelu", gelu, inf, inf},
+		{"gelu", gelu, 1e20, 1e20},
+		{"gelu-erf", geluErf, inf, inf},
+		{"gelu-erf", geluErf, -inf, 0},
+		{"softplus", softplus, inf, inf},
+		{"softplus", softplus, -inf, 0},
+		{"tanh", tanh, inf, 1},
+		{"tanh", tanh, -inf, -1},
+		{"tanh", tanh, 1e-30, 1e-30},
 		{"relu", relu, -inf, 0},
 	} {
 		if got := c.f(c.in); got != c.out {
