@@ -99,14 +99,18 @@ func (s *suite) matrices(t *testing.T) {
 		for _, rows := range []int{1, 16, 45} {
 			w, bias := in.weight("matrix", ty, cols, rows), in.weight("bias", dtype.F32, rows)
 			for _, n := range []int{1, 5, 14} {
-				s.run(t, testCase{name: ty.String(), width: cols, rows: n, bound: matrixBound(ty, cols),
-					build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Linear(x, w, bias) }})
+				s.run(t, testCase{
+					name: ty.String(), width: cols, rows: n, bound: matrixBound(ty, cols),
+					build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Linear(x, w, bias) },
+				})
 			}
 		}
 		cols = max(ty.Elems(), 32)
 		heads := in.weight("heads", ty, cols, 20, 3)
-		s.run(t, testCase{width: 3 * cols, bound: matrixBound(ty, cols),
-			build: func(g *graph.Builder, x graph.Value) graph.Value { return g.HeadLinear(x, heads) }})
+		s.run(t, testCase{
+			width: 3 * cols, bound: matrixBound(ty, cols),
+			build: func(g *graph.Builder, x graph.Value) graph.Value { return g.HeadLinear(x, heads) },
+		})
 	}
 	a := graph.Adapter{A: in.weight("a", dtype.F32, 64, 4), B: in.weight("b", dtype.F32, 4, 10), Scale: 0.5}
 	w := in.weight("adapted", dtype.F32, 64, 10)
