@@ -118,15 +118,19 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 				return fail(it.err)
 			case it.model != nil:
 				reply = call.Stream(it.model)
-			case it.event.Kind == engine.Prefill:
 			default:
-				if err = start(); err == nil {
+				if it.event.Kind != engine.Prefill {
+					err = start()
+				}
+				if err == nil {
 					err = reply.Add(out, it.choice, &it.event)
 				}
-				if err == nil && len(items) == 0 {
+				if err == nil && out.begun && len(items) == 0 {
 					err = out.flush()
 				}
-				beat.Reset(heartbeat)
+				if it.event.Kind != engine.Prefill {
+					beat.Reset(heartbeat)
+				}
 			}
 		case <-beat.C:
 			err = out.heartbeat()

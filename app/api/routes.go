@@ -7,8 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"godwit/app/api/anthropic"
+	"godwit/app/api/llamaserver"
+	"godwit/app/api/lmstudio"
+	"godwit/app/api/ollama"
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/engine"
 )
 
 // handler answers a request, or returns an error before it has sent anything.
@@ -21,6 +26,7 @@ type route struct {
 	do           handler
 	request      any // wire type of the body; nil: none
 	answer       any // wire type of the answer; nil: not JSON
+	query        []string
 }
 
 // calls reads bodies with a parser that returns a concrete type.
@@ -33,26 +39,97 @@ func calls[T wire.Call](parse func([]byte) (T, error)) parser {
 
 // table lists all endpoints.
 func (s *Server) table() []route {
-	return slices.Concat(s.openaiRoutes())
+	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes())
 }
 
 func (s *Server) openaiRoutes() []route {
 	chat := s.generate(calls(openai.ParseChat))
 	return []route{
-		{"GET", "/v1/models", "List the models with their state.", s.openaiModels, nil, openai.ModelList{}},
-		{"GET", "/v1/models/{id...}", "Describe a model.", s.openaiModel, nil, openai.ModelInfo{}},
-		{"POST", "/v1/chat/completions", "Answer a conversation.", chat, openai.ChatRequest{}, openai.ChatCompletion{}},
-		{"POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}},
-		{"POST", "/chat/completions", "Same as /v1/chat/completions.", chat, openai.ChatRequest{}, openai.ChatCompletion{}},
-		{"GET", "/models", "Same as /v1/models.", s.openaiModels, nil, openai.ModelList{}},
+		{"GET", "/v1/models", "List the models with their state.", s.openaiModels, nil, openai.ModelList{}, nil},
+		{"GET", "/v1/models/{id...}", "Describe a model.", s.openaiModel, nil, openai.ModelInfo{}, nil},
+		{"POST", "/v1/chat/completions", "Answer a conversation.", chat, openai.ChatRequest{}, openai.ChatCompletion{}, nil},
+		{"POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}, nil},
+		{"POST", "/v1/embeddings", "Turn texts into vectors.", s.embeddings, openai.EmbeddingRequest{}, openai.Embeddings{}, nil},
+		{"POST", "/v1/responses", "Answer a conversation, as the responses API has it.", s.generate(calls(openai.ParseResponses)), openai.ResponsesRequest{}, openai.Response{}, nil},
+		{"POST", "/chat/completions", "Same as /v1/chat/completions.", chat, openai.ChatRequest{}, openai.ChatCompletion{}, nil},
+		{"GET", "/models", "Same as /v1/models.", s.openaiModels, nil, openai.ModelList{}, nil},
+	}
+}
+
+func (s *Server) anthropicRoutes() []route {
+	return []route{
+		{"POST", "/v1/messages", "Answer a conversation in Anthropic's form.", s.generate(calls(anthropic.ParseMessages)), anthropic.Request{}, anthropic.Message{}, nil},
+		{"POST", "/v1/messages/count_tokens", "Count the tokens of a conversation.", s.countTokens, anthropic.Prompt{}, anthropic.Count{}, nil},
+	}
+}
+
+func (s *Server) llamaRoutes() []route {
+	model := []string{"model"}
+	completion := s.generate(calls(llamaserver.ParseCompletion))
+	return []route{
+		{"GET", "/health", "Tell whether the model is loaded.", s.health, nil, llamaserver.Health{}, nil},
+		{"GET", "/v1/health", "Same as /health.", s.health, nil, llamaserver.Health{}, nil},
+		{"GET", "/props", "Describe the loaded model.", s.props, nil, llamaserver.Props{}, model},
+		{"GET", "/slots", "List the slots.", s.slots, nil, []llamaserver.Slot{}, model},
+		{"POST", "/slots/{id}", "Save, restore or erase a slot; the body names the file.", s.slot, nil, nil, []string{"action", "model"}},
+		{"GET", "/metrics", "Counters in the text form of Prometheus.", s.metricsText, nil, nil, nil},
+		{"POST", "/tokenize", "Turn text into token ids.", s.tokenize, llamaserver.TokenizeRequest{}, llamaserver.Tokens{}, nil},
+		{"POST", "/detokenize", "Turn token ids into text.", s.detokenize, llamaserver.DetokenizeRequest{}, llamaserver.Text{}, nil},
+		{"POST", "/apply-template", "Write a conversation as the model reads it.", s.applyTemplate, openai.ChatRequest{}, llamaserver.Prompt{}, nil},
+		{"POST", "/completion", "Go on with a text.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}, nil},
+		{"POST", "/completions", "Same as /completion.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}, nil},
+		{"POST", "/infill", "Fill in between two texts.", s.generate(calls(llamaserver.ParseInfill)), llamaserver.InfillRequest{}, llamaserver.Completion{}, nil},
+	}
+}
+
+func (s *Server) ollamaRoutes() []route {
+	return []route{
+		{"GET", "/api/tags", "List the models.", s.tags, nil, ollama.Tags{}, nil},
+		{"GET", "/api/ps", "List the loaded models.", s.running, nil, ollama.Running{}, nil},
+		{"GET", "/api/version", "Tell the version.", s.version, nil, ollama.Version{}, nil},
+		{"POST", "/api/show", "Describe a model.", s.show, ollama.Named{}, ollama.Show{}, nil},
+		{"POST", "/api/chat", "Answer a conversation, as JSON lines.", s.ollamaCall(ollama.ParseChat), ollama.ChatRequest{}, ollama.Answer{}, nil},
+		{"POST", "/api/generate", "Answer a text, as JSON lines.", s.ollamaCall(ollama.ParseGenerate), ollama.GenerateRequest{}, ollama.Answer{}, nil},
+		{"POST", "/api/embed", "Turn texts into vectors.", s.embed, ollama.EmbedRequest{}, ollama.Embeddings{}, nil},
+		{"POST", "/api/embeddings", "Turn a text into a vector.", s.embedOne, ollama.EmbeddingRequest{}, ollama.Embedding{}, nil},
+		{"POST", "/api/pull", "Download a model, telling how far it is as JSON lines.", s.pull, ollama.Named{}, ollama.Status{}, nil},
+		{"DELETE", "/api/delete", "Remove a model from the library.", s.remove, ollama.Named{}, nil, nil},
+	}
+}
+
+func (s *Server) ownRoutes() []route {
+	return []route{
+		{"GET", "/api/kv", "What each layer of the loaded model keeps, as its memory says.", s.kv, nil, engine.Plan{}, []string{"model"}},
+		{"GET", "/api/kv/plan", "What a model would keep, before a load.", s.kvPlan, nil, engine.Plan{}, []string{"model", "ctx", "k", "v"}},
+		{"GET", "/api/v0/models", "List the models in LM Studio's form.", s.studioModels, nil, lmstudio.Models{}, nil},
+		{"GET", "/api/v0/models/{id...}", "Describe a model in LM Studio's form.", s.studioModel, nil, lmstudio.Model{}, nil},
+		{"GET", "/openapi.json", "This document.", s.openapiDocument, nil, nil, nil},
 	}
 }
 
 // open reports whether an endpoint needs no key.
 func open(path string) bool { return path == "/health" || path == "/v1/health" }
 
+// forms are the error objects of the dialects other than OpenAI's, by path.
+var forms = map[string]func(*wire.Error) any{
+	"/v1/messages": anthropic.ErrorForm, "/v1/messages/count_tokens": anthropic.ErrorForm,
+	"/health": llamaserver.ErrorForm, "/v1/health": llamaserver.ErrorForm, "/props": llamaserver.ErrorForm,
+	"/slots": llamaserver.ErrorForm, "/metrics": llamaserver.ErrorForm, "/tokenize": llamaserver.ErrorForm,
+	"/detokenize": llamaserver.ErrorForm, "/apply-template": llamaserver.ErrorForm, "/completion": llamaserver.ErrorForm,
+	"/completions": llamaserver.ErrorForm, "/infill": llamaserver.ErrorForm,
+	"/api/tags": ollama.ErrorForm, "/api/ps": ollama.ErrorForm, "/api/version": ollama.ErrorForm, "/api/show": ollama.ErrorForm,
+	"/api/chat": ollama.ErrorForm, "/api/generate": ollama.ErrorForm, "/api/embed": ollama.ErrorForm,
+	"/api/embeddings": ollama.ErrorForm, "/api/pull": ollama.ErrorForm, "/api/delete": ollama.ErrorForm,
+}
+
 // formOf is the form of errors of the dialect that a path belongs to.
 func formOf(path string) func(*wire.Error) any {
+	if f := forms[path]; f != nil {
+		return f
+	}
+	if strings.HasPrefix(path, "/slots/") {
+		return llamaserver.ErrorForm
+	}
 	return (*wire.Error).Body
 }
 
@@ -111,7 +188,7 @@ func (s *Server) methods(path string, routes map[string]route) http.Handler {
 
 // run answers a request unless too many are being answered.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, route route) error {
-	if route.method == http.MethodPost {
+	if route.method != http.MethodGet {
 		select {
 		case s.flight <- struct{}{}:
 			defer func() { <-s.flight }()

@@ -276,6 +276,12 @@ func checkCalls(raw json.RawMessage, path string) error {
 // functionName is what a function may be called.
 var functionName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
 
+// CheckTools checks tools in OpenAI's form.
+func CheckTools(tools []json.RawMessage) error {
+	_, err := checkTools(tools)
+	return err
+}
+
 // checkTools checks the tools and returns their names.
 func checkTools(tools []json.RawMessage) (map[string]bool, error) {
 	names := map[string]bool{}
@@ -377,13 +383,9 @@ func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Chat = &engine.Chat{
-		Messages: c.messages, Tools: c.tools, ToolChoice: c.choice, Kwargs: kwargs,
-		Thinking: m.Defaults.Thinking, Continue: c.Continue,
-	}
-	if c.think != nil {
-		r.Chat.Thinking = c.think
-	}
+	r.Chat = m.Chat(engine.Chat{
+		Messages: c.messages, Tools: c.tools, ToolChoice: c.choice, Kwargs: kwargs, Thinking: c.think, Continue: c.Continue,
+	})
 	r.Stop, r.Grammar = c.Stop, c.grammar
 	r.Logprobs = c.Logprobs
 	if c.TopLogprobs != nil {

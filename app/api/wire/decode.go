@@ -21,11 +21,6 @@ type Decoder interface {
 	DecodeWire(raw json.RawMessage, path string) error
 }
 
-// Fields is an embedded wire type that picks its own fields out of an object.
-type Fields interface {
-	DecodeFields(object map[string]json.RawMessage, path string) error
-}
-
 // Decode reads a JSON object into the struct that dst points to. Unknown
 // fields are ignored and null counts as missing; a known field of a wrong type
 // or outside of its tags' bounds is an *Error that names it.
@@ -78,7 +73,7 @@ type field struct {
 	most     int
 	need     bool
 	doc      string
-	inline   bool
+	sampling bool // an embedded Sampling, which picks its own fields
 }
 
 // fieldCache keeps the fields of each wire type.
@@ -94,8 +89,8 @@ func fieldsOf(t reflect.Type) []field {
 		tag := sf.Tag
 		name, _, _ := strings.Cut(tag.Get("json"), ",")
 		switch {
-		case sf.Anonymous && name == "" && reflect.PointerTo(sf.Type).Implements(reflect.TypeFor[Fields]()):
-			list = append(list, field{index: []int{i}, inline: true})
+		case sf.Type == reflect.TypeFor[Sampling]():
+			list = append(list, field{index: []int{i}, sampling: true})
 			continue
 		case sf.Anonymous && name == "":
 			for _, f := range fieldsOf(sf.Type) {
@@ -147,8 +142,8 @@ func decodeStruct(raw json.RawMessage, dst reflect.Value, path string) error {
 		return Bad(path, "%v", err)
 	}
 	for _, f := range fieldsOf(dst.Type()) {
-		if f.inline {
-			if err := dst.FieldByIndex(f.index).Addr().Interface().(Fields).DecodeFields(object, path); err != nil {
+		if f.sampling {
+			if err := dst.FieldByIndex(f.index).Addr().Interface().(*Sampling).decode(object, path); err != nil {
 				return err
 			}
 			continue

@@ -106,3 +106,10 @@ func IsNull(raw json.RawMessage) bool {
 	k := Kind(raw)
 	return k == "null" || k == "nothing"
 }
+
+// TooLong is the error about more tokens than the context holds.
+func TooLong(param string, tokens, context int) *Error {
+	e := Bad(param, "%d tokens, the context holds %d", tokens, context)
+	e.Type, e.Code, e.Prompt, e.Context = Overflow, "context_length_exceeded", tokens, context
+	return e
+}

@@ -38,8 +38,8 @@ const MaxBias = 100
 
 const maxBiases = 4096
 
-// DecodeFields picks the parameters out of an object.
-func (s *Sampling) DecodeFields(object map[string]json.RawMessage, path string) error {
+// decode picks the parameters out of an object.
+func (s *Sampling) decode(object map[string]json.RawMessage, path string) error {
 	for _, f := range engine.SamplingFields() {
 		for _, name := range append([]string{f.Name}, f.Aliases...) {
 			raw := object[name]

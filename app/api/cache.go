@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"godwit/app/api/lmstudio"
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// kv answers GET /api/kv: what each layer of the loaded model keeps, as the
+// device's memory says.
+func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("model")
+	if s.pool.fixed == nil {
+		m, err := s.pool.find(name)
+		if err != nil {
+			return err
+		}
+		if st := s.pool.describe(m); st.State != Loaded {
+			e := wire.Fault(http.StatusNotFound, wire.NotFound, "model %s is not loaded; GET /api/kv/plan tells what it would take", m.Name)
+			e.Code = "model_not_loaded"
+			return e
+		}
+	}
+	return s.with(r, name, func(ctx context.Context, l *lease) error {
+		plan, err := l.Plan(ctx, l.Name)
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, plan)
+		return nil
+	})
+}
+
+// maxContext bounds a context to plan for.
+const maxContext = 1 << 24
+
+// kvPlan answers GET /api/kv/plan: what a model would keep, before a load.
+func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	m, err := s.pool.find(q.Get("model"))
+	if err != nil {
+		return err
+	}
+	o := s.o.Engine
+	if ctx := q.Get("ctx"); ctx != "" {
+		n, err := strconv.Atoi(ctx)
+		if err != nil || n < 1 || n > maxContext {
+			return wire.Bad("ctx", "%.64q: want a whole number from 1 to %d", ctx, maxContext)
+		}
+		o.Context, o.Cells = n, 0
+	}
+	for _, side := range []struct {
+		name string
+		read func(string) (engine.CacheWant, error)
+	}{
+		{"k", func(t string) (engine.CacheWant, error) { return engine.ParseCacheTypes(t, "") }},
+		{"v", func(t string) (engine.CacheWant, error) { return engine.ParseCacheTypes("", t) }},
+	} {
+		text := q.Get(side.name)
+		if text == "" {
+			continue
+		}
+		want, err := side.read(text)
+		if err != nil {
+			return wire.Bad(side.name, "%v", err)
+		}
+		if want.K != nil {
+			o.Want.K = want.K
+		}
+		if want.V != nil {
+			o.Want.V = want.V
+		}
+	}
+	plan, err := engine.PlanFile(m.Path, m.Name, o)
+	if err != nil {
+		return wire.Bad("", "%v", err)
+	}
+	writeJSON(w, http.StatusOK, plan)
+	return nil
+}
+
+// studioModels answers GET /api/v0/models.
+func (s *Server) studioModels(w http.ResponseWriter, _ *http.Request) error {
+	list, err := s.pool.status()
+	if err != nil {
+		return err
+	}
+	sortStatus(list)
+	out := lmstudio.Models{Object: "list", Data: []lmstudio.Model{}}
+	for i := range list {
+		out.Data = append(out.Data, studioModel(&list[i]))
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// studioModel answers GET /api/v0/models/{id}.
+func (s *Server) studioModel(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.named(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, studioModel(&m))
+	return nil
+}
+
+func studioModel(m *status) lmstudio.Model {
+	return lmstudio.Model{
+		ID: m.Name, Object: "model", Type: lmstudio.Type(embeds(&m.Model)), Publisher: owner(m), Arch: m.Arch,
+		Compatibility: "gguf", Quant: m.Quant, State: lmstudio.State(m.State == Loaded),
+		MaxContext: m.Info.Context, LoadedContext: m.Context,
+	}
+}

@@ -1,0 +1,324 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"godwit/app/api/anthropic"
+	"godwit/app/api/llamaserver"
+	"godwit/app/api/openai"
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// with runs do with a loaded model.
+func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *lease) error) error {
+	ctx, cancel := s.context(r)
+	defer cancel()
+	l, err := s.pool.acquire(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	return do(ctx, l)
+}
+
+// read reads and decodes a body.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	return wire.Decode(body, into)
+}
+
+// health answers GET /health.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	ready, err := s.pool.ready()
+	switch {
+	case err != nil:
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err)
+	case !ready:
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "Loading model")
+	}
+	writeJSON(w, http.StatusOK, llamaserver.Health{Status: "ok"})
+	return nil
+}
+
+// props answers GET /props.
+func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
+	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *lease) error {
+		t, err := l.Tokenizer()
+		if err != nil {
+			return err
+		}
+		m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults}
+		base, err := m.Base(&wire.Sampling{})
+		if err != nil {
+			return err
+		}
+		p := llamaserver.Props{
+			Defaults: llamaserver.PropsDefaults{Params: llamaserver.NewSettings(m, &base, false), Context: l.Context()},
+			Alias:    l.Name, Path: l.Info.Path, BOS: t.Text(t.BOS()), EOS: t.Text(t.EOS()), Build: "godwit " + s.o.Version,
+		}
+		p.Template, _ = l.ChatTemplate()
+		slots, err := l.Slots(r.Context())
+		if err != nil {
+			return err
+		}
+		p.Slots = len(slots)
+		writeJSON(w, http.StatusOK, p)
+		return nil
+	})
+}
+
+// slots answers GET /slots.
+func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
+	return s.with(r, r.URL.Query().Get("model"), func(ctx context.Context, l *lease) error {
+		list, err := l.Slots(ctx)
+		if err != nil {
+			return err
+		}
+		out := []llamaserver.Slot{}
+		for _, sl := range list {
+			out = append(out, llamaserver.Slot{
+				ID: sl.Slot, Context: l.Context(), Processing: sl.Busy, Tokens: sl.Tokens, Prompt: sl.Prompt, Decoded: sl.Done,
+			})
+		}
+		writeJSON(w, http.StatusOK, out)
+		return nil
+	})
+}
+
+// slot answers POST /slots/{id}?action=save|restore|erase.
+func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
+	id, err := strconv.Atoi(r.PathValue("id"))
+	if err != nil || id < 0 {
+		return wire.Bad("id", "%.64q is no slot", r.PathValue("id"))
+	}
+	action := r.URL.Query().Get("action")
+	var file llamaserver.SlotFile
+	switch action {
+	case "save", "restore":
+		if err := s.read(w, r, &file); err != nil {
+			return err
+		}
+	case "erase":
+		if _, err := s.body(w, r); err != nil {
+			return err
+		}
+	default:
+		return wire.Bad("action", "%.64q is not one of save, restore, erase", action)
+	}
+	return s.with(r, r.URL.Query().Get("model"), func(ctx context.Context, l *lease) error {
+		start := time.Now()
+		ms := func() float64 { return float64(time.Since(start).Microseconds()) / 1000 }
+		switch action {
+		case "save":
+			n, size, err := s.states.save(ctx, l.Engine, id, file.Filename)
+			if err != nil {
+				return err
+			}
+			writeJSON(w, http.StatusOK, llamaserver.SlotSaved{Slot: id, File: file.Filename, Saved: n, Written: size, Timings: llamaserver.SlotTimes{Save: ms()}})
+		case "restore":
+			n, size, err := s.states.restore(ctx, l.Engine, id, file.Filename)
+			if err != nil {
+				return err
+			}
+			writeJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
+		default:
+			n, err := l.EraseSlot(ctx, id)
+			if err != nil {
+				return err
+			}
+			writeJSON(w, http.StatusOK, llamaserver.SlotErased{Slot: id, Erased: n})
+		}
+		return nil
+	})
+}
+
+// tokenize answers POST /tokenize.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
+	var q llamaserver.TokenizeRequest
+	if err := s.read(w, r, &q); err != nil {
+		return err
+	}
+	return s.with(r, q.Model, func(_ context.Context, l *lease) error {
+		t, err := l.Tokenizer()
+		if err != nil {
+			return err
+		}
+		tokens, err := q.Encode(t)
+		if err != nil {
+			return err
+		}
+		out := llamaserver.Tokens{Tokens: tokens}
+		if q.WithPieces {
+			pieces := []llamaserver.TokenPiece{}
+			for _, id := range tokens {
+				pieces = append(pieces, llamaserver.TokenPiece{ID: id, Piece: piece(t.AppendPiece(nil, id, true))})
+			}
+			out.Tokens = pieces
+		}
+		writeJSON(w, http.StatusOK, out)
+		return nil
+	})
+}
+
+// piece is a text, or a list of its bytes where it is not valid UTF-8.
+func piece(b []byte) any {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	list := make([]int, len(b))
+	for i, c := range b {
+		list[i] = int(c)
+	}
+	return list
+}
+
+// detokenize answers POST /detokenize.
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
+	var q llamaserver.DetokenizeRequest
+	if err := s.read(w, r, &q); err != nil {
+		return err
+	}
+	return s.with(r, q.Model, func(_ context.Context, l *lease) error {
+		t, err := l.Tokenizer()
+		if err == nil {
+			err = q.Check(t.VocabSize())
+		}
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, llamaserver.Text{Content: string(t.Decode(q.Tokens, true))})
+		return nil
+	})
+}
+
+// applyTemplate answers POST /apply-template.
+func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	c, err := openai.ParseChat(body)
+	if err != nil {
+		return err
+	}
+	return s.with(r, c.Model, func(_ context.Context, l *lease) error {
+		list, err := c.Requests(&wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults})
+		if err != nil {
+			return err
+		}
+		text, err := l.ChatText(list[0].Chat)
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, llamaserver.Prompt{Prompt: text})
+		return nil
+	})
+}
+
+// countTokens answers POST /v1/messages/count_tokens.
+func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	p, chat, err := anthropic.ParseCount(body)
+	if err != nil {
+		return err
+	}
+	return s.with(r, p.Model, func(_ context.Context, l *lease) error {
+		m := wire.Model{Defaults: s.defaults}
+		tokens, err := l.Encode(&engine.Request{Chat: m.Chat(*chat)})
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, anthropic.Count{Tokens: len(tokens)})
+		return nil
+	})
+}
+
+// metricsText answers GET /metrics: ours, and the same under llama-server's
+// names, which existing dashboards read.
+func (s *Server) metricsText(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	s.metrics.WritePrometheus(w)
+	c := &s.counters
+	for _, m := range []struct {
+		name, kind string
+		value      float64
+	}{
+		{"prompt_tokens_total", "counter", float64(c.prompt.Get())},
+		{"prompt_seconds_total", "counter", c.promptSeconds.Get()},
+		{"tokens_predicted_total", "counter", float64(c.generated.Get())},
+		{"tokens_predicted_seconds_total", "counter", c.decodeSeconds.Get()},
+		{"n_decode_total", "counter", float64(c.steps.Get())},
+	} {
+		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s %[2]s\nllamacpp:%[1]s %[3]g\n", m.name, m.kind, m.value)
+	}
+	use := s.pool.usage(r.Context())
+	for _, m := range []struct {
+		name  string
+		value float64
+	}{
+		{"requests_processing", float64(use.busy)},
+		{"requests_deferred", float64(use.queued)},
+		{"kv_cache_tokens", float64(use.tokens)},
+		{"kv_cache_usage_ratio", use.share()},
+	} {
+		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s gauge\nllamacpp:%[1]s %[2]g\n", m.name, m.value)
+	}
+	fmt.Fprintf(w, "# TYPE godwit_cells gauge\ngodwit_cells{state=\"free\"} %d\ngodwit_cells{state=\"used\"} %d\n", use.free, use.cells-use.free)
+	fmt.Fprintf(w, "# TYPE godwit_models_loaded gauge\ngodwit_models_loaded %d\n", use.models)
+	return nil
+}
+
+// usage is what all loaded models hold.
+type usage struct{ models, busy, queued, tokens, cells, free int }
+
+func (u *usage) share() float64 {
+	if u.cells == 0 {
+		return 0
+	}
+	return float64(u.cells-u.free) / float64(u.cells)
+}
+
+// usage asks the loaded models; those that are busy loading are left out.
+func (p *pool) usage(ctx context.Context) (u usage) {
+	p.mu.Lock()
+	var open []*engine.Engine
+	for _, e := range p.entries {
+		if e.state == Loaded {
+			open = append(open, e.engine)
+		}
+	}
+	p.mu.Unlock()
+	for _, e := range open {
+		use, err := e.Usage(ctx)
+		if err != nil {
+			continue // it is being unloaded
+		}
+		u.models++
+		u.queued += use.Queued
+		u.free += use.Free
+		u.cells += e.KV().Settings.Cells
+		slots, err := e.Slots(ctx)
+		if err != nil {
+			continue
+		}
+		for _, sl := range slots {
+			u.tokens += sl.Tokens
+			if sl.Busy {
+				u.busy++
+			}
+		}
+	}
+	return u
+}

@@ -1,0 +1,177 @@
+package llamaserver
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"godwit/app/api/wire"
+	"godwit/engine/llm"
+)
+
+// ErrorBody is llama-server's error object, whose code is the status.
+type ErrorBody struct {
+	Error ErrorObject `json:"error"`
+}
+
+// ErrorObject is the inner object of an ErrorBody. Param and Reason are ours.
+type ErrorObject struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"param,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Prompt  int    `json:"n_prompt_tokens,omitempty"`
+	Context int    `json:"n_ctx,omitempty"`
+}
+
+// ErrorForm writes an error in llama-server's form.
+func ErrorForm(e *wire.Error) any {
+	return ErrorBody{ErrorObject{
+		Code: e.Status, Message: e.Message, Type: e.Type, Param: e.Param, Reason: e.Code, Prompt: e.Prompt, Context: e.Context,
+	}}
+}
+
+// Health is the answer of GET /health.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Props is the answer of GET /props.
+type Props struct {
+	Defaults   PropsDefaults `json:"default_generation_settings"`
+	Slots      int           `json:"total_slots"`
+	Alias      string        `json:"model_alias"`
+	Path       string        `json:"model_path"`
+	Template   string        `json:"chat_template"`
+	BOS        string        `json:"bos_token"`
+	EOS        string        `json:"eos_token"`
+	Modalities Modalities    `json:"modalities"`
+	Build      string        `json:"build_info"`
+}
+
+// PropsDefaults are the settings of a request that says nothing.
+type PropsDefaults struct {
+	Params  Settings `json:"params"`
+	Context int      `json:"n_ctx"`
+}
+
+// Modalities are what the model reads beside text.
+type Modalities struct {
+	Vision bool `json:"vision"`
+	Audio  bool `json:"audio"`
+}
+
+// Slot is one of the list of GET /slots.
+type Slot struct {
+	ID         int  `json:"id"`
+	Context    int  `json:"n_ctx"`
+	Processing bool `json:"is_processing"`
+	Tokens     int  `json:"n_tokens"`
+	Prompt     int  `json:"n_prompt_tokens"`
+	Decoded    int  `json:"n_decoded"`
+}
+
+// SlotFile is the body of a save or a restore.
+type SlotFile struct {
+	Filename string `json:"filename" need:"" most:"128" doc:"Name of the file in the folder of saved slots."`
+}
+
+// SlotSaved is the answer of a save.
+type SlotSaved struct {
+	Slot    int       `json:"id_slot"`
+	File    string    `json:"filename"`
+	Saved   int       `json:"n_saved"`
+	Written int64     `json:"n_written"`
+	Timings SlotTimes `json:"timings"`
+}
+
+// SlotRestored is the answer of a restore.
+type SlotRestored struct {
+	Slot     int       `json:"id_slot"`
+	File     string    `json:"filename"`
+	Restored int       `json:"n_restored"`
+	Read     int64     `json:"n_read"`
+	Timings  SlotTimes `json:"timings"`
+}
+
+// SlotErased is the answer of an erase.
+type SlotErased struct {
+	Slot   int `json:"id_slot"`
+	Erased int `json:"n_erased"`
+}
+
+// SlotTimes are milliseconds.
+type SlotTimes struct {
+	Save    float64 `json:"save_ms,omitempty"`
+	Restore float64 `json:"restore_ms,omitempty"`
+}
+
+// TokenizeRequest is the body of POST /tokenize.
+type TokenizeRequest struct {
+	Model        string          `json:"model" most:"512"`
+	Content      json.RawMessage `json:"content" need:"" doc:"A text, or a list that mixes texts and token ids."`
+	AddSpecial   bool            `json:"add_special" doc:"Add BOS and the like as the model wants them."`
+	ParseSpecial *bool           `json:"parse_special" doc:"Take special tokens in the text for what they are; true unless said."`
+	WithPieces   bool            `json:"with_pieces" doc:"Send the text of each token too."`
+}
+
+// Encoder turns text into tokens.
+type Encoder interface {
+	EncodeText(text string, addSpecial, parseSpecial bool) []llm.Token
+}
+
+// Encode returns the tokens.
+func (r *TokenizeRequest) Encode(t Encoder) ([]llm.Token, error) {
+	parts, err := readParts(r.Content, "content")
+	if err != nil {
+		return nil, err
+	}
+	parse := r.ParseSpecial == nil || *r.ParseSpecial
+	out := []llm.Token{}
+	for i, p := range parts {
+		if p.tokens != nil {
+			out = append(out, p.tokens...)
+		} else {
+			out = append(out, t.EncodeText(p.text, r.AddSpecial && i == 0, parse)...)
+		}
+	}
+	return out, nil
+}
+
+// Tokens is the answer of POST /tokenize: ids, or TokenPieces.
+type Tokens struct {
+	Tokens any `json:"tokens"`
+}
+
+// TokenPiece is a token with its text: a string, or a list of bytes where it
+// is not valid UTF-8.
+type TokenPiece struct {
+	ID    llm.Token `json:"id"`
+	Piece any       `json:"piece"`
+}
+
+// DetokenizeRequest is the body of POST /detokenize.
+type DetokenizeRequest struct {
+	Model  string      `json:"model" most:"512"`
+	Tokens []llm.Token `json:"tokens" need:"" min:"0"`
+}
+
+// Check refuses ids outside of the vocabulary.
+func (r *DetokenizeRequest) Check(vocab int) error {
+	for i, t := range r.Tokens {
+		if int(t) >= vocab {
+			return wire.Bad(fmt.Sprintf("tokens[%d]", i), "%d is not in the vocabulary of %d", t, vocab)
+		}
+	}
+	return nil
+}
+
+// Text is the answer of POST /detokenize.
+type Text struct {
+	Content string `json:"content"`
+}
+
+// Prompt is the answer of POST /apply-template.
+type Prompt struct {
+	Prompt string `json:"prompt"`
+}

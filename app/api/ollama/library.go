@@ -1,0 +1,162 @@
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"godwit/app/hub"
+)
+
+// Tags is the answer of GET /api/tags.
+type Tags struct {
+	Models []Model `json:"models"`
+}
+
+// Model is a model of the library.
+type Model struct {
+	Name     string  `json:"name"`
+	Model    string  `json:"model"`
+	Modified string  `json:"modified_at"`
+	Size     int64   `json:"size"`
+	Digest   string  `json:"digest"`
+	Details  Details `json:"details"`
+}
+
+// Details are what the file says.
+type Details struct {
+	Parent     string   `json:"parent_model"`
+	Format     string   `json:"format"`
+	Family     string   `json:"family"`
+	Families   []string `json:"families"`
+	Parameters string   `json:"parameter_size"`
+	Quant      string   `json:"quantization_level"`
+}
+
+// NewModel describes a model.
+func NewModel(m *hub.Model) Model {
+	return Model{
+		Name: m.Name, Model: m.Name, Modified: m.Added.UTC().Format(time.RFC3339Nano), Size: m.Size, Digest: m.SHA256,
+		Details: NewDetails(m),
+	}
+}
+
+// NewDetails describes a model's file.
+func NewDetails(m *hub.Model) Details {
+	return Details{
+		Format: "gguf", Family: m.Arch, Families: []string{m.Arch}, Parameters: parameters(m.Parameters), Quant: m.Quant,
+	}
+}
+
+// parameters is a count as Ollama writes it, as in 134.5M.
+func parameters(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1fK", float64(n)/1e3)
+}
+
+// Running is the answer of GET /api/ps.
+type Running struct {
+	Models []RunningModel `json:"models"`
+}
+
+// RunningModel is a loaded model.
+type RunningModel struct {
+	Name    string  `json:"name"`
+	Model   string  `json:"model"`
+	Size    int64   `json:"size"`
+	Digest  string  `json:"digest"`
+	Details Details `json:"details"`
+	Expires string  `json:"expires_at"`
+	VRAM    int64   `json:"size_vram"`
+	Context int     `json:"context_length"`
+}
+
+// Named is a body that names a model, under either of two keys.
+type Named struct {
+	Model  string `json:"model" most:"512" doc:"Name of the model."`
+	Name   string `json:"name" most:"512" doc:"Older key of the same."`
+	Stream *bool  `json:"stream" doc:"false: answer once, at the end."`
+}
+
+// Which is the name.
+func (n *Named) Which() string {
+	if n.Model != "" {
+		return n.Model
+	}
+	return n.Name
+}
+
+// Show is the answer of POST /api/show.
+type Show struct {
+	Modelfile    string         `json:"modelfile"`
+	Parameters   string         `json:"parameters"`
+	Template     string         `json:"template"`
+	Details      Details        `json:"details"`
+	Info         map[string]any `json:"model_info"`
+	Capabilities []string       `json:"capabilities"`
+	Licence      string         `json:"license,omitempty"`
+	Modified     string         `json:"modified_at"`
+}
+
+// NewShow describes a model.
+func NewShow(m *hub.Model, capabilities []string) Show {
+	key := func(s string) string { return m.Arch + "." + s }
+	return Show{
+		Modelfile: "FROM " + m.Name, Template: m.Template, Details: NewDetails(m), Capabilities: capabilities,
+		Licence: m.Licence, Modified: m.Added.UTC().Format(time.RFC3339Nano),
+		Info: map[string]any{
+			"general.architecture": m.Arch, "general.basename": m.Title, "general.parameter_count": m.Parameters,
+			key("context_length"): m.Context, key("embedding_length"): m.Embedding, key("block_count"): m.Layers,
+			key("attention.head_count"): m.Heads, key("attention.head_count_kv"): m.KVHeads,
+			key("attention.key_length"): m.HeadDim, key("vocab_size"): m.Vocab,
+		},
+	}
+}
+
+// Status is a line of POST /api/pull.
+type Status struct {
+	Status    string `json:"status"`
+	Digest    string `json:"digest,omitempty"`
+	Total     int64  `json:"total,omitempty"`
+	Completed int64  `json:"completed,omitempty"`
+}
+
+// Version is the answer of GET /api/version.
+type Version struct {
+	Version string `json:"version"`
+}
+
+// EmbedRequest is the body of POST /api/embed.
+type EmbedRequest struct {
+	Model      string          `json:"model" need:"" most:"512" doc:"Name of the model."`
+	Input      json.RawMessage `json:"input" need:"" doc:"A text or a list of texts."`
+	Truncate   *bool           `json:"truncate" doc:"false: texts that are too long are an error."`
+	Dimensions *int            `json:"dimensions" min:"1"`
+	KeepAlive  KeepAlive       `json:"keep_alive"`
+}
+
+// Embeddings is the answer of POST /api/embed.
+type Embeddings struct {
+	Model  string      `json:"model"`
+	Rows   [][]float32 `json:"embeddings"`
+	Total  int64       `json:"total_duration"`
+	Load   int64       `json:"load_duration"`
+	Prompt int         `json:"prompt_eval_count"`
+}
+
+// EmbeddingRequest is the body of POST /api/embeddings, the older form.
+type EmbeddingRequest struct {
+	Model     string    `json:"model" need:"" most:"512" doc:"Name of the model."`
+	Prompt    string    `json:"prompt"`
+	KeepAlive KeepAlive `json:"keep_alive"`
+}
+
+// Embedding is the answer of POST /api/embeddings.
+type Embedding struct {
+	Row []float32 `json:"embedding"`
+}

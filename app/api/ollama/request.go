@@ -1,0 +1,318 @@
+// Package ollama is Ollama's dialect: chats and texts as JSON lines, the list
+// of models, and the library.
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"godwit/app/api/openai"
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// Common are the fields of chats and texts.
+type Common struct {
+	Model     string          `json:"model" need:"" most:"512" doc:"Name of the model."`
+	Format    json.RawMessage `json:"format" doc:"json, or a JSON schema of the answer."`
+	Options   Options         `json:"options"`
+	Stream    *bool           `json:"stream" doc:"false: send the answer at once."`
+	KeepAlive KeepAlive       `json:"keep_alive" doc:"How long the model stays loaded: 5m, or seconds; 0: not at all; negative: for ever."`
+	Think     json.RawMessage `json:"think" doc:"Whether a model that can think first does, or how much: low, medium, high."`
+	Logprobs  bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
+	Top       *int            `json:"top_logprobs" min:"0" max:"20"`
+}
+
+// Options are how the answer is generated.
+type Options struct {
+	wire.Sampling
+	Predict *int       `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
+	Stop    wire.Stops `json:"stop" doc:"Texts that end the answer."`
+	Keep    *int       `json:"num_keep" min:"-1"`
+}
+
+// KeepAlive is a time: text in Go's form, or seconds.
+type KeepAlive struct{ Span *time.Duration }
+
+// DecodeWire reads either form.
+func (k *KeepAlive) DecodeWire(raw json.RawMessage, path string) error {
+	var span time.Duration
+	if wire.Kind(raw) == "a string" {
+		s, err := wire.Text(raw, path)
+		if err != nil {
+			return err
+		}
+		if span, err = time.ParseDuration(s); err != nil {
+			return wire.Bad(path, "%.64q is no time such as 5m", s)
+		}
+	} else {
+		x, err := wire.Number(raw, path, nil, nil)
+		if err != nil {
+			return err
+		}
+		if math.Abs(x) > math.MaxInt64/1e9 {
+			x = math.Copysign(math.MaxInt64/2e9, x)
+		}
+		span = time.Duration(x * float64(time.Second))
+	}
+	k.Span = &span
+	return nil
+}
+
+// ChatRequest is the body of POST /api/chat.
+type ChatRequest struct {
+	Common
+	Messages []json.RawMessage `json:"messages" doc:"The conversation; without one the model is loaded."`
+	Tools    []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
+}
+
+// GenerateRequest is the body of POST /api/generate.
+type GenerateRequest struct {
+	Common
+	Prompt   string   `json:"prompt" doc:"What the model answers; without one the model is loaded."`
+	System   string   `json:"system"`
+	Suffix   string   `json:"suffix"`
+	Template string   `json:"template"`
+	Raw      bool     `json:"raw" doc:"Go on with the prompt as it is, without a chat template."`
+	Images   []string `json:"images"`
+}
+
+// Call is a chat or a text.
+type Call struct {
+	Common
+	chat    *engine.Chat
+	raw     string
+	text    bool // the answer has the form of /api/generate
+	load    bool // nothing is asked: load the model, or unload it
+	grammar *engine.Grammar
+	think   *bool
+	kwargs  json.RawMessage
+}
+
+// Load reports whether the call only loads the model, or unloads it where it
+// is not to be kept.
+func (c *Call) Load() bool { return c.load }
+
+// ParseChat reads and checks a body.
+func ParseChat(body []byte) (*Call, error) {
+	var r ChatRequest
+	if err := wire.Decode(body, &r); err != nil {
+		return nil, err
+	}
+	c := &Call{Common: r.Common, load: len(r.Messages) == 0}
+	if err := c.common(); err != nil || c.load {
+		return c, err
+	}
+	messages, err := messages(r.Messages)
+	if err != nil {
+		return nil, err
+	}
+	c.chat = &engine.Chat{Messages: messages}
+	if len(r.Tools) > 0 {
+		if err := openai.CheckTools(r.Tools); err != nil {
+			return nil, err
+		}
+		c.chat.Tools = wire.RawList(r.Tools)
+	}
+	return c, nil
+}
+
+// ParseGenerate reads and checks a body.
+func ParseGenerate(body []byte) (*Call, error) {
+	var r GenerateRequest
+	if err := wire.Decode(body, &r); err != nil {
+		return nil, err
+	}
+	c := &Call{Common: r.Common, text: true, load: r.Prompt == ""}
+	switch {
+	case len(r.Images) > 0:
+		return nil, noImages("images")
+	case r.Template != "":
+		return nil, wire.Bad("template", "other templates than the model's own are not supported; use raw")
+	case r.Suffix != "":
+		return nil, wire.Bad("suffix", "not supported here, POST /infill fills in between two texts")
+	case r.Raw:
+		c.raw = r.Prompt
+	default:
+		var list []json.RawMessage
+		if r.System != "" {
+			list = append(list, message("system", r.System).Raw())
+		}
+		list = append(list, message("user", r.Prompt).Raw())
+		c.chat = &engine.Chat{Messages: wire.RawList(list)}
+	}
+	return c, c.common()
+}
+
+func noImages(path string) error {
+	e := wire.Bad(path, "images are not supported, this model reads text")
+	e.Code = "unsupported_content"
+	return e
+}
+
+func message(role, content string) wire.Object {
+	o := wire.Object{}
+	o.SetText("role", role)
+	o.SetText("content", content)
+	return o
+}
+
+// common checks what chats and texts share.
+func (c *Call) common() (err error) {
+	switch {
+	case wire.IsNull(c.Format):
+	case wire.Kind(c.Format) == "a string":
+		var s string
+		if s, err = wire.Text(c.Format, "format"); err != nil {
+			return err
+		}
+		switch s {
+		case "":
+		case "json":
+			c.grammar = engine.JSONGrammar()
+		default:
+			return wire.Bad("format", "%.64q is neither json nor a JSON schema", s)
+		}
+	default:
+		if c.grammar, err = wire.SchemaGrammar(c.Format, "format"); err != nil {
+			return err
+		}
+	}
+	switch wire.Kind(c.Think) {
+	case "null", "nothing":
+	case "a boolean":
+		on := string(c.Think) == "true"
+		c.think = &on
+	case "a string":
+		level, err := wire.Text(c.Think, "think")
+		if err != nil {
+			return err
+		}
+		if level != "low" && level != "medium" && level != "high" {
+			return wire.Bad("think", "%.64q is not one of low, medium, high", level)
+		}
+		on := true
+		c.think = &on
+		o := wire.Object{}
+		o.SetText("reasoning_effort", level)
+		c.kwargs = o.Raw()
+	default:
+		return wire.Bad("think", "want a boolean or a level, got %s", wire.Kind(c.Think))
+	}
+	if c.Top != nil && *c.Top > 0 && !c.Logprobs {
+		return wire.Bad("top_logprobs", "wants logprobs to be true")
+	}
+	return nil
+}
+
+// messages translates messages into OpenAI's form.
+func messages(list []json.RawMessage) (json.RawMessage, error) {
+	out := make([]json.RawMessage, len(list))
+	for i, raw := range list {
+		path := fmt.Sprintf("messages[%d]", i)
+		o, err := wire.ReadObject(raw, path)
+		if err != nil {
+			return nil, err
+		}
+		if images := o.Value("images"); images != nil {
+			if list, err := wire.List(images, path+".images"); err != nil {
+				return nil, err
+			} else if len(list) > 0 {
+				return nil, noImages(path + ".images")
+			}
+		}
+		o.Remove("images")
+		rename(&o, "thinking", "reasoning_content")
+		rename(&o, "tool_name", "name")
+		if raw := o.Value("tool_calls"); raw != nil {
+			calls, err := toolCalls(raw, path+".tool_calls")
+			if err != nil {
+				return nil, err
+			}
+			o.Set("tool_calls", calls)
+		}
+		out[i] = o.Raw()
+	}
+	return openai.Messages(out, "messages")
+}
+
+func rename(o *wire.Object, from, to string) {
+	if v := o.Value(from); v != nil {
+		o.Set(to, v)
+	}
+	o.Remove(from)
+}
+
+// toolCalls writes the arguments, which are objects here, as text.
+func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
+	list, err := wire.List(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	for i, raw := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		call, err := wire.ReadObject(raw, at)
+		if err != nil {
+			return nil, err
+		}
+		f, err := wire.ReadObject(call.Value("function"), at+".function")
+		if err != nil {
+			return nil, err
+		}
+		name, err := wire.Text(f.Value("name"), at+".function.name")
+		if err != nil {
+			return nil, err
+		}
+		args := f.Value("arguments")
+		if args == nil {
+			args = json.RawMessage("{}")
+		}
+		id := fmt.Sprintf("call_%d", i)
+		if v := call.Value("id"); wire.Kind(v) == "a string" {
+			if id, err = wire.Text(v, at+".id"); err != nil {
+				return nil, err
+			}
+		}
+		list[i] = wire.FunctionCall(id, name, args)
+	}
+	return wire.RawList(list), nil
+}
+
+// Head says what the request is for.
+func (c *Call) Head() wire.Head {
+	return wire.Head{Model: c.Model, Stream: c.Common.Stream == nil || *c.Common.Stream, Lines: true, KeepAlive: c.KeepAlive.Span}
+}
+
+// Requests translates the request.
+func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
+	if c.load {
+		return nil, nil
+	}
+	r, err := m.Base(&c.Options.Sampling)
+	if err != nil {
+		return nil, err
+	}
+	if c.chat != nil {
+		chat := *c.chat
+		chat.Thinking = c.think
+		if chat.Kwargs, err = wire.Kwargs(m.Defaults.Kwargs, c.kwargs); err != nil {
+			return nil, err
+		}
+		r.Chat = m.Chat(chat)
+	} else {
+		r.Prompt = c.raw
+	}
+	r.Stop, r.Grammar, r.Logprobs = c.Options.Stop, c.grammar, c.Logprobs
+	if c.Top != nil {
+		r.TopLogprobs = *c.Top
+	}
+	if n := c.Options.Predict; n != nil {
+		r.MaxTokens = max(*n, 0)
+	}
+	if c.Options.Keep != nil {
+		r.Keep = *c.Options.Keep
+	}
+	return []engine.Request{r}, nil
+}

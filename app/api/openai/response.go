@@ -1,0 +1,316 @@
+package openai
+
+import (
+	"encoding/json"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// Response is an answer of the responses API.
+type Response struct {
+	ID           string            `json:"id"`
+	Object       string            `json:"object"`
+	Created      int64             `json:"created_at"`
+	Status       string            `json:"status"` // in_progress, completed, incomplete, failed
+	Error        *ResponseError    `json:"error"`
+	Incomplete   *Incomplete       `json:"incomplete_details"`
+	Instructions *string           `json:"instructions"`
+	MaxTokens    *int              `json:"max_output_tokens"`
+	Model        string            `json:"model"`
+	Output       []*Item           `json:"output"`
+	Parallel     bool              `json:"parallel_tool_calls"`
+	Previous     *string           `json:"previous_response_id"`
+	Reasoning    *ReasoningOptions `json:"reasoning"`
+	Store        bool              `json:"store"`
+	Temperature  float64           `json:"temperature"`
+	TopP         float64           `json:"top_p"`
+	Text         ResponseText      `json:"text"`
+	ToolChoice   json.RawMessage   `json:"tool_choice"`
+	Tools        []json.RawMessage `json:"tools"`
+	Truncation   string            `json:"truncation"`
+	Usage        *ResponseUsage    `json:"usage"`
+	Metadata     json.RawMessage   `json:"metadata"`
+}
+
+// ResponseError says why a response failed.
+type ResponseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Incomplete says why a response is not complete.
+type Incomplete struct {
+	Reason string `json:"reason"`
+}
+
+// ResponseUsage counts tokens.
+type ResponseUsage struct {
+	Input         int           `json:"input_tokens"`
+	InputDetails  PromptDetails `json:"input_tokens_details"`
+	Output        int           `json:"output_tokens"`
+	OutputDetails OutputDetails `json:"output_tokens_details"`
+	Total         int           `json:"total_tokens"`
+}
+
+// OutputDetails divide the tokens of an answer. Reasoning is not counted by
+// itself.
+type OutputDetails struct {
+	Reasoning int `json:"reasoning_tokens"`
+}
+
+// Item is a part of a response: a message, reasoning, or a function call.
+type Item struct {
+	ID        string         `json:"id"`
+	Type      string         `json:"type"`
+	Status    string         `json:"status"`
+	Role      string         `json:"role,omitempty"`
+	Content   *[]ContentPart `json:"content,omitempty"`
+	Summary   *[]ContentPart `json:"summary,omitempty"`
+	CallID    string         `json:"call_id,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Arguments *string        `json:"arguments,omitempty"`
+}
+
+// ContentPart is text of a message or of reasoning.
+type ContentPart struct {
+	Type        string          `json:"type"` // output_text, reasoning_text
+	Text        string          `json:"text"`
+	Annotations *[]struct{}     `json:"annotations,omitempty"`
+	Logprobs    *[]TokenLogprob `json:"logprobs,omitempty"`
+}
+
+func textPart(text string, logprobs []TokenLogprob) ContentPart {
+	if logprobs == nil {
+		logprobs = []TokenLogprob{}
+	}
+	return ContentPart{"output_text", text, &[]struct{}{}, &logprobs}
+}
+
+// builder puts a response together and, where out is set, tells each step.
+type builder struct {
+	r        Response
+	out      wire.Sender
+	err      error // of sending
+	number   int
+	open     *Item
+	call     int // index of the call that the open item is
+	text     string
+	logprobs []TokenLogprob
+}
+
+func (c *Responses) builder(m *wire.Model) *builder {
+	p := m.Defaults.Sampling
+	_ = c.Sampling.Apply(&p, m.Words) // it was applied before: only the values are told back
+	b := &builder{r: Response{
+		ID: wire.ID("resp_"), Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
+		MaxTokens: c.MaxTokens, Output: []*Item{}, Parallel: c.Parallel == nil || *c.Parallel, Reasoning: c.Reasoning,
+		Temperature: p.Temperature, TopP: p.TopP, Text: ResponseText{&TextFormat{Type: "text"}}, ToolChoice: c.choices,
+		Tools: c.Tools, Truncation: "disabled", Metadata: c.Metadata,
+	}}
+	if c.Instructions != "" {
+		b.r.Instructions = &c.Instructions
+	}
+	if c.Text != nil && c.Text.Format != nil {
+		b.r.Text = *c.Text
+	}
+	if b.r.Tools == nil {
+		b.r.Tools = []json.RawMessage{}
+	}
+	if b.r.Reasoning == nil {
+		b.r.Reasoning = &ReasoningOptions{}
+	}
+	if wire.IsNull(b.r.Metadata) {
+		b.r.Metadata = json.RawMessage("{}")
+	}
+	return b
+}
+
+// ResponseEvent is an event of a streamed response; each type has its own of
+// the fields.
+type ResponseEvent struct {
+	Type      string          `json:"type"`
+	Number    int             `json:"sequence_number"`
+	Response  *Response       `json:"response,omitempty"`
+	ItemID    string          `json:"item_id,omitempty"`
+	Output    *int            `json:"output_index,omitempty"`
+	Content   *int            `json:"content_index,omitempty"`
+	Item      *Item           `json:"item,omitempty"`
+	Part      *ContentPart    `json:"part,omitempty"`
+	Delta     *string         `json:"delta,omitempty"`
+	Text      *string         `json:"text,omitempty"`
+	Logprobs  *[]TokenLogprob `json:"logprobs,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Arguments *string         `json:"arguments,omitempty"`
+}
+
+// tell sends an event.
+func (b *builder) tell(e ResponseEvent) {
+	if b.out == nil || b.err != nil {
+		return
+	}
+	e.Number = b.number
+	b.number++
+	if b.open != nil {
+		index := len(b.r.Output) - 1
+		e.Output = &index
+		if e.Item == nil {
+			e.ItemID = b.open.ID
+		}
+	}
+	b.err = b.out.Send(e.Type, e)
+}
+
+// first is the index of the only content part of an item.
+func first() *int { return new(int) }
+
+// begin opens an item.
+func (b *builder) begin(it *Item) {
+	b.finish()
+	it.Status = "in_progress"
+	b.open, b.text, b.logprobs = it, "", nil
+	b.r.Output = append(b.r.Output, it)
+	b.tell(ResponseEvent{Type: "response.output_item.added", Item: it})
+	if it.Type == "function_call" {
+		return
+	}
+	part := b.part()
+	b.tell(ResponseEvent{Type: "response.content_part.added", Content: first(), Part: &part})
+}
+
+// part is the content part of the open item.
+func (b *builder) part() ContentPart {
+	if b.open.Type == "reasoning" {
+		return ContentPart{Type: "reasoning_text", Text: b.text}
+	}
+	return textPart(b.text, b.logprobs)
+}
+
+// finish closes the open item.
+func (b *builder) finish() {
+	it := b.open
+	if it == nil {
+		return
+	}
+	text := b.text
+	switch it.Type {
+	case "function_call":
+		it.Arguments = &text
+		b.tell(ResponseEvent{Type: "response.function_call_arguments.done", Name: it.Name, Arguments: &text})
+	default:
+		done := ResponseEvent{Type: "response.reasoning_text.done", Content: first(), Text: &text}
+		part := b.part()
+		if it.Type == "message" {
+			done.Type, done.Logprobs = "response.output_text.done", part.Logprobs
+		}
+		b.tell(done)
+		b.tell(ResponseEvent{Type: "response.content_part.done", Content: first(), Part: &part})
+		it.Content = &[]ContentPart{part}
+	}
+	it.Status = "completed"
+	b.tell(ResponseEvent{Type: "response.output_item.done", Item: it})
+	b.open = nil
+}
+
+// add takes an event in.
+func (b *builder) add(ev *engine.Event) {
+	switch ev.Kind {
+	case engine.Text:
+		if ev.Text == "" {
+			return
+		}
+		if b.open == nil || b.open.Type != "message" {
+			b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
+		}
+		logprobs := TokenLogprobs(ev.Tokens)
+		b.text, b.logprobs = b.text+ev.Text, append(b.logprobs, logprobs...)
+		b.tell(ResponseEvent{Type: "response.output_text.delta", Content: first(), Delta: &ev.Text, Logprobs: &logprobs})
+	case engine.Reasoning:
+		if b.open == nil || b.open.Type != "reasoning" {
+			b.begin(&Item{ID: wire.ID("rs_"), Type: "reasoning", Content: &[]ContentPart{}, Summary: &[]ContentPart{}})
+		}
+		b.text += ev.Text
+		b.tell(ResponseEvent{Type: "response.reasoning_text.delta", Content: first(), Delta: &ev.Text})
+	case engine.Call:
+		if b.open == nil || b.open.Type != "function_call" || b.call != ev.Call.Index {
+			b.begin(&Item{ID: wire.ID("fc_"), Type: "function_call", CallID: ev.Call.ID, Name: ev.Call.Name, Arguments: new(string)})
+		}
+		b.call = ev.Call.Index
+		if ev.Call.Arguments != "" {
+			b.text += ev.Call.Arguments
+			b.tell(ResponseEvent{Type: "response.function_call_arguments.delta", Delta: &ev.Call.Arguments})
+		}
+	case engine.End:
+		b.end(ev.Result)
+	}
+}
+
+// end completes the response.
+func (b *builder) end(r *engine.Result) {
+	if len(b.r.Output) == 0 { // an answer of no text is a message too
+		b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
+	}
+	last := b.open
+	b.finish()
+	b.r.Status = "completed"
+	if r.Finish == engine.FinishLength {
+		b.r.Status, b.r.Incomplete = "incomplete", &Incomplete{"max_output_tokens"}
+		if last != nil {
+			last.Status = "incomplete"
+		}
+	}
+	b.r.Usage = &ResponseUsage{
+		Input: r.Prompt, InputDetails: PromptDetails{r.Cached}, Output: r.Completion, Total: r.Prompt + r.Completion,
+	}
+}
+
+// responseWhole collects a response.
+type responseWhole struct{ *builder }
+
+// Whole starts an answer that is sent at once.
+func (c *Responses) Whole(m *wire.Model) wire.Whole { return responseWhole{c.builder(m)} }
+
+// Add takes an event in.
+func (w responseWhole) Add(_ int, ev *engine.Event) { w.add(ev) }
+
+// Body is the answer.
+func (w responseWhole) Body() any { return &w.r }
+
+// responseStream streams a response.
+type responseStream struct{ *builder }
+
+// Stream starts an answer that is sent piece by piece.
+func (c *Responses) Stream(m *wire.Model) wire.Stream { return responseStream{c.builder(m)} }
+
+// Start sends the response as it begins.
+func (s responseStream) Start(out wire.Sender) error {
+	s.out = out
+	s.tell(ResponseEvent{Type: "response.created", Response: &s.r})
+	s.tell(ResponseEvent{Type: "response.in_progress", Response: &s.r})
+	return s.err
+}
+
+// Add sends an event.
+func (s responseStream) Add(_ wire.Sender, _ int, ev *engine.Event) error {
+	s.add(ev)
+	return s.err
+}
+
+// End sends the response as it ended.
+func (s responseStream) End(wire.Sender) error {
+	s.tell(ResponseEvent{Type: "response." + s.r.Status, Response: &s.r})
+	return s.err
+}
+
+// Fail sends an error in the stream.
+func (s responseStream) Fail(out wire.Sender, e *wire.Error) error {
+	code := e.Code
+	if code == "" {
+		code = e.Type
+	}
+	s.out, s.open = out, nil
+	s.r.Status, s.r.Error = "failed", &ResponseError{code, e.Message}
+	s.tell(ResponseEvent{Type: "response.failed", Response: &s.r})
+	return s.err
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"godwit/app/api/wire"
+)
+
+// wildcard is a variable of a path.
+var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
+
+// describe builds the OpenAPI document from the table of endpoints and their
+// wire types.
+func (s *Server) openapi() map[string]any {
+	schemas := wire.Schemas{}
+	paths := map[string]map[string]any{}
+	failure := map[string]any{"description": "An error in the form of the dialect.", "content": content(map[string]any{"type": "object"})}
+	for _, r := range s.table() {
+		op := map[string]any{"summary": r.about, "operationId": operation(r.method, r.path)}
+		if r.request != nil {
+			op["requestBody"] = map[string]any{"required": true, "content": content(schemas.Request(r.request))}
+		}
+		answer := map[string]any{"description": "Done."}
+		if r.answer != nil {
+			answer["content"] = content(schemas.Answer(r.answer))
+		}
+		op["responses"] = map[string]any{"200": answer, "default": failure}
+		var parameters []any
+		for _, m := range wildcard.FindAllStringSubmatch(r.path, -1) {
+			parameters = append(parameters, parameter("path", m[1], true))
+		}
+		for _, name := range r.query {
+			parameters = append(parameters, parameter("query", name, false))
+		}
+		if parameters != nil {
+			op["parameters"] = parameters
+		}
+		path := wildcard.ReplaceAllString(r.path, "{$1}")
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		paths[path][strings.ToLower(r.method)] = op
+	}
+	return map[string]any{
+		"openapi": "3.1.0",
+		"info":    map[string]any{"title": "Godwit", "version": s.o.Version, "description": "Language models on this machine."},
+		"paths":   paths,
+		"components": map[string]any{
+			"schemas":         schemas,
+			"securitySchemes": map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer"}},
+		},
+		"security": []any{map[string]any{}, map[string]any{"key": []any{}}},
+	}
+}
+
+func content(schema map[string]any) map[string]any {
+	return map[string]any{"application/json": map[string]any{"schema": schema}}
+}
+
+func parameter(in, name string, required bool) map[string]any {
+	return map[string]any{"in": in, "name": name, "required": required, "schema": map[string]any{"type": "string"}}
+}
+
+// operation is a name for an endpoint that is its own.
+func operation(method, path string) string {
+	words := strings.FieldsFunc(path, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
+	return strings.ToLower(method) + "_" + strings.Join(words, "_")
+}
+
+func (s *Server) openapiDocument(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, s.openapi())
+	return nil
+}

@@ -1,0 +1,33 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"godwit/engine"
+)
+
+// FunctionCall is a call of an assistant's message in OpenAI's form, whose
+// arguments are JSON in a string.
+func FunctionCall(id, name string, arguments json.RawMessage) json.RawMessage {
+	f := Object{}
+	f.SetText("name", name)
+	f.SetText("arguments", Compact(arguments))
+	o := Object{}
+	if id != "" {
+		o.SetText("id", id)
+	}
+	o.SetText("type", "function")
+	o.Set("function", f.Raw())
+	return o.Raw()
+}
+
+// Chat completes a conversation with the defaults.
+func (m *Model) Chat(c engine.Chat) *engine.Chat {
+	if c.Thinking == nil {
+		c.Thinking = m.Defaults.Thinking
+	}
+	if c.Kwargs == nil {
+		c.Kwargs = m.Defaults.Kwargs
+	}
+	return &c
+}
