@@ -13,3 +13,10 @@ func TestConformance(t *testing.T) {
 		backendtest.Run(t, cpu.Driver{}, o)
 	}
 }
+
+func TestAttentionMatrix(t *testing.T) {
+	t.Run("int8", func(t *testing.T) { backendtest.AttentionMatrix(t, cpu.Driver{}, backend.Options{Threads: 2}) })
+	t.Run("float", func(t *testing.T) {
+		backendtest.AttentionMatrix(t, cpu.Driver{}, backend.Options{Threads: 2, FloatAttn: true})
+	})
+}

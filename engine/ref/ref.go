@@ -7,9 +7,11 @@
 package ref
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 
+	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -22,6 +24,8 @@ type Machine struct {
 	layout  *kv.Layout
 	weights map[*graph.Weight][]float64
 	cells   map[cell][]float64 // decoded rows, all KV heads
+	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
+	units   map[head][]prepared
 	states  map[state][]float64
 }
 
@@ -31,6 +35,15 @@ type cell struct {
 	side  kv.Side
 	pos   int
 }
+
+// head is a cache type at a head size.
+type head struct {
+	t   *kv.Type
+	dim int
+}
+
+// prepared is a query in the rotated domain, and its second vector.
+type prepared struct{ q, res []float32 }
 
 type state struct {
 	seq llm.Seq
@@ -44,6 +57,8 @@ func New(p *graph.Plan, l *kv.Layout) *Machine {
 		plan: p, layout: l,
 		weights: make(map[*graph.Weight][]float64),
 		cells:   make(map[cell][]float64),
+		keys:    make(map[cell][]float64),
+		units:   make(map[head][]prepared),
 		states:  make(map[state][]float64),
 	}
 }
@@ -207,19 +222,82 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
 	row := append([]float64(nil), x...)
+	at := cell{seq, layer, side, pos}
 	if m.layout != nil {
 		t := m.layout.Layers[layer].Side(side).Active
+		var keys []float64
 		row = row[:0]
 		for h := 0; h < len(x); h += dim {
-			at := kv.At{Pos: pos, RopeBase: base}
 			buf := make([]byte, t.RowBytes(dim))
-			t.Encode(buf, narrow(x[h:h+dim]), at)
+			t.Encode(buf, narrow(x[h:h+dim]), kv.At{Pos: pos, RopeBase: base})
 			back := make([]float32, dim)
-			t.Decode(back, buf, at)
+			t.Decode(back, buf, kv.At{Pos: pos, RopeBase: base})
 			row = append(row, widen(back)...)
+			if side == kv.K && t.HasResidual() {
+				keys = append(keys, m.key(t, buf, dim)...)
+			}
+		}
+		if keys != nil {
+			m.keys[at] = keys
 		}
 	}
-	m.cells[cell{seq, layer, side, pos}] = row
+	m.cells[at] = row
+}
+
+// key is the vector whose product with a query is the score of a packed key
+// with a residual: scores are linear in the query, so value i is the score of
+// the i-th unit vector.
+// Source: spec kv-formats.md section 6.
+func (m *Machine) key(t *kv.Type, row []byte, dim int) []float64 {
+	levels := make([]float32, t.Padded(dim))
+	t.DecodeRotated(levels, row)
+	out := make([]float64, dim)
+	for i, u := range m.unitVectors(t, dim) {
+		for j, v := range levels {
+			out[i] += float64(u.q[j]) * float64(v)
+		}
+		for _, g := range t.Segments(dim) {
+			out[i] += signs(g, u.res[g.Lane:], row[g.At:])
+		}
+	}
+	return out
+}
+
+// unitVectors are all queries of one 1, prepared for keys of a type.
+func (m *Machine) unitVectors(t *kv.Type, dim int) []prepared {
+	list := m.units[head{t, dim}]
+	if list != nil {
+		return list
+	}
+	for i := range dim {
+		x := make([]float32, dim)
+		x[i] = 1
+		u := prepared{make([]float32, t.Padded(dim)), make([]float32, t.Padded(dim))}
+		t.RotateQuery(u.q, u.res, x)
+		list = append(list, u)
+	}
+	m.units[head{t, dim}] = list
+	return list
+}
+
+// signs is what the residual of a segment adds to a score.
+func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
+	r := g.Form.Residual
+	if r == nil || r.Factor == 0 {
+		return 0
+	}
+	for b := range g.Blocks {
+		block := row[b*g.Form.Bytes:]
+		d := float64(dtype.F16ToF32(binary.LittleEndian.Uint16(block[r.At:])))
+		for i := range g.Form.Elems {
+			v := d * float64(res[b*g.Form.Elems+i])
+			if block[r.Bits+i/8]>>(i%8)&1 == 0 {
+				v = -v
+			}
+			sum += v
+		}
+	}
+	return sum
 }
 
 // head is one query head of one row.
@@ -239,7 +317,12 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 	scores := make([]float64, 0, hi-lo)
 	top := math.Inf(-1)
 	for p := lo; p < hi; p++ {
-		k := m.cells[cell{s.Seq, layer, kv.K, p}][kvHead*a.DimK:]
+		at := cell{s.Seq, layer, kv.K, p}
+		k, ok := m.keys[at]
+		if !ok {
+			k = m.cells[at]
+		}
+		k = k[kvHead*a.DimK:]
 		var dot float64
 		for i, v := range q {
 			dot += v * k[i]

@@ -24,9 +24,9 @@ type Attention struct {
 	Softcap        float32
 	Sinks          bool
 	MLA            bool
-	Chunks         []int   // rows of each batch; nil: 150, 1, 70, 1
-	Outliers       bool    // a few large values in every row
-	Bound          float64 // times the largest |V|; 0: float arithmetic
+	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
+	Outliers       bool  // a few large values in every row
+	Float          bool  // the backend uses float arithmetic for packed types
 }
 
 // attention checks the plain types; the matrix over all types is
@@ -51,7 +51,24 @@ func (s *suite) attention(t *testing.T) {
 func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 	t.Helper()
 	c := newAttentionCase(t, a)
-	sizes := backend.Sizes{Rows: 256, Outputs: 256}
+	c.judge(t, c.run(t, b, ref.New(c.plan, &c.layout))[0])
+}
+
+// errors is how far a run was from an oracle.
+type errors struct {
+	largest     float64
+	want2, off2 float64 // sums of squares: of the oracle, of the differences
+}
+
+// rms is the length of the differences as a share of the oracle's.
+func (e errors) rms() float64 {
+	return math.Sqrt(e.off2 / max(e.want2, math.SmallestNonzeroFloat64))
+}
+
+// run feeds the chunks of a case to a device and oracles.
+func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Machine) []errors {
+	t.Helper()
+	sizes := backend.Sizes{Rows: 256, Outputs: 256, SparseV: c.sparseV}
 	for _, g := range c.layout.Groups {
 		sizes.Pages = append(sizes.Pages, g.Pages)
 	}
@@ -64,13 +81,13 @@ func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	oracle := ref.New(c.plan, &c.layout)
-	chunks := a.Chunks
+	chunks := c.Chunks
 	if chunks == nil {
 		chunks = []int{150, 1, 70, 1}
 	}
 	in := newInput(9)
-	for step, n := range chunks {
+	list := make([]errors, len(oracles))
+	for _, n := range chunks {
 		batch := &llm.Batch{}
 		for seq := range llm.Seq(2) {
 			rows := n
@@ -80,35 +97,58 @@ func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 			c.add(t, in, batch, cache, seq, rows)
 		}
 		batch.Tables = cache.Tables(nil, batch.Spans)
-		batch.Logits = make([]float32, len(batch.Outputs)*a.Heads*a.DimV)
-		want := oracle.Run(batch)
+		batch.Logits = make([]float32, len(batch.Outputs)*c.Heads*c.DimV)
 		if err := prog.Run(context.Background(), batch); err != nil {
 			t.Fatal(err)
 		}
-		compare(t, fmt.Sprintf("step %d", step), batch, want, func(float64) float64 { return c.bound(a, cache.Len(0)) })
+		for i, oracle := range oracles {
+			list[i].add(t, batch.Logits, oracle.Run(batch))
+		}
+	}
+	return list
+}
+
+// add compares the rows of a batch.
+func (e *errors) add(t *testing.T, got []float32, want [][]float64) {
+	t.Helper()
+	for r, row := range want {
+		for i, w := range row {
+			x := float64(got[r*len(row)+i])
+			d := math.Abs(x - w)
+			if d != d {
+				t.Fatalf("row %d column %d is %g, want %g", r, i, x, w)
+			}
+			e.largest = max(e.largest, d)
+			e.want2 += w * w
+			e.off2 += d * d
+		}
 	}
 }
 
 type attentionCase struct {
-	plan   *graph.Plan
-	layout kv.Layout
-	top    float64 // largest magnitude of any input
+	Attention
+	plan    *graph.Plan
+	layout  kv.Layout
+	input   []float32 // [vocab] rows of q, k and v
+	sparseV float32
+	top     float64 // largest magnitude of any input
 }
 
 func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 	t.Helper()
 	in := newInput(8)
-	c := &attentionCase{}
+	c := &attentionCase{Attention: a}
 	qw, kw, vw := a.Heads*a.DimK, a.KVHeads*a.DimK, a.KVHeads*a.DimV
 	x := in.floats((qw+kw+vw)*vocab, 1)
 	if a.Outliers {
-		for i := 0; i < len(x); i += 37 {
+		for i := 5; i < len(x); i += 37 {
 			x[i] *= 30
 		}
 	}
 	for _, v := range x {
 		c.top = max(c.top, math.Abs(float64(v)))
 	}
+	c.input = x
 	table := &graph.Weight{Name: "input", Type: dtype.F32, Shape: []int{qw + kw + vw, vocab}, Data: encode(dtype.F32, x)}
 	g := graph.NewBuilder()
 	y := g.Embed(table, 1, graph.ByToken)
@@ -159,16 +199,4 @@ func (c *attentionCase) add(t *testing.T, in *input, b *llm.Batch, cache *kv.Cac
 		b.Outputs = append(b.Outputs, int32(first+r))
 	}
 	b.Spans = append(b.Spans, llm.Span{Seq: seq, First: first, Rows: rows, Len: have + rows})
-}
-
-// bound is the largest error that float32 arithmetic explains: a score is a
-// sum of DimK products of values up to top, so it is off by at most
-// DimK·2⁻²⁴·DimK·top²·scale; a weight is off by that share, and the output,
-// a mean of values up to top, by twice that share of top.
-func (c *attentionCase) bound(a Attention, n int) float64 {
-	if a.Bound > 0 {
-		return a.Bound * c.top
-	}
-	score := float64(a.DimK) * 0x1p-24 * float64(a.DimK) * c.top * c.top / math.Sqrt(float64(a.DimK))
-	return (2*score + float64(n)*0x1p-24) * c.top
 }

@@ -151,7 +151,7 @@ func roundings(f *Form) (list []rounding) {
 			if !p.levels.plain && !p.float {
 				for i, l := range p.Form.Codes.Levels {
 					got := float64(p.levels.unit) * float64(int32(int8(p.levels.table[i]-byte(p.levels.zero))))
-					r.level = max(r.level, math.Abs(got-float64(l)))
+					r.level = max(r.level, math.Abs(got+float64(p.levels.centre)-float64(l)))
 				}
 			}
 			list = append(list, r)

@@ -131,7 +131,7 @@ func newCodes(g kv.Segment, o Options) *codes {
 		values: g.Blocks * t.Elems, elems: t.Elems, chunk: min(64, t.Elems),
 		min: -1, resScale: -1,
 	}
-	p.levels = newLevels(&t.Codes, o.Side)
+	p.levels = newLevels(t, o.Side)
 	at := g.At * Cells
 	take := func(bytes int) int {
 		first := at

@@ -145,6 +145,9 @@ func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byt
 	for b := range p.Blocks {
 		for i := range n {
 			m := dotHalf(w[i*Cells:], page[p.min+2*b*Cells:])
+			if p.levels.centre != 0 {
+				m += float32(p.levels.centre * dotHalf(w[i*Cells:], page[p.scale+2*b*Cells:]))
+			}
 			a := acc[i*ld+p.Lane+b*p.elems:][:p.elems]
 			for j := range a {
 				a[j] += m

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"math"
+	"slices"
 
 	"godwit/engine/kv"
 )
@@ -12,14 +13,19 @@ type levels struct {
 	unit  float32 // of the int8 levels
 	zero  int32   // what the table's bytes are above the levels: 128 on K, whose bytes are unsigned
 	table [64]byte
-	exact bool        // unit·int8 is the level itself
-	float [16]float32 // levels, repeated; up to 4 bits and not exact
-	plain bool        // codes are the bytes of the table already
-	index [64]byte    // a table that gives the code itself
+	exact bool // unit·int8 is the level itself, less centre
+	// centre is what the table's levels are below the levels where a minimum is
+	// added to them: on V, where weights are rounded, a level far from zero
+	// would carry the rounding of its weight.
+	centre float32
+	float  [16]float32 // levels, repeated; up to 4 bits and not exact
+	plain  bool        // codes are the bytes of the table already
+	index  [64]byte    // a table that gives the code itself
 }
 
-func newLevels(c *kv.Codes, s kv.Side) *levels {
+func newLevels(t *kv.Type, s kv.Side) *levels {
 	l := &levels{}
+	c := &t.Codes
 	if s == kv.K {
 		l.zero = 128
 	}
@@ -32,6 +38,13 @@ func newLevels(c *kv.Codes, s kv.Side) *levels {
 	}
 	ints, unit, exact := integers(c.Levels)
 	l.unit, l.exact = unit, exact
+	if exact && t.Scale.Affine && s == kv.V {
+		centre := int8((int(slices.Min(ints)) + int(slices.Max(ints)) + 1) / 2)
+		for i := range ints {
+			ints[i] -= centre
+		}
+		l.centre = float32(centre)
+	}
 	for i := range l.table {
 		l.table[i] = byte(int32(ints[i%len(ints)]) + l.zero)
 	}

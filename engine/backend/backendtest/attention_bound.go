@@ -1,0 +1,126 @@
+package backendtest
+
+import (
+	"math"
+	"testing"
+
+	"godwit/engine/kv"
+)
+
+// judge compares what a run was off by with what arithmetic explains.
+func (c *attentionCase) judge(t *testing.T, e errors) {
+	t.Helper()
+	limit := c.bound()
+	if e.largest > limit {
+		t.Errorf("off by %g, at most %g", e.largest, limit)
+	}
+	// Int8 queries and 8-bit weights add at most a hundredth on Gaussian data.
+	if c.int8() && !c.Outliers && e.rms() > 0.01 {
+		t.Errorf("relative error %.4f, at most 0.01", e.rms())
+	}
+}
+
+// int8 reports whether a side of the layout is computed in int8.
+func (c *attentionCase) int8() bool {
+	packed := func(t *kv.Type) bool { return !t.Float }
+	l := &c.layout.Layers[0]
+	return !c.Float && (packed(l.K.Active) || packed(l.V.Active))
+}
+
+// row is the input that token gives for head h of q, k or v.
+func (c *attentionCase) row(token int, of byte, h int) []float32 {
+	width := c.Heads*c.DimK + c.KVHeads*(c.DimK+c.DimV)
+	x := c.input[token*width : (token+1)*width]
+	switch of {
+	case 'q':
+		return x[h*c.DimK:][:c.DimK]
+	case 'k':
+		return x[c.Heads*c.DimK+h*c.DimK:][:c.DimK]
+	}
+	return x[c.Heads*c.DimK+c.KVHeads*c.DimK+h*c.DimV:][:c.DimV]
+}
+
+// sizes are the largest lengths and values of the inputs of a case as the
+// cache types store them.
+type sizes struct {
+	q, qTop float64 // a rotated query: length, largest value
+	k, kTop float64 // a key
+	v       float64 // largest value of V, rotated or not
+}
+
+func (c *attentionCase) sizes() (s sizes) {
+	l := &c.layout.Layers[0]
+	kType, vType := l.K.Active, l.V.Active
+	values := byte('v')
+	if c.MLA {
+		values = 'k'
+	}
+	q, res := make([]float32, kType.Padded(c.DimK)), make([]float32, kType.Padded(c.DimK))
+	for token := range vocab {
+		for h := range c.Heads {
+			kType.RotateQuery(q, res, c.row(token, 'q', h))
+			s.q = max(s.q, norm(q), norm(c.row(token, 'q', h)))
+			s.qTop = max(s.qTop, largest(q), largest(res))
+		}
+		for h := range c.KVHeads {
+			k := rotated(kType, c.row(token, 'k', h))
+			s.k, s.kTop = max(s.k, norm(k)), max(s.kTop, largest(k))
+			v := c.row(token, values, h)
+			s.v = max(s.v, largest(v), largest(rotated(vType, v)))
+		}
+	}
+	if kType.HasResidual() {
+		s.k *= 2 // a residual is at most as long as its key
+	}
+	return s
+}
+
+// bound is the largest error that arithmetic explains. Errors of random sign
+// add up as their root mean square; six standard deviations.
+//
+// A score is a sum of n products and as many sums, each rounded to 2⁻²⁴ of
+// something no larger than the product of both lengths; the rotation of the
+// query adds as much. In int8 a query value is off by up to half a 127th of
+// the largest of its block, a level by half a 127th of the outermost. A weight
+// is off by the share that its score is off by, and the output, a mean of
+// values, by that share of their spread. Its own sum over the context rounds
+// likewise, and in int8 a weight by half a 255th of the largest of its page.
+func (c *attentionCase) bound() float64 {
+	s, l := c.sizes(), &c.layout.Layers[0]
+	const eps = 0x1p-24
+	n := 4 * float64(l.K.Active.Padded(c.DimK))
+	score := 6 * math.Sqrt(n) * eps * s.q * s.k
+	if !c.Float && !l.K.Active.Float {
+		score += 6 * math.Hypot(s.qTop*s.k, s.kTop*s.q) / 127 / math.Sqrt(12)
+	}
+	score /= math.Sqrt(float64(c.DimK))
+	bound := score*(1+score)*2*s.v + 6*math.Sqrt(4*1024)*eps*s.v
+	if !c.Float && !l.V.Active.Float {
+		bound += 6 * s.v * (math.Sqrt(kv.PageCells)/255 + 1./127) / math.Sqrt(12)
+	}
+	return bound
+}
+
+// rotated is what a type gives back for a head, in the rotated domain.
+func rotated(t *kv.Type, x []float32) []float32 {
+	buf := make([]byte, t.RowBytes(len(x)))
+	t.Encode(buf, x, kv.At{})
+	out := make([]float32, t.Padded(len(x)))
+	t.DecodeRotated(out, buf)
+	return out
+}
+
+func norm(x []float32) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return math.Sqrt(s)
+}
+
+func largest(x []float32) (m float64) {
+	for _, v := range x {
+		m = max(m, math.Abs(float64(v)))
+	}
+	return m
+}
