@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"godwit/engine/chat"
 	"godwit/engine/chat/jinja"
+	"godwit/engine/grammar"
 	"godwit/engine/llm"
 	"godwit/engine/tokenizer"
 )
@@ -18,96 +21,175 @@ type Chat struct {
 	Tools    json.RawMessage // list of tools in OpenAI's form, or empty
 	// ToolChoice is auto (or empty), none, required, or the name of a function.
 	ToolChoice string
+	OneCall    bool            // a forced answer has a single call
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // whether a model that can think first does; nil: as its template says
 	Continue   bool            // go on with the last message instead of starting a new one
 	RawParts   bool            // leave reasoning and tool calls in the text
 }
 
-// chatML is what models without a template of their own get.
-const chatML = `{%- for message in messages -%}
-{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-{{ '<|im_start|>assistant\n' }}
-{%- endif -%}`
+// template is the model's chat template, read at first use.
+func (m *Model) template() (*chat.Template, error) { return m.chat() }
 
-// DefaultTemplate is what a model of an architecture gets when its file has no
-// chat template, and a line that says so.
-func DefaultTemplate(arch string) (source, notice string) {
-	return chatML, "this " + arch + " model has no chat template; ChatML is used"
-}
-
-// ChatTemplate is the source of the template in use.
-func (m *Model) ChatTemplate() (source, notice string) {
-	if s, ok := m.File.KV.String("tokenizer.chat_template"); ok && s != "" {
-		return s, ""
-	}
-	return DefaultTemplate(m.Config().Arch)
-}
-
-// render turns messages into marked text.
-func (m *Model) render(c *Chat) ([]tokenizer.Piece, error) {
-	source, _ := m.ChatTemplate()
-	t, err := jinja.Parse(source, jinja.Limits{})
-	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
-	}
-	vars, err := m.variables(c)
+// newTemplate reads the chat template out of the file.
+func (m *Model) newTemplate() (*chat.Template, error) {
+	t, err := m.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	pieces, err := t.Render(context.Background(), vars, jinja.Options{Now: time.Now()})
+	text := func(id llm.Token) string {
+		if id < 0 {
+			return ""
+		}
+		return t.Text(id)
+	}
+	o := chat.Options{Architecture: m.File.Arch(), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
+	o.ToolUse, _ = m.File.KV.String("tokenizer.chat_template.tool_use")
+	o.HasToken = func(s string) bool { _, ok := t.Find(s); return ok }
+	source, _ := m.File.KV.String("tokenizer.chat_template")
+	return chat.New(source, o)
+}
+
+// ChatTemplate is the source of the template in use, and a line that says so
+// where it is not the model's own.
+func (m *Model) ChatTemplate() (source, notice string) {
+	t, err := m.template()
+	if err != nil {
+		return "", err.Error()
+	}
+	if n := t.Notices(); len(n) > 0 {
+		notice = n[0]
+	}
+	return t.Source(), notice
+}
+
+// Render renders a conversation for the model.
+func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
+	t, err := m.template()
+	if err != nil {
+		return nil, err
+	}
+	in := chat.Input{AddGenerationPrompt: !c.Continue, Continue: c.Continue, Thinking: c.Thinking, Now: time.Now()}
+	var messages, tools *chat.List
+	if err := decode("messages", c.Messages, &messages); err != nil {
+		return nil, err
+	}
+	if err := decode("tools", c.Tools, &tools); err != nil {
+		return nil, err
+	}
+	if err := decode("chat_template_kwargs", c.Kwargs, &in.Kwargs); err != nil {
+		return nil, err
+	}
+	in.Messages = messages
+	if c.ToolChoice != "none" {
+		in.Tools = tools
+	}
+	p, err := t.Render(ctx, in)
+	var wrong *chat.InputError
+	if errors.As(err, &wrong) {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: chat template: %w", ErrRequest, err)
 	}
-	out := make([]tokenizer.Piece, len(pieces))
-	for i, p := range pieces {
-		out[i] = tokenizer.Piece{Text: p.Text, Trusted: p.Trusted}
-	}
-	return out, nil
+	return p, nil
 }
 
-// variables are what the template sees.
-func (m *Model) variables(c *Chat) (*jinja.Dict, error) {
-	vars := jinja.NewDict()
-	tok, err := m.Tokenizer()
+// decode reads a JSON value of one type; empty text leaves dst alone.
+func decode[T jinja.Value](name string, raw json.RawMessage, dst *T) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	v, err := chat.Decode(raw)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%w: %s: %w", ErrRequest, name, err)
 	}
-	for name, id := range map[string]llm.Token{"bos_token": tok.BOS(), "eos_token": tok.EOS()} {
-		if id >= 0 {
-			vars.Set(name, jinja.Trusted(tok.Text(id)))
-		}
+	t, ok := v.(T)
+	if !ok {
+		return fmt.Errorf("%w: %s has the wrong type", ErrRequest, name)
 	}
-	vars.Set("add_generation_prompt", jinja.Bool(!c.Continue))
-	if c.Thinking != nil {
-		vars.Set("enable_thinking", jinja.Bool(*c.Thinking))
-	}
-	for name, raw := range map[string]json.RawMessage{"messages": c.Messages, "tools": c.Tools} {
-		if len(raw) == 0 {
-			continue
-		}
-		v, err := jinja.DecodeJSON(raw, true)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrRequest, name, err)
-		}
-		vars.Set(name, v)
-	}
-	if len(c.Kwargs) > 0 {
-		v, err := jinja.DecodeJSON(c.Kwargs, true)
-		d, ok := v.(*jinja.Dict)
-		if err != nil || !ok {
-			return nil, fmt.Errorf("%w: chat_template_kwargs is no object", ErrRequest)
-		}
-		for k, v := range d.All() {
-			vars.Set(k, v)
-		}
-	}
-	return vars, nil
+	*dst = t
+	return nil
 }
 
-func (m *Model) newSplitter(*Chat) splitter { return plain{} }
+// encodePrompt turns a rendered conversation into tokens.
+func encodePrompt(t *tokenizer.Tokenizer, p *chat.Prompt) []llm.Token {
+	pieces := make([]tokenizer.Piece, len(p.Pieces))
+	for i, piece := range p.Pieces {
+		pieces[i] = tokenizer.Piece{Text: piece.Text, Trusted: piece.Trusted}
+	}
+	return t.Encode(nil, pieces, tokenizer.Options{AddBOS: true, ParseSpecial: true})
+}
+
+// forced is the grammar of a tool call that the request demands, nil for none.
+func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer) (*grammar.Grammar, error) {
+	choice := c.ToolChoice
+	switch choice {
+	case "", "auto", "none":
+		return nil, nil
+	case "required":
+		choice = ""
+	}
+	rules, err := p.Grammar(choice, !c.OneCall)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	b := grammar.NewBuilder()
+	err = b.AddGBNF(rules.GBNF)
+	for _, s := range rules.Schemas {
+		err = errors.Join(err, b.AddSchema(s.Rule, s.Schema))
+	}
+	for _, r := range rules.Tokens {
+		if id, ok := t.Find(r.Text); ok && t.IsControl(id) {
+			err = errors.Join(err, b.AddRule(r.Rule, fmt.Sprintf("<[%d]>", id)))
+		} else {
+			err = errors.Join(err, b.AddLiteral(r.Rule, r.Text))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: tools: %w", ErrRequest, err)
+	}
+	return b.Grammar("root")
+}
+
+// parts is the splitter of a conversation: content, reasoning and tool calls.
+type parts struct{ p *chat.Parser }
+
+// marked reports whether the model writes reasoning or calls between control
+// tokens, which the parser has to see.
+func (c *Chat) marked(p *chat.Prompt) bool {
+	return !c.RawParts && (p.Tags != chat.Tags{} || len(c.Tools) > 0 || p.Kind == chat.Harmony)
+}
+
+func (s parts) push(text string) []Event { return events(s.p.Push(text)) }
+func (s parts) finish() []Event          { return events(s.p.Finish()) }
+func (s parts) called() bool             { return s.p.Called() }
+
+func events(deltas []chat.Delta) []Event {
+	var out []Event
+	for _, d := range deltas {
+		switch d.Kind {
+		case chat.Content:
+			out = append(out, Event{Kind: Text, Text: d.Text})
+		case chat.Reasoning:
+			out = append(out, Event{Kind: Reasoning, Text: d.Text})
+		case chat.CallStart:
+			out = append(out, Event{Kind: Call, Call: CallDelta{Index: d.Index, ID: d.ID, Name: d.Name}})
+		case chat.CallArgs:
+			out = append(out, Event{Kind: Call, Call: CallDelta{Index: d.Index, Arguments: d.Text}})
+		}
+	}
+	return out
+}
+
+// ChatText is a conversation as the model's template writes it.
+func (m *Model) ChatText(c *Chat) (string, error) {
+	p, err := m.Render(context.Background(), c)
+	if err != nil {
+		return "", err
+	}
+	return p.Text(), nil
+}
 
 // TemplateHash is the SHA-256 of a template's source in hex, empty for none.
 func TemplateHash(source string) string {

@@ -282,10 +282,10 @@ func (e *Engine) submit(ctx context.Context, j sched.Job) error {
 }
 
 // checkTokens rejects ids outside the vocabulary.
-func (e *Engine) checkTokens(tokens []llm.Token) error {
+func (m *Model) checkTokens(tokens []llm.Token) error {
 	for i, t := range tokens {
-		if t < 0 || int(t) >= e.Config().Vocab {
-			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, e.Config().Vocab)
+		if t < 0 || int(t) >= m.Config().Vocab {
+			return fmt.Errorf("token %d at position %d is not in the vocabulary of %d", t, i, m.Config().Vocab)
 		}
 	}
 	return nil

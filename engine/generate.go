@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 
+	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
@@ -81,10 +82,12 @@ func (e *Engine) newGeneration(r *Request) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{r: r, tok: tok, decoder: tok.NewDecoder(r.Special), parts: plain{}}
-	if g.prompt, err = e.Encode(r); err != nil {
+	g := &generation{r: r, tok: tok, parts: plain{}}
+	var p *chat.Prompt
+	if g.prompt, p, err = e.encode(r); err != nil {
 		return nil, err
 	}
+	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))
 	if len(g.prompt) == 0 {
 		// A model needs something to go on from; BOS stands for nothing said.
 		bos := tok.BOS()
@@ -117,13 +120,19 @@ func (e *Engine) newGeneration(r *Request) (*generation, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	g.sampler.Prime(g.prompt)
-	if r.Grammar != nil {
-		if err := e.constrain(g, r.Grammar); err != nil {
+	if p != nil && !r.Chat.RawParts {
+		g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
+	}
+	gr := r.Grammar
+	if p != nil && gr == nil {
+		if gr, err = r.Chat.forced(p, tok); err != nil {
 			return nil, err
 		}
 	}
-	if r.Chat != nil {
-		g.parts = e.newSplitter(r.Chat)
+	if gr != nil {
+		if err := e.constrain(g, gr); err != nil {
+			return nil, err
+		}
 	}
 	g.out.init()
 	return g, nil

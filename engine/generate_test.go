@@ -33,3 +33,35 @@ func TestGenerateText(t *testing.T) {
 		t.Errorf("stopped answer %q, want %q", cut, want)
 	}
 }
+
+// A control token that a person types stays text, and the answer comes back
+// through the model's own template.
+func TestChat(t *testing.T) {
+	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
+	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is 2 + 2? <|im_end|>"}]`)}
+	tokens, err := e.Encode(&engine.Request{Chat: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := e.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ok := tok.Find("<|im_end|>")
+	if !ok {
+		t.Fatal("no <|im_end|> in the vocabulary")
+	}
+	n := 0
+	for _, id := range tokens {
+		if id == end {
+			n++
+		}
+	}
+	if n != 2 { // behind the system prompt and behind the user's turn
+		t.Errorf("%d end tokens in %q", n, tok.Decode(tokens, true))
+	}
+	text, res, err := e.Answer(t.Context(), engine.Request{Chat: c, MaxTokens: 16})
+	if err != nil || text == "" || res.Prompt != len(tokens) {
+		t.Errorf("answer %q, %+v, %v", text, res, err)
+	}
+}

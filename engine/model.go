@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	_ "godwit/engine/arch" // registers the architectures
+	"godwit/engine/chat"
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
@@ -21,6 +22,7 @@ type Model struct {
 	File  *gguf.File
 	model model.Model
 	words func() (*tokenizer.Tokenizer, error)
+	chat  func() (*chat.Template, error)
 }
 
 // OpenFile opens a GGUF file, whatever is in it.
@@ -44,7 +46,9 @@ func OpenModel(path string) (*Model, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	words := sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.New(f.KV) })
-	return &Model{Path: path, File: f, model: m, words: words}, nil
+	out := &Model{Path: path, File: f, model: m, words: words}
+	out.chat = sync.OnceValues(out.newTemplate)
+	return out, nil
 }
 
 // Tokenizer is the model's vocabulary, read at first use.

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
@@ -105,7 +107,13 @@ type Result struct {
 }
 
 // Encode turns a request's prompt into tokens.
-func (e *Engine) Encode(r *Request) ([]llm.Token, error) {
+func (m *Model) Encode(r *Request) ([]llm.Token, error) {
+	tokens, _, err := m.encode(r)
+	return tokens, err
+}
+
+// encode is Encode; for messages it also returns what the template made of them.
+func (m *Model) encode(r *Request) ([]llm.Token, *chat.Prompt, error) {
 	n := 0
 	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
 		if set {
@@ -113,24 +121,24 @@ func (e *Engine) Encode(r *Request) ([]llm.Token, error) {
 		}
 	}
 	if n != 1 {
-		return nil, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
+		return nil, nil, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
 	}
 	if r.Tokens != nil {
-		return r.Tokens, e.checkTokens(r.Tokens)
+		return r.Tokens, nil, m.checkTokens(r.Tokens)
 	}
-	t, err := e.Tokenizer()
+	t, err := m.Tokenizer()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	switch {
 	case r.Chat != nil:
-		p, err := e.render(r.Chat)
+		p, err := m.Render(context.Background(), r.Chat)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return t.Encode(nil, p, tokenizer.Options{AddBOS: true, ParseSpecial: true}), nil
+		return encodePrompt(t, p), p, nil
 	case r.Pieces != nil:
-		return t.Encode(nil, r.Pieces, tokenizer.Options{AddSpecial: true, ParseSpecial: true}), nil
+		return t.Encode(nil, r.Pieces, tokenizer.Options{AddSpecial: true, ParseSpecial: true}), nil, nil
 	}
-	return t.EncodeText(r.Prompt, true, true), nil
+	return t.EncodeText(r.Prompt, true, true), nil, nil
 }

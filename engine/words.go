@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
@@ -112,14 +111,4 @@ func (m *Model) planCache(name string, o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	return kv.NewPlan(&l, name, o.Context), nil
-}
-
-// ChatText is a conversation as the model's template writes it.
-func (m *Model) ChatText(c *Chat) (string, error) {
-	pieces, err := m.render(c)
-	var text strings.Builder
-	for _, p := range pieces {
-		text.WriteString(p.Text)
-	}
-	return text.String(), err
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"godwit/engine"
+	"godwit/engine/chat"
 	"godwit/engine/chat/jinja"
 	"godwit/engine/gguf"
 	"godwit/engine/llm"
@@ -94,14 +96,20 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	source, ok := f.KV.String("tokenizer.chat_template")
-	if !ok && c.File == "" {
-		var notice string
-		source, notice = engine.DefaultTemplate(f.Arch())
-		fmt.Fprintln(r.err, "godwit:", notice)
-	}
 	setSpecial(f, vars)
-	return string([]byte(source)), nil
+	if c.File != "" {
+		return "", nil
+	}
+	source, _ := f.KV.String("tokenizer.chat_template")
+	name, _ := f.KV.String("general.name")
+	t, err := chat.New(source, chat.Options{Architecture: f.Arch(), Name: name})
+	if err != nil {
+		return "", err
+	}
+	for _, n := range t.Notices() {
+		fmt.Fprintln(r.err, "godwit:", n)
+	}
+	return strings.Clone(t.Source()), nil
 }
 
 // setSpecial gives a template the texts of the special tokens.

@@ -228,3 +228,30 @@ func (st *state) mapRunes(s *Str, f func(i int, r rune) string) (*Str, error) {
 	out.safe = s.safe
 	return out, nil
 }
+
+// Join joins strings with a trusted separator; the parts keep their marks and
+// values that are no strings are left out.
+func Join(sep string, parts ...Value) *Str {
+	out := &Str{}
+	first := true
+	for _, p := range parts {
+		s, ok := p.(*Str)
+		if !ok {
+			continue
+		}
+		if !first {
+			out.s += sep
+		}
+		first = false
+		for _, sp := range s.typed {
+			lo, hi := sp.lo+len(out.s), sp.hi+len(out.s)
+			if n := len(out.typed); n > 0 && out.typed[n-1].hi == lo {
+				out.typed[n-1].hi = hi
+			} else {
+				out.typed = append(out.typed, span{lo, hi})
+			}
+		}
+		out.s += s.s
+	}
+	return out
+}

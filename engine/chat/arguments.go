@@ -1,0 +1,126 @@
+package chat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"godwit/engine/chat/jinja"
+)
+
+// argList collects the arguments of a call that is not written in JSON.
+type argList struct{ buf []byte }
+
+func (a *argList) add(key, value string) {
+	if len(a.buf) == 0 {
+		a.buf = append(a.buf, '{')
+	} else {
+		a.buf = append(a.buf, ", "...)
+	}
+	a.buf = append(a.buf, quote(key)...)
+	a.buf = append(a.buf, ": "...)
+	a.buf = append(a.buf, value...)
+}
+
+func (a *argList) String() string {
+	if len(a.buf) == 0 {
+		return "{}"
+	}
+	return string(a.buf) + "}"
+}
+
+// quote writes a JSON string.
+func quote(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(s) != nil {
+		return `""` // a string always encodes
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// typed turns the text of an argument into JSON. What the function's schema
+// says of the parameter decides between text and other values; without a word
+// from it, text that is a JSON value is one.
+func (p *Parser) typed(function, key, value string) string {
+	params := p.schemas[function]
+	props, _ := lookup(params, "properties").(*Dict)
+	types := schemaTypes(lookup(props, key), 0)
+	trimmed := strings.TrimSpace(value)
+	isJSON := json.Valid([]byte(trimmed))
+	if !isJSON {
+		if v, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]; ok && !types["string"] {
+			return v
+		}
+		return quote(value)
+	}
+	switch {
+	case len(types) == 0:
+		return trimmed
+	case types["string"] && (len(types) == 1 || !types[jsonType(trimmed)]):
+		return quote(value)
+	}
+	return trimmed
+}
+
+// jsonType names the type of a JSON value the way schemas do.
+func jsonType(v string) string {
+	switch v[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "quoted" // text in quotes is no type that raw text has
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	if strings.ContainsAny(v, ".eE") {
+		return "number"
+	}
+	return "integer"
+}
+
+// schemaTypes returns the types that a schema allows, as far as it says so.
+func schemaTypes(v Value, depth int) map[string]bool {
+	d, ok := v.(*Dict)
+	if !ok || depth > 8 {
+		return nil
+	}
+	out := map[string]bool{}
+	add := func(name string) {
+		out[name] = true
+		if name == "number" {
+			out["integer"] = true
+		}
+	}
+	switch t := lookup(d, "type").(type) {
+	case *jinja.Str:
+		add(t.String())
+	case *List:
+		for i := range t.Len() {
+			if name, ok := text(t.At(i)); ok {
+				add(name)
+			}
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if l, ok := lookup(d, key).(*List); ok {
+			for i := range l.Len() {
+				for name := range schemaTypes(l.At(i), depth+1) {
+					add(name)
+				}
+			}
+		}
+	}
+	if l, ok := lookup(d, "enum").(*List); ok && len(out) == 0 {
+		for i := range l.Len() {
+			if _, ok := text(l.At(i)); ok {
+				add("string")
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+)
+
+// defaults are templates for models that have none, by family. They hold what
+// every model of the family was trained on: turns, nothing else.
+var defaults = map[string]string{
+	"ChatML": `{%- for message in messages -%}
+{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{ '<|im_start|>assistant\n' }}
+{%- endif -%}`,
+
+	"Gemma": `{{- bos_token -}}
+{%- set ns = namespace(system='') -%}
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}
+{%- set ns.system = ns.system + message.content|trim + '\n\n' -%}
+{%- else -%}
+{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\n' -}}
+{%- if message.role == 'user' -%}
+{{- ns.system -}}
+{%- set ns.system = '' -%}
+{%- endif -%}
+{{- message.content|trim + '<end_of_turn>\n' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<start_of_turn>model\n' -}}
+{%- endif -%}`,
+
+	"Llama 3": `{{- bos_token -}}
+{%- for message in messages -%}
+{{- '<|start_header_id|>' + message.role + '<|end_header_id|>\n\n' + message.content|trim + '<|eot_id|>' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' -}}
+{%- endif -%}`,
+
+	"Mistral": `{{- bos_token -}}
+{%- set ns = namespace(system='') -%}
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}
+{%- set ns.system = ns.system + message.content + '\n\n' -%}
+{%- elif message.role == 'assistant' -%}
+{{- ' ' + message.content|trim + eos_token -}}
+{%- else -%}
+{{- '[INST] ' + ns.system + message.content + ' [/INST]' -}}
+{%- set ns.system = '' -%}
+{%- endif -%}
+{%- endfor -%}`,
+
+	"Phi 3": `{%- for message in messages -%}
+{{- '<|' + message.role + '|>\n' + message.content + '<|end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|assistant|>\n' -}}
+{%- endif -%}`,
+
+	"Command R": `{{- bos_token -}}
+{%- set tokens = {'system': '<|SYSTEM_TOKEN|>', 'user': '<|USER_TOKEN|>', 'assistant': '<|CHATBOT_TOKEN|>'} -%}
+{%- for message in messages -%}
+{{- '<|START_OF_TURN_TOKEN|>' + tokens.get(message.role, '<|USER_TOKEN|>') + message.content + '<|END_OF_TURN_TOKEN|>' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' -}}
+{%- endif -%}`,
+
+	"DeepSeek": `{{- bos_token -}}
+{%- for message in messages -%}
+{%- if message.role == 'system' -%}
+{{- message.content -}}
+{%- elif message.role == 'assistant' -%}
+{{- '<｜Assistant｜>' + message.content + '<｜end▁of▁sentence｜>' -}}
+{%- else -%}
+{{- '<｜User｜>' + message.content -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<｜Assistant｜>' -}}
+{%- endif -%}`,
+
+	"GLM 4": `{{- '[gMASK]<sop>' -}}
+{%- for message in messages -%}
+{{- '<|' + message.role + '|>\n' + message.content -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|assistant|>\n' -}}
+{%- endif -%}`,
+
+	"Granite": `{%- for message in messages -%}
+{{- '<|start_of_role|>' + message.role + '<|end_of_role|>' + message.content + '<|end_of_text|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|start_of_role|>assistant<|end_of_role|>' -}}
+{%- endif -%}`,
+
+	"gpt-oss": `{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{{- '<|start|>assistant<|channel|>final<|message|>' + message.content + '<|end|>' -}}
+{%- else -%}
+{{- '<|start|>' + message.role + '<|message|>' + message.content + '<|end|>' -}}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|start|>assistant' -}}
+{%- endif -%}`,
+}
+
+// families are the formats by a token that marks their turns, in the order in
+// which they are looked for, and by the architectures that use them.
+var families = []struct {
+	name, token string
+	archs       []string
+}{
+	{"ChatML", "<|im_start|>", []string{"qwen", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "lfm2"}},
+	{"Gemma", "<start_of_turn>", []string{"gemma", "gemma2", "gemma3", "gemma3n"}},
+	{"Llama 3", "<|start_header_id|>", nil}, // the architecture llama has many formats
+	{"gpt-oss", "<|channel|>", []string{"gpt-oss"}},
+	{"Command R", "<|START_OF_TURN_TOKEN|>", []string{"command-r", "cohere2"}},
+	{"DeepSeek", "<｜User｜>", []string{"deepseek", "deepseek2"}},
+	{"GLM 4", "[gMASK]", []string{"glm4", "glm4moe", "chatglm"}},
+	{"Granite", "<|start_of_role|>", []string{"granite", "granitemoe"}},
+	{"Phi 3", "<|end|>", []string{"phi3", "phimoe"}},
+	{"Mistral", "[INST]", []string{"mistral", "mistral3"}},
+}
+
+// familyOf picks the format of a model without a template. Base models get
+// ChatML: they know no format, and this one reads as plain text.
+func familyOf(o Options) string {
+	name := strings.ToLower(o.Name)
+	tuned := strings.Contains(name, "instruct") || strings.Contains(name, "chat") ||
+		slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_.", r) }),
+			func(w string) bool { return w == "it" || w == "sft" || w == "dpo" })
+	if !tuned {
+		return "ChatML"
+	}
+	for _, f := range families {
+		if o.HasToken != nil && o.HasToken(f.token) {
+			return f.name
+		}
+	}
+	for _, f := range families {
+		if slices.Contains(f.archs, o.Architecture) {
+			return f.name
+		}
+	}
+	return "ChatML"
+}

@@ -1,0 +1,325 @@
+package chat
+
+import (
+	"slices"
+
+	"godwit/engine/chat/jinja"
+)
+
+// note adds a notice once.
+func (c *conversation) note(s string) {
+	if !slices.Contains(c.notices, s) {
+		c.notices = append(c.notices, s)
+	}
+}
+
+// relax changes the conversation to something that more templates take, one
+// step at a time; false if there is nothing left to try.
+func (c *conversation) relax() bool {
+	steps := []func() bool{c.completeTools, c.emptyContent, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
+	for c.relaxed < len(steps) {
+		step := steps[c.relaxed]
+		c.relaxed++
+		if step() {
+			return true
+		}
+	}
+	return false
+}
+
+// completeTools gives tools the fields that templates may read without asking.
+func (c *conversation) completeTools() bool {
+	if c.tools == nil {
+		return false
+	}
+	missing := func(d *Dict, key string, v Value) {
+		if isNull(lookup(d, key)) {
+			d.Set(key, v)
+		}
+	}
+	out := jinja.NewList()
+	for i := range c.tools.Len() {
+		t := c.tools.At(i).(*Dict).Clone() // checkTools has seen it
+		fn := function(t).Clone()
+		missing(fn, "description", jinja.Trusted(""))
+		params := jinja.NewDict()
+		if d, ok := lookup(fn, "parameters").(*Dict); ok {
+			params = d.Clone()
+		}
+		missing(params, "type", jinja.Trusted("object"))
+		props := jinja.NewDict()
+		if d, ok := lookup(params, "properties").(*Dict); ok {
+			for name, v := range d.All() {
+				if p, ok := v.(*Dict); ok {
+					p = p.Clone()
+					missing(p, "type", jinja.Trusted("string"))
+					missing(p, "description", jinja.Trusted(""))
+					v = p
+				}
+				props.Set(name, v)
+			}
+		}
+		params.Set("properties", props)
+		missing(params, "required", jinja.NewList())
+		fn.Set("parameters", params)
+		t.Set("type", jinja.Trusted("function"))
+		t.Set("function", fn)
+		out.Append(t)
+	}
+	c.tools = out
+	return true
+}
+
+// gatherSystem moves system messages that stand behind other turns to places
+// where the template sees them: those at the start become one, the others go
+// into the user's turn.
+func (c *conversation) gatherSystem() {
+	lead := 0
+	for lead < len(c.messages) && roleOf(c.messages[lead]) == "system" {
+		lead++
+	}
+	if lead > 1 {
+		var parts []Value
+		for _, m := range c.messages[:lead] {
+			parts = append(parts, plainContent(m))
+		}
+		c.messages = append([]*Dict{c.with(c.messages[0], jinja.Join("\n\n", parts...))}, c.messages[lead:]...)
+		lead = 1
+	}
+	rest := &conversation{form: c.form, messages: c.messages[lead:]}
+	if rest.foldSystem() {
+		c.messages = append(c.messages[:lead:lead], rest.messages...)
+		c.note(rest.notices[0])
+	}
+}
+
+// emptyContent gives messages without content an empty one.
+func (c *conversation) emptyContent() bool {
+	changed := false
+	for _, m := range c.messages {
+		if isNull(lookup(m, "content")) {
+			m.Set("content", jinja.Trusted(""))
+			_ = c.form.wrap(m)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// foldSystem moves system messages into the user's turn behind them, a last
+// one into a turn of its own.
+func (c *conversation) foldSystem() bool {
+	if !c.has("system") {
+		return false
+	}
+	var out []*Dict
+	var held []Value
+	for _, m := range c.messages {
+		switch {
+		case roleOf(m) == "system":
+			held = append(held, plainContent(m))
+			continue
+		case roleOf(m) == "user" && len(held) > 0:
+			m = c.with(m, jinja.Join("\n\n", append(held, plainContent(m))...))
+			held = nil
+		}
+		out = append(out, m)
+	}
+	if len(held) > 0 {
+		out = append(out, c.with(message("user", ""), jinja.Join("\n\n", held...)))
+	}
+	c.messages = out
+	c.note("the template takes no system message here; its text goes into the user's turn")
+	return true
+}
+
+// with returns a copy of a message with other text.
+func (c *conversation) with(m *Dict, content Value) *Dict {
+	m = m.Clone()
+	m.Set("content", content)
+	_ = c.form.wrap(m)
+	return m
+}
+
+// plainContent is a message's content as one string.
+func plainContent(m *Dict) Value {
+	switch v := lookup(m, "content").(type) {
+	case *jinja.Str:
+		return v
+	case *List:
+		var texts []Value
+		for i := range v.Len() {
+			if d, ok := v.At(i).(*Dict); ok {
+				texts = append(texts, lookup(d, "text"))
+			}
+		}
+		return jinja.Join("\n", texts...)
+	}
+	return jinja.Trusted("")
+}
+
+// mergeTurns joins neighbouring messages of one role.
+func (c *conversation) mergeTurns() bool {
+	var out []*Dict
+	for _, m := range c.messages {
+		n := len(out)
+		if n == 0 || roleOf(out[n-1]) != roleOf(m) || roleOf(m) == "tool" ||
+			!isNull(lookup(m, "tool_calls")) || !isNull(lookup(out[n-1], "tool_calls")) {
+			out = append(out, m)
+			continue
+		}
+		out[n-1] = c.with(out[n-1], jinja.Join("\n\n", plainContent(out[n-1]), plainContent(m)))
+	}
+	if len(out) == len(c.messages) {
+		return false
+	}
+	c.messages = out
+	c.note("the template wants turns to alternate; neighbouring messages of one role are joined")
+	return true
+}
+
+// splitCalls gives every tool call a turn of its own, with its result behind it.
+func (c *conversation) splitCalls() bool {
+	var out []*Dict
+	changed := false
+	for i := 0; i < len(c.messages); i++ {
+		m := c.messages[i]
+		calls, ok := lookup(m, "tool_calls").(*List)
+		if !ok || calls.Len() < 2 {
+			out = append(out, m)
+			continue
+		}
+		changed = true
+		end := i + 1
+		for end < len(c.messages) && roleOf(c.messages[end]) == "tool" {
+			end++
+		}
+		results := slices.Clone(c.messages[i+1 : end])
+		for k := range calls.Len() {
+			one := m.Clone()
+			if k > 0 {
+				one = c.with(m, jinja.Trusted(""))
+			}
+			one.Set("tool_calls", jinja.NewList(calls.At(k)))
+			out = append(out, one)
+			if j := resultOf(calls.At(k), results); j >= 0 {
+				out = append(out, results[j])
+				results = slices.Delete(results, j, j+1)
+			}
+		}
+		out = append(out, results...)
+		i = end - 1
+	}
+	if changed {
+		c.messages = out
+		c.note("the template takes one call a turn; calls made together are told one after the other")
+	}
+	return changed
+}
+
+// resultOf finds a call's result: by its id, else the first.
+func resultOf(call Value, results []*Dict) int {
+	d, _ := call.(*Dict)
+	if id, ok := text(lookup(d, "id")); ok {
+		i := slices.IndexFunc(results, func(r *Dict) bool {
+			have, ok := text(lookup(r, "tool_call_id"))
+			return ok && have == id
+		})
+		if i >= 0 {
+			return i
+		}
+	}
+	if len(results) == 0 {
+		return -1
+	}
+	return 0
+}
+
+// reword tells calls and results in words after the template refused them, and
+// joins what then stands side by side.
+func (c *conversation) reword() bool {
+	if !c.wordCalls() {
+		return false
+	}
+	c.mergeTurns()
+	return true
+}
+
+// wordCalls turns tool calls into the assistant's text and results into the
+// user's.
+func (c *conversation) wordCalls() bool {
+	changed := false
+	for i, m := range c.messages {
+		switch {
+		case roleOf(m) == "tool":
+			head := "Result of the call"
+			if name, ok := text(lookup(m, "name")); ok {
+				head = "Result of " + name
+			}
+			w := message("user", "")
+			c.messages[i] = c.with(w, jinja.Join("\n", jinja.Typed(head+":"), plainContent(m)))
+		case !isNull(lookup(m, "tool_calls")):
+			w := message("assistant", "")
+			c.messages[i] = c.with(w, jinja.Join("\n", nonEmpty(plainContent(m), callText(lookup(m, "tool_calls")))...))
+		default:
+			continue
+		}
+		changed = true
+	}
+	if changed {
+		c.note("the template has no tool calls; calls and results are told in words")
+	}
+	return changed
+}
+
+func nonEmpty(vals ...Value) []Value {
+	return slices.DeleteFunc(vals, func(v Value) bool {
+		s, ok := text(v)
+		return ok && s == ""
+	})
+}
+
+// callText writes calls the way inlineTools asks for them.
+func callText(calls Value) Value {
+	out := jinja.NewList()
+	if l, ok := calls.(*List); ok {
+		for i := range l.Len() {
+			d, ok := l.At(i).(*Dict)
+			if !ok {
+				continue
+			}
+			fn := function(d)
+			args := lookup(fn, "arguments")
+			if s, ok := text(args); ok {
+				if obj, err := Decode([]byte(s)); err == nil {
+					args = obj
+				}
+			}
+			out.Append(dict("name", lookup(fn, "name"), "arguments", args))
+		}
+	}
+	b, err := jinja.EncodeJSON(dict("tool_calls", out))
+	if err != nil {
+		return jinja.Trusted("")
+	}
+	return jinja.Typed(string(b))
+}
+
+// inlineTools describes the tools in a system message.
+func (c *conversation) inlineTools() {
+	list, err := jinja.EncodeJSON(c.tools)
+	if err != nil {
+		return
+	}
+	words := jinja.Join("", jinja.Trusted("You can call these functions:\n"), jinja.Typed(string(list)),
+		jinja.Trusted("\nTo call functions, answer with one JSON object of this form and nothing else:\n"+
+			`{"tool_calls": [{"name": "the function", "arguments": {"the parameter": "its value"}}]}`+
+			"\nIf no function is needed, answer in plain words."))
+	if len(c.messages) > 0 && roleOf(c.messages[0]) == "system" {
+		c.messages[0] = c.with(c.messages[0], jinja.Join("\n\n", plainContent(c.messages[0]), words))
+	} else {
+		c.messages = slices.Insert(c.messages, 0, c.with(message("system", ""), words))
+	}
+	c.tools, c.inlined = nil, true
+	c.note("the template takes no tools; they are described in the system message")
+}

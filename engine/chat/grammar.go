@@ -1,0 +1,522 @@
+package chat
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"godwit/engine/chat/jinja"
+)
+
+// CallGrammar is what forces an answer to be a tool call: GBNF rules with the
+// start rule root. In it the rules of Schemas stand for the documents of JSON
+// schemas, the rules of Tokens for control tokens that GBNF cannot name, and
+// <text> for the control token of that text or, where the vocabulary has none,
+// for the text.
+type CallGrammar struct {
+	GBNF     string
+	Schemas  []RuleSchema
+	Tokens   []RuleToken
+	Triggers []string // markers behind which a call that is not forced begins; nil if none opens it
+}
+
+// RuleToken is a rule for the control token of a text, or for the text where
+// the vocabulary has no such token.
+type RuleToken struct{ Rule, Text string }
+
+// RuleSchema is a rule that a JSON schema defines.
+type RuleSchema struct {
+	Rule   string
+	Schema []byte
+}
+
+// GrammarOptions say which calls a grammar allows.
+type GrammarOptions struct {
+	Choice   string // the name of the one function to call; empty: any of the tools
+	Parallel bool   // several calls are allowed
+	Tags     Tags   // reasoning that may come first
+	Open     bool   // the prompt ended inside reasoning
+}
+
+// Grammar returns the grammar of a forced call in answer to the prompt.
+func (p *Prompt) Grammar(choice string, parallel bool) (*CallGrammar, error) {
+	kind := p.Kind
+	if p.inlined {
+		kind = Generic
+	}
+	return ToolGrammar(kind, p.tools, GrammarOptions{Choice: choice, Parallel: parallel, Tags: p.Tags, Open: p.Open})
+}
+
+// ToolGrammar returns the grammar of calls in a syntax.
+func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, error) {
+	b := &grammarBuilder{kind: kind, free: map[string]string{}}
+	var alternatives []string
+	if tools != nil {
+		for i := range tools.Len() {
+			t, ok := tools.At(i).(*Dict)
+			if !ok {
+				continue
+			}
+			fn := function(t)
+			name, _ := text(lookup(fn, "name"))
+			if name == "" || o.Choice != "" && name != o.Choice {
+				continue
+			}
+			params, _ := lookup(fn, "parameters").(*Dict)
+			rule := fmt.Sprintf("call-%d", len(alternatives))
+			body, err := b.call(rule, name, params)
+			if err != nil {
+				return nil, err
+			}
+			b.rule(rule, body)
+			alternatives = append(alternatives, rule)
+		}
+	}
+	if len(alternatives) == 0 {
+		if o.Choice != "" {
+			return nil, badInput("tool_choice", "there is no function %q", o.Choice)
+		}
+		return nil, badInput("tools", "there is no function to call")
+	}
+	b.rule("call", strings.Join(alternatives, " | "))
+	root := b.around(frames[kind], o.Parallel)
+	if think := b.thinking(kind, o); think != "" {
+		root = think + " " + root
+	}
+	b.rule("root", root)
+	slices.Reverse(b.rules) // root first
+	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens, Triggers: triggers(kind)}, nil
+}
+
+// frame is what stands around the calls of a syntax.
+type frame struct {
+	open, close string // around all calls
+	sep         string // between calls
+}
+
+var frames = map[ParserKind]frame{
+	Generic:     {open: `{"tool_calls": [`, sep: ", ", close: `]}`},
+	Llama3:      {sep: "; "},
+	Hermes:      {sep: "\n"},
+	QwenXML:     {sep: "\n"},
+	Mistral:     {open: "[TOOL_CALLS][", sep: ", ", close: "]"},
+	DeepSeek:    {open: "<｜tool▁calls▁begin｜>", close: "<｜tool▁calls▁end｜>"},
+	DSML:        {open: "<｜DSML｜tool_calls>\n", sep: "\n", close: "\n</｜DSML｜tool_calls>"},
+	GLM:         {sep: "\n"},
+	Harmony:     {},
+	Gemma:       {open: "[", sep: ", ", close: "]"},
+	Gemma4:      {},
+	Phi4:        {open: "<|tool_call|>[", sep: ", ", close: "]<|/tool_call|>"},
+	CommandR:    {open: "<|START_ACTION|>[\n    ", sep: ",\n    ", close: "\n]<|END_ACTION|>"},
+	Kimi:        {open: "<|tool_calls_section_begin|>", close: "<|tool_calls_section_end|>"},
+	MiniMax:     {open: "<minimax:tool_call>\n", sep: "\n", close: "\n</minimax:tool_call>"},
+	LFM2:        {open: "<|tool_call_start|>[", sep: ", ", close: "]<|tool_call_end|>"},
+	Apertus:     {open: "<|tools_prefix|>[", sep: ", ", close: "]<|tools_suffix|>"},
+	TagList:     {open: "<TOOLCALL>[", sep: ", ", close: "]</TOOLCALL>"},
+	Functools:   {open: "functools[", sep: ", ", close: "]"},
+	Functionary: {},
+}
+
+// callOpens are the markers that open each call of a syntax without a frame
+// around all of them.
+var callOpens = map[ParserKind]string{
+	Hermes: "<tool_call>", QwenXML: "<tool_call>", GLM: "<tool_call>", Gemma4: "<|tool_call>", Functionary: "<function=",
+}
+
+// triggers are the markers that open calls of a syntax.
+func triggers(kind ParserKind) []string {
+	if open, ok := callOpens[kind]; ok {
+		return []string{open}
+	}
+	open := frames[kind].open
+	for _, m := range callSyntax(kind).marks {
+		if strings.HasPrefix(open, m.text) {
+			return []string{m.text}
+		}
+	}
+	return nil
+}
+
+// around returns the body of the rule for all calls.
+func (b *grammarBuilder) around(f frame, parallel bool) string {
+	parts := []string{}
+	if f.open != "" {
+		parts = append(parts, b.literal(f.open))
+	}
+	parts = append(parts, "call")
+	if parallel {
+		if f.sep != "" {
+			parts = append(parts, "("+b.literal(f.sep)+" call)*")
+		} else {
+			parts[len(parts)-1] = "call+"
+		}
+	}
+	if f.close != "" {
+		parts = append(parts, b.literal(f.close))
+	}
+	return strings.Join(parts, " ")
+}
+
+// plain writes a string in GBNF.
+func plain(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s) + `"`
+}
+
+// markers are parts of a syntax that may be control tokens.
+var markers = regexp.MustCompile(`<\|"\|>|<[^<>\s="]+>|\[/?[A-Z_]+\]`)
+
+// literal writes a string in GBNF, its markers as tokens.
+func (b *grammarBuilder) literal(s string) string {
+	var parts []string
+	at := 0
+	for _, m := range markers.FindAllStringIndex(s, -1) {
+		if m[0] > at {
+			parts = append(parts, plain(s[at:m[0]]))
+		}
+		parts = append(parts, b.marker(s[m[0]:m[1]]))
+		at = m[1]
+	}
+	if at < len(s) || s == "" {
+		parts = append(parts, plain(s[at:]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// marker writes a token that GBNF can name by its text, or the rule of one
+// that it cannot.
+func (b *grammarBuilder) marker(s string) string {
+	if s[0] == '<' {
+		return s
+	}
+	for _, t := range b.tokens {
+		if t.Text == s {
+			return t.Rule
+		}
+	}
+	rule := fmt.Sprintf("token-%d", len(b.tokens))
+	b.tokens = append(b.tokens, RuleToken{rule, s})
+	return rule
+}
+
+type grammarBuilder struct {
+	kind    ParserKind
+	rules   []string
+	schemas []RuleSchema
+	tokens  []RuleToken
+	free    map[string]string // rules of free text by the tag that ends it
+	gemma   bool              // the rules of Gemma 4's values are there
+}
+
+func (b *grammarBuilder) rule(name, body string) {
+	b.rules = append(b.rules, name+" ::= "+body)
+}
+
+// schema adds a rule for the documents of a schema.
+func (b *grammarBuilder) schema(rule string, v Value) (string, error) {
+	if v == nil {
+		v = dict("type", "object")
+	}
+	text, err := jinja.EncodeJSON(v)
+	if err != nil {
+		return "", badInput("tools", "schema: %v", err)
+	}
+	b.schemas = append(b.schemas, RuleSchema{rule, text})
+	return rule, nil
+}
+
+// upTo returns a rule for text up to a tag and over it. The tag's first
+// character f must not occur in it again: text without the tag then is a row of
+// other characters, of beginnings of the tag that a wrong character follows,
+// and of beginnings that f cuts off.
+func (b *grammarBuilder) upTo(tag string) string {
+	if rule, ok := b.free[tag]; ok {
+		return rule
+	}
+	rule := fmt.Sprintf("free-%d", len(b.free))
+	b.free[tag] = rule
+	runes := []rune(tag)
+	f := class(runes[0])
+	var begun, broken []string
+	for i := 1; i < len(runes); i++ {
+		head := plain(string(runes[:i]))
+		begun = append(begun, head)
+		broken = append(broken, fmt.Sprintf("%s [^%s%s]", head, f, class(runes[i])))
+	}
+	begin := "(" + strings.Join(begun, " | ") + ")*"
+	b.rule(rule, fmt.Sprintf("([^%s] | %s (%s))* %s %s", f, begin, strings.Join(broken, " | "), begin, b.literal(tag)))
+	return rule
+}
+
+// class writes a character inside a GBNF class.
+func class(r rune) string {
+	switch r {
+	case '\\', ']', '[':
+		return `\` + string(r)
+	case '^', '-':
+		return fmt.Sprintf(`\x%02x`, r)
+	case '\n':
+		return `\n`
+	}
+	return string(r)
+}
+
+// thinking returns the body of reasoning that may come before a call.
+func (b *grammarBuilder) thinking(kind ParserKind, o GrammarOptions) string {
+	space := `[ \n]*`
+	switch {
+	case kind == Harmony:
+		return "(" + b.literal("<|channel|>analysis<|message|>") + " " + b.upTo("<|end|>") + " " + b.literal("<|start|>assistant") + ")?"
+	case o.Tags.Open == "":
+		return ""
+	case o.Open:
+		return b.upTo(o.Tags.Close) + " " + space
+	}
+	return "(" + b.literal(o.Tags.Open) + " " + b.upTo(o.Tags.Close) + " " + space + ")?"
+}
+
+// call returns the body of the rule for a call of one function.
+func (b *grammarBuilder) call(rule, name string, params *Dict) (string, error) {
+	var v Value
+	if params != nil {
+		v = params
+	}
+	json := func(before, after string) (string, error) {
+		args, err := b.schema(rule+"-args", v)
+		return b.literal(before) + " " + args + after, err
+	}
+	closed := func(s string) string { return " " + b.literal(s) }
+	switch b.kind {
+	case Llama3:
+		return json(`{"name": `+quote(name)+`, "parameters": `, closed("}"))
+	case Hermes:
+		return json("<tool_call>\n"+`{"name": `+quote(name)+`, "arguments": `, closed("}\n</tool_call>"))
+	case DeepSeek:
+		return json("<｜tool▁call▁begin｜>"+name+"<｜tool▁sep｜>", closed("<｜tool▁call▁end｜>"))
+	case Harmony:
+		return json("<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", closed("<|call|>")+"?")
+	case CommandR:
+		return json(`{"tool_call_id": "0", "tool_name": `+quote(name)+`, "parameters": `, closed("}"))
+	case Kimi:
+		return json("<|tool_call_begin|>functions."+name+":0<|tool_call_argument_begin|>", closed("<|tool_call_end|>"))
+	case Apertus:
+		return json("{"+quote(name)+": ", closed("}"))
+	case Functionary:
+		return json("<function="+name+">", closed("</function>"))
+	case QwenXML:
+		return b.tagged(rule, params, "<tool_call>\n<function="+name+">\n", "<parameter=%s>\n", "\n</parameter>", "\n", "</function>\n</tool_call>")
+	case GLM:
+		return b.tagged(rule, params, "<tool_call>"+name+"\n", "<arg_key>%s</arg_key>\n<arg_value>", "</arg_value>", "\n", "</tool_call>")
+	case DSML:
+		return b.tagged(rule, params, "<｜DSML｜invoke name="+quote(name)+">\n", `<｜DSML｜parameter name="%s" string="true">`, "</｜DSML｜parameter>", "\n", "</｜DSML｜invoke>")
+	case MiniMax:
+		return b.tagged(rule, params, "<invoke name="+quote(name)+">\n", `<parameter name="%s">`, "</parameter>", "\n", "</invoke>")
+	case Gemma4:
+		return b.gemma4(rule, name, params)
+	case LFM2, Gemma:
+		return b.python(rule, name, params)
+	}
+	return json(`{"name": `+quote(name)+`, "arguments": `, closed("}"))
+}
+
+// param is a parameter of a function.
+type param struct {
+	name     string
+	schema   Value
+	text     bool // takes text and nothing else
+	required bool
+}
+
+func paramsOf(params *Dict) []param {
+	props, _ := lookup(params, "properties").(*Dict)
+	if props == nil {
+		return nil
+	}
+	required, _ := lookup(params, "required").(*List)
+	var out []param
+	for name, s := range props.All() {
+		p := param{name: name, schema: s}
+		types := schemaTypes(s, 0)
+		p.text = types["string"] && len(types) == 1 && lookup2(s, "enum") == nil
+		if required != nil {
+			for i := range required.Len() {
+				if r, ok := text(required.At(i)); ok && r == name {
+					p.required = true
+				}
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func lookup2(v Value, key string) Value {
+	d, _ := v.(*Dict)
+	return lookup(d, key)
+}
+
+// tagged returns the body of a call whose parameters stand in tags.
+func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, close string) (string, error) {
+	body := b.literal(open)
+	for i, p := range paramsOf(params) {
+		head := fmt.Sprintf(key, p.name)
+		var value string
+		switch {
+		case p.text:
+			value = b.upTo(end)
+		case lookup2(p.schema, "enum") != nil && schemaTypes(p.schema, 0)["string"]:
+			value = b.enumText(p.schema) + " " + b.literal(end)
+		default:
+			head = strings.Replace(head, `string="true"`, `string="false"`, 1)
+			v, err := b.schema(fmt.Sprintf("%s-arg-%d", rule, i), p.schema)
+			if err != nil {
+				return "", err
+			}
+			value = v + " " + b.literal(end)
+		}
+		one := b.literal(head) + " " + value + " " + b.literal(sep)
+		if !p.required {
+			one = "(" + one + ")?"
+		}
+		body += " " + one
+	}
+	return body + " " + b.literal(close), nil
+}
+
+// enumText returns the alternatives of an enum, strings without quotes.
+func (b *grammarBuilder) enumText(schema Value) string {
+	var out []string
+	if l, ok := lookup2(schema, "enum").(*List); ok {
+		for i := range l.Len() {
+			s, ok := text(l.At(i))
+			if !ok {
+				raw, err := jinja.EncodeJSON(l.At(i))
+				if err != nil {
+					continue
+				}
+				s = string(raw)
+			}
+			out = append(out, b.literal(s))
+		}
+	}
+	return "(" + strings.Join(out, " | ") + ")"
+}
+
+// listed joins parameters, of which some may be left out, with commas.
+func (b *grammarBuilder) listed(rule string, params []param, sep string, value func(i int, p param) (string, error)) (string, error) {
+	// rest-i is what may follow when parameter i is next and one stands before
+	next := ""
+	for i := len(params) - 1; i >= 0; i-- {
+		p := params[i]
+		v, err := value(i, p)
+		if err != nil {
+			return "", err
+		}
+		rest := strings.TrimSpace(b.literal(sep) + " " + v + " " + next)
+		if !p.required {
+			if next == "" {
+				rest = "(" + rest + ")?"
+			} else {
+				rest += " | " + next
+			}
+		}
+		next = fmt.Sprintf("%s-rest-%d", rule, i)
+		b.rule(next, rest)
+	}
+	// the first parameter has no comma before it
+	var starts []string
+	optional := true
+	for i, p := range params {
+		v, err := value(i, p)
+		if err != nil {
+			return "", err
+		}
+		if i+1 < len(params) {
+			v += fmt.Sprintf(" %s-rest-%d", rule, i+1)
+		}
+		starts = append(starts, v)
+		if p.required {
+			optional = false
+			break
+		}
+	}
+	if len(starts) == 0 {
+		return "", nil
+	}
+	out := "(" + strings.Join(starts, " | ") + ")"
+	if optional {
+		out += "?"
+	}
+	return out, nil
+}
+
+// python returns the body of a call in Python's notation.
+func (b *grammarBuilder) python(rule, name string, params *Dict) (string, error) {
+	list := paramsOf(params)
+	args, err := b.listed(rule, list, ", ", func(i int, p param) (string, error) {
+		if t := schemaTypes(p.schema, 0); t["boolean"] && len(t) == 1 {
+			return b.literal(p.name+"=") + ` ("True" | "False")`, nil
+		}
+		v, err := b.argument(rule, i, p)
+		return b.literal(p.name+"=") + " " + v, err
+	})
+	return b.literal(name+"(") + " " + args + " " + b.literal(")"), err
+}
+
+// argument returns the rule of a parameter's JSON value.
+func (b *grammarBuilder) argument(rule string, i int, p param) (string, error) {
+	name := fmt.Sprintf("%s-arg-%d", rule, i)
+	if slices.ContainsFunc(b.schemas, func(s RuleSchema) bool { return s.Rule == name }) {
+		return name, nil
+	}
+	return b.schema(name, p.schema)
+}
+
+// gemma4 returns the body of a call in Gemma 4's notation.
+func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error) {
+	if !b.gemma {
+		b.gemma = true
+		b.rule("gemma-string", b.literal(gemmaQuote)+" "+b.upTo(gemmaQuote))
+		b.rule("gemma-number", `"-"? [0-9]+ ("." [0-9]+)?`)
+		b.rule("gemma-list", `"[" (gemma-value ("," gemma-value)*)? "]"`)
+		b.rule("gemma-object", `"{" (gemma-key ":" gemma-value ("," gemma-key ":" gemma-value)*)? "}"`)
+		b.rule("gemma-key", `[a-zA-Z0-9_\-]+`)
+		b.rule("gemma-value", `gemma-string | gemma-number | "true" | "false" | "null" | gemma-list | gemma-object`)
+	}
+	args, err := b.listed(rule, paramsOf(params), ",", func(_ int, p param) (string, error) {
+		return b.literal(p.name+":") + " " + b.gemmaRule(p.schema), nil
+	})
+	return b.literal("<|tool_call>call:"+name+"{") + " " + args + " " + b.literal("}<tool_call|>"), err
+}
+
+// gemmaRule returns the rule for values of a schema in Gemma 4's notation.
+func (b *grammarBuilder) gemmaRule(schema Value) string {
+	if l, ok := lookup2(schema, "enum").(*List); ok {
+		var out []string
+		for i := range l.Len() {
+			if s, ok := text(l.At(i)); ok {
+				out = append(out, b.literal(gemmaQuote+s+gemmaQuote))
+			} else if raw, err := jinja.EncodeJSON(l.At(i)); err == nil {
+				out = append(out, b.literal(string(raw)))
+			}
+		}
+		return "(" + strings.Join(out, " | ") + ")"
+	}
+	types := schemaTypes(schema, 0)
+	var out []string
+	for _, t := range []struct{ name, rule string }{
+		{"string", "gemma-string"}, {"number", "gemma-number"}, {"boolean", `"true" | "false"`},
+		{"null", `"null"`}, {"array", "gemma-list"}, {"object", "gemma-object"},
+	} {
+		if types[t.name] {
+			out = append(out, t.rule)
+		}
+	}
+	if types["integer"] && !types["number"] {
+		out = append(out, `"-"? [0-9]+`)
+	}
+	if len(out) == 0 {
+		return "gemma-value"
+	}
+	return "(" + strings.Join(out, " | ") + ")"
+}

@@ -1,0 +1,162 @@
+package chat
+
+import "strings"
+
+// harmonyState is where a parser stands in a harmony answer: a row of
+// messages, each a header (role, channel, recipient), <|message|>, a body and
+// an end. The channel says what a body is.
+type harmonyState struct {
+	mode    harmonyMode
+	kind    DeltaKind // of the body; CallArgs for a call
+	name    string    // of the function called
+	scanned int       // bytes of a call's body that hold no marker
+}
+
+type harmonyMode uint8
+
+const (
+	beforeHeader harmonyMode = iota
+	inHeader
+	inBody
+)
+
+// maxHeader bounds a header; longer ones are text.
+const maxHeader = 512
+
+var (
+	harmonyStarts = []string{"<|start|>", "<|channel|>", "<|message|>", " to=", "to="}
+	harmonyEnds   = []mark{{text: "<|end|>"}, {text: "<|return|>"}, {text: "<|call|>"}, {text: "<|start|>"}, {text: "<|channel|>"}}
+)
+
+func (p *Parser) harmonyStep(final bool) bool {
+	switch p.harmony.mode {
+	case beforeHeader:
+		return p.harmonyStart(final)
+	case inHeader:
+		return p.harmonyHeader(final)
+	}
+	if p.harmony.kind == CallArgs {
+		return p.harmonyCall(final)
+	}
+	return p.harmonyBody(final)
+}
+
+// harmonyStart decides whether a header follows; text without one is content.
+func (p *Parser) harmonyStart(final bool) bool {
+	if p.rest == "" {
+		return false
+	}
+	for _, s := range harmonyStarts {
+		if strings.HasPrefix(p.rest, s) {
+			p.harmony.mode = inHeader
+			return true
+		}
+		if !final && strings.HasPrefix(s, p.rest) {
+			return false
+		}
+	}
+	p.harmonyOpen(Content)
+	return true
+}
+
+func (p *Parser) harmonyHeader(final bool) bool {
+	i := strings.Index(p.rest, "<|message|>")
+	if i < 0 && len(p.rest) <= maxHeader {
+		if final {
+			p.rest = "" // cut off before there was anything to say
+		}
+		return false
+	}
+	if i < 0 || i > maxHeader {
+		p.harmonyOpen(Content)
+		return true
+	}
+	header := p.rest[:i]
+	p.rest = p.rest[i+len("<|message|>"):]
+	_, channel, _ := strings.Cut(header, "<|channel|>")
+	channel, _, _ = strings.Cut(strings.TrimSpace(channel), " ")
+	channel, _, _ = strings.Cut(channel, "<|")
+	if _, to, ok := strings.Cut(header, "to="); ok {
+		if n := strings.IndexAny(to, " <\n\t"); n >= 0 {
+			to = to[:n]
+		}
+		name, isFunction := strings.CutPrefix(to, "functions.")
+		if _, known := p.schemas[name]; known || isFunction && len(p.schemas) > 0 && validName(name) {
+			p.harmony.mode, p.harmony.kind, p.harmony.name = inBody, CallArgs, name
+			p.state = inCall
+			return true
+		}
+	}
+	if channel == "analysis" {
+		p.harmonyOpen(Reasoning)
+	} else {
+		p.harmonyOpen(Content)
+	}
+	return true
+}
+
+// harmonyOpen begins a body; a second one of its kind stands apart.
+func (p *Parser) harmonyOpen(kind DeltaKind) {
+	if p.started || p.thought || p.calls > 0 {
+		p.dropSpaces()
+	}
+	if kind == Reasoning && p.thought || kind == Content && p.started {
+		p.spaces = "\n\n"
+	}
+	p.harmony.mode, p.harmony.kind = inBody, kind
+	p.state = inContent
+	if kind == Reasoning {
+		p.state = inReasoning
+	}
+}
+
+func (p *Parser) harmonyBody(final bool) bool {
+	i, m := firstMark(p.rest, harmonyEnds)
+	if m == nil {
+		p.emitUpTo(p.harmony.kind, len(p.rest)-p.keep(final, harmonyEnds))
+		return false
+	}
+	p.emitUpTo(p.harmony.kind, i)
+	p.harmonyEnd(m)
+	return true
+}
+
+// harmonyEnd leaves a body at the marker that ends it.
+func (p *Parser) harmonyEnd(m *mark) {
+	p.harmony.mode = beforeHeader
+	if m.text != "<|start|>" && m.text != "<|channel|>" {
+		p.rest = p.rest[len(m.text):]
+	}
+}
+
+// harmonyCall reads a call's arguments; they end with their message.
+func (p *Parser) harmonyCall(final bool) bool {
+	i, m := firstMark(p.rest[p.harmony.scanned:], harmonyEnds)
+	i += p.harmony.scanned
+	if m == nil {
+		if !final || p.rest == "" {
+			p.harmony.scanned = len(p.rest) - p.keep(final, harmonyEnds)
+			return false
+		}
+		i = len(p.rest)
+	}
+	p.harmony.scanned = 0
+	body := p.rest[:i]
+	p.rest = p.rest[i:]
+	args, err := arguments(body)
+	if strings.TrimSpace(body) == "" {
+		args, err = "{}", nil
+	}
+	if err != nil {
+		p.harmonyOpen(Content)
+		p.emit(Content, "functions."+p.harmony.name+" "+body)
+	} else {
+		p.dropSpaces()
+		p.emitCall(Call{Name: p.harmony.name, Arguments: args})
+	}
+	p.harmony.mode, p.state = beforeHeader, inContent
+	if m != nil {
+		p.harmonyEnd(m)
+	}
+	return true
+}

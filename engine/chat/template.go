@@ -1,0 +1,292 @@
+package chat
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"godwit/engine/chat/jinja"
+)
+
+// The values of messages, tools and template variables.
+type (
+	Value = jinja.Value
+	Dict  = jinja.Dict
+	List  = jinja.List
+	Piece = jinja.Piece
+)
+
+// Decode reads a JSON document that a person or program sent: its strings are
+// marked as typed, the order of its keys is kept.
+func Decode(data []byte) (Value, error) { return jinja.DecodeJSON(data, true) }
+
+// Options say what is known of the model besides its template.
+type Options struct {
+	ToolUse      string            // template for requests with tools, if the model has a second one
+	Architecture string            // GGUF's general.architecture
+	Name         string            // the model's name; tells instruction-tuned models from base models
+	BOS, EOS     string            // texts of the special tokens
+	HasToken     func(string) bool // whether the vocabulary has a token; nil: not known
+	Limits       jinja.Limits      // of each rendering
+}
+
+// Template is a model's chat template with what was found out about it.
+// It may render several conversations at once.
+type Template struct {
+	source, toolSource string
+	main, tools        *form
+	o                  Options
+	notices            []string
+}
+
+// form is one parsed template with its abilities.
+type form struct {
+	source  string
+	tmpl    *jinja.Template
+	noTools Value // the variable tools where there are none; nil: not set
+	caps    Caps
+	kind    ParserKind
+	tags    Tags
+}
+
+// New parses a chat template and finds out what it supports. An empty source
+// stands for a model without one: it gets its family's format if it is tuned
+// for instructions, else ChatML, and a notice says so.
+func New(source string, o Options) (*Template, error) {
+	t := &Template{source: source, o: o}
+	if strings.TrimSpace(source) == "" {
+		family := familyOf(o)
+		t.source = defaults[family]
+		t.notices = append(t.notices, fmt.Sprintf("the model has no chat template; the format of %s is used", family))
+	}
+	var err error
+	if t.main, err = newForm(t.source, o); err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	t.tools = t.main
+	if o.ToolUse != "" {
+		if t.tools, err = newForm(o.ToolUse, o); err != nil {
+			return nil, fmt.Errorf("chat template for tools: %w", err)
+		}
+	}
+	return t, nil
+}
+
+func newForm(source string, o Options) (*form, error) {
+	tmpl, err := jinja.Parse(source, o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	f := &form{source: source, tmpl: tmpl, kind: ParserFor(source), tags: TagsFor(source)}
+	f.caps = f.probe(o)
+	return f, nil
+}
+
+// Source returns the template's text.
+func (t *Template) Source() string { return t.source }
+
+// Hash is the SHA-256 of the template's text in hexadecimal digits.
+func (t *Template) Hash() string {
+	sum := sha256.Sum256([]byte(t.source))
+	return hex.EncodeToString(sum[:])
+}
+
+// Notices says what a person should know about the template.
+func (t *Template) Notices() []string { return t.notices }
+
+// Caps returns what the template supports.
+func (t *Template) Caps() Caps { return t.main.caps }
+
+// Input is a conversation.
+type Input struct {
+	Messages            *List // in OpenAI's form; unknown fields reach the template
+	Tools               *List // in OpenAI's form; nil or empty: none
+	AddGenerationPrompt bool  // open the assistant's turn
+	Continue            bool  // the model goes on with the last message; excludes AddGenerationPrompt
+	Thinking            *bool // whether the model thinks first, where it has the choice
+	Kwargs              *Dict // further template variables
+	Now                 time.Time
+}
+
+// Prompt is a rendered conversation.
+type Prompt struct {
+	Pieces  []Piece
+	Notices []string   // what was changed to fit the template
+	Kind    ParserKind // how the model writes tool calls
+	Tags    Tags       // how it marks reasoning
+	Open    bool       // the prompt ends inside reasoning
+	BOS     bool       // the text begins with the BOS token
+	tools   *List
+	inlined bool // the tools were described in words
+}
+
+// Text returns the whole prompt.
+func (p *Prompt) Text() string { return jinja.Text(p.Pieces) }
+
+// Render renders a conversation for generation. Messages are checked, content
+// is brought into the form that the template takes, and where it cannot take
+// something (a system message, tools, two turns of one role) that is put into
+// other words and noted. Errors: *InputError for a conversation that is wrong
+// in itself, the template's own refusal (*jinja.RaiseError), *jinja.Error, or
+// the context's.
+func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
+	f := t.main
+	if hasTools(in) {
+		f = t.tools
+	}
+	c, err := f.conversation(in)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for {
+		pieces, err := f.render(ctx, t.o, in, c)
+		if err == nil {
+			return f.finish(t.o, in, c, pieces)
+		}
+		if first == nil {
+			first = err
+		}
+		if !retryable(err) || !c.relax() {
+			return nil, first
+		}
+	}
+}
+
+// retryable reports whether an error may be due to the form of the messages.
+func retryable(err error) bool {
+	var raise *jinja.RaiseError
+	return errors.As(err, &raise) || errors.Is(err, jinja.ErrType) ||
+		errors.Is(err, jinja.ErrUndefined) || errors.Is(err, jinja.ErrRuntime)
+}
+
+// Exact renders variables as they are: nothing is checked, changed or added.
+// Roles are trusted, all other strings as the values say.
+func (t *Template) Exact(ctx context.Context, vars *Dict, now time.Time) ([]Piece, error) {
+	f := t.main
+	if l, ok := lookup(vars, "tools").(*List); ok && l.Len() > 0 {
+		f = t.tools
+	}
+	if l, ok := lookup(vars, "messages").(*List); ok {
+		vars = vars.Clone()
+		messages := jinja.NewList()
+		for i := range l.Len() {
+			m := l.At(i)
+			if d, ok := m.(*Dict); ok {
+				m = trustRole(d.Clone())
+			}
+			messages.Append(m)
+		}
+		vars.Set("messages", messages)
+	}
+	return f.tmpl.Render(ctx, vars, jinja.Options{Now: now})
+}
+
+// variables returns what the template sees, in the order of transformers.
+func (f *form) variables(o Options, in Input, messages, tools *List) *Dict {
+	vars := jinja.NewDict()
+	vars.Set("messages", messages)
+	switch {
+	case tools != nil:
+		vars.Set("tools", tools)
+	case f.noTools != nil:
+		vars.Set("tools", f.noTools)
+	}
+	vars.Set("documents", jinja.None)
+	vars.Set("add_generation_prompt", jinja.Bool(in.AddGenerationPrompt && !in.Continue))
+	vars.Set("bos_token", jinja.Trusted(o.BOS))
+	vars.Set("eos_token", jinja.Trusted(o.EOS))
+	if in.Thinking != nil {
+		vars.Set("enable_thinking", jinja.Bool(*in.Thinking))
+		vars.Set("thinking", jinja.Bool(*in.Thinking))
+		if !*in.Thinking && strings.Contains(f.source, "thinking_budget") {
+			vars.Set("thinking_budget", jinja.Int(0))
+		}
+	}
+	if in.Kwargs != nil {
+		for k, v := range in.Kwargs.All() {
+			vars.Set(k, v)
+		}
+	}
+	return vars
+}
+
+func (f *form) render(ctx context.Context, o Options, in Input, c *conversation) ([]Piece, error) {
+	return f.tmpl.Render(ctx, f.variables(o, in, c.list(), c.tools), jinja.Options{Now: in.Now})
+}
+
+// finish cuts a continued message's end off and looks at where the prompt ends.
+func (f *form) finish(o Options, in Input, c *conversation, pieces []Piece) (*Prompt, error) {
+	if in.Continue {
+		var err error
+		if pieces, err = cutAfter(pieces, c.lastContent()); err != nil {
+			return nil, err
+		}
+	}
+	p := &Prompt{Pieces: pieces, Notices: c.notices, Kind: f.kind, Tags: f.tags, inlined: c.inlined}
+	if hasTools(in) {
+		p.tools = in.Tools
+	}
+	if n := len(pieces); n > 0 {
+		last := pieces[n-1]
+		p.Open = last.Trusted && f.tags.Open != "" && strings.HasSuffix(strings.TrimSpace(last.Text), strings.TrimSpace(f.tags.Open))
+		p.BOS = o.BOS != "" && strings.HasPrefix(pieces[0].Text, o.BOS)
+	}
+	return p, nil
+}
+
+// cutAfter cuts pieces off behind the last occurrence of a text.
+func cutAfter(pieces []Piece, content string) ([]Piece, error) {
+	content = strings.TrimSpace(content)
+	text := jinja.Text(pieces)
+	end := strings.LastIndex(text, content)
+	if end < 0 || content == "" {
+		return nil, &InputError{Path: "messages", Msg: "the last message cannot be continued: the template does not print its content"}
+	}
+	end += len(content)
+	var out []Piece
+	for _, p := range pieces {
+		if end < len(p.Text) {
+			p.Text = p.Text[:end]
+		}
+		end -= len(p.Text)
+		if p.Text != "" {
+			out = append(out, p)
+		}
+		if end == 0 {
+			break
+		}
+	}
+	return out, nil
+}
+
+func hasTools(in Input) bool { return in.Tools != nil && in.Tools.Len() > 0 }
+
+func lookup(d *Dict, key string) Value {
+	if d == nil {
+		return nil
+	}
+	v, _ := d.Get(key)
+	return v
+}
+
+// text returns a string's text; ok is false for other values.
+func text(v Value) (string, bool) {
+	s, ok := v.(*jinja.Str)
+	if !ok {
+		return "", false
+	}
+	return s.String(), true
+}
+
+func isNull(v Value) bool {
+	if v == nil {
+		return true
+	}
+	_, ok := v.(jinja.NoneType)
+	return ok
+}
