@@ -23,6 +23,12 @@ type compiler struct {
 	actBytes int64
 	rowSet   graph.RowSet
 	linear   []linear // the matrix stage being built
+
+	experts     []expert // the expert stage being built
+	expertRoute graph.Value
+	routes      map[graph.Value]*routed
+
+	gatherActs, gatherX, gatherY int // columns and results that workers gather
 }
 
 // rowOp works on one row.
@@ -55,6 +61,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		}
 	}
 	c.place()
+	p.gathers = c.newGathers()
 	c.rowOp(plan.Values[plan.Output].Rows, func(row int) {
 		w := plan.Values[plan.Output].Width
 		copy(p.b.Logits[row*w:(row+1)*w], p.row(plan.Output, row))
@@ -78,11 +85,15 @@ func (c *compiler) flush() {
 		c.stages = append(c.stages, c.linearStage(c.linear))
 		c.linear = nil
 	}
+	if len(c.experts) > 0 {
+		c.stages = append(c.stages, c.expertStage(c.experts, c.routes[c.expertRoute]))
+		c.experts = nil
+	}
 }
 
 // rowOp adds an op to the row stage.
 func (c *compiler) rowOp(set graph.RowSet, op rowOp) {
-	if len(c.linear) > 0 || len(c.row) > 0 && c.rowSet != set {
+	if len(c.linear) > 0 || len(c.experts) > 0 || len(c.row) > 0 && c.rowSet != set {
 		c.flush()
 	}
 	c.rowSet = set
@@ -122,7 +133,7 @@ func (c *compiler) node(n graph.Node) error {
 	case graph.HeadLinear:
 		c.stage(c.headLinear(n, op))
 	case graph.ExpertLinear:
-		c.expertLinear(n, op)
+		c.addExpert(n, op)
 	case graph.Attend:
 		if err := c.attend(n, op.Attention); err != nil {
 			return err

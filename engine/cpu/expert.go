@@ -9,60 +9,82 @@ import (
 
 // routed lists, expert by expert, the rows that chose it.
 type routed struct {
-	first []int32 // first[e] to first[e+1] in pick
-	pick  []int32 // row·used + slot
+	used   int
+	first  []int32 // first[e] to first[e+1] in pick
+	pick   []int32 // row·used + slot
+	active []int32 // experts that some row chose
 }
 
-// expertLinear multiplies each row with the matrices of its experts. Rows are
-// sorted by expert first, so that a matrix is read once and unchosen ones never.
-func (c *compiler) expertLinear(n graph.Node, op graph.ExpertLinear) {
-	p, m := c.p, c.p.weights.mats[op.W]
-	bias := p.weights.floats(op.Bias)
-	experts, rowsW, cols := op.W.Mats(), op.W.Rows(), op.W.Cols()
-	used := p.plan.Values[n.In[1]].Width / 2
-	each := p.plan.Values[n.In[0]].Width != cols // x differs per expert
-	t := &routed{first: make([]int32, experts+1), pick: make([]int32, p.sizes.Rows*used)}
-	set := p.plan.Values[n.Out].Rows
-	c.stage(newStage(
+// expert is one matrix of an expert stage.
+type expert struct {
+	x, out graph.Value
+	m      *mat
+	bias   []float32 // [experts][rows]
+	each   bool      // x differs from expert to expert
+}
+
+// addExpert adds a matrix of experts to the stage being built, unless that is
+// about other choices or computes what the matrix reads.
+func (c *compiler) addExpert(n graph.Node, op graph.ExpertLinear) {
+	p := c.p
+	route := n.In[1]
+	if len(c.row) > 0 || len(c.linear) > 0 || c.expertRoute != route {
+		c.flush()
+	}
+	for _, l := range c.experts {
+		if l.out == n.In[0] {
+			c.flush()
+			break
+		}
+	}
+	if c.routes[route] == nil {
+		c.stage(c.sortStage(route, op.W.Mats()))
+	}
+	m := p.weights.mats[op.W]
+	c.gather(m, op.W.Rows())
+	c.expertRoute = route
+	c.experts = append(c.experts, expert{
+		x: n.In[0], out: n.Out, m: m, bias: p.weights.floats(op.Bias),
+		each: p.plan.Values[n.In[0]].Width != op.W.Cols(),
+	})
+}
+
+// sortStage lists the rows of each expert for all matrices that follow a
+// choice, so that a matrix is read once and an unchosen one never.
+func (c *compiler) sortStage(route graph.Value, experts int) stage {
+	p := c.p
+	info := p.plan.Values[route]
+	t := &routed{
+		used: info.Width / 2, first: make([]int32, experts+1),
+		pick: make([]int32, max(p.sizes.Rows, p.sizes.Outputs)*info.Width/2), active: make([]int32, 0, experts),
+	}
+	if c.routes == nil {
+		c.routes = make(map[graph.Value]*routed)
+	}
+	c.routes[route] = t
+	return newStage(
 		func() int { return 1 },
-		func(_, _ int) { t.sort(p, n.In[1], p.rows(set), used) }))
-	chunk := max(1, m.panels()/4)
-	chunks := (m.panels() + chunk - 1) / chunk
-	c.stage(newStage(
-		func() int { return experts * chunks },
-		func(worker, task int) {
-			e, from := task/chunks, task%chunks*chunk
-			to := min(from+chunk, m.panels())
-			for _, pick := range t.pick[t.first[e]:t.first[e+1]] {
-				row, slot := int(pick)/used, int(pick)%used
-				act, x := row, p.row(n.In[0], row)
-				if each {
-					act, x = int(pick), x[slot*cols:(slot+1)*cols]
-				}
-				y := p.row(n.Out, row)[slot*rowsW : (slot+1)*rowsW]
-				p.vector(m, e, y, n.In[0], act, x, from, to, worker)
-				if bias != nil {
-					lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, rowsW)
-					kernel.Add(y[lo:hi], y[lo:hi], bias[e*rowsW+lo:e*rowsW+hi])
-				}
-			}
-		}))
+		func(_, _ int) { t.sort(p, route, p.rows(info.Rows)) })
 }
 
 // sort fills in the lists for this batch.
-func (t *routed) sort(p *program, route graph.Value, rows, used int) {
+func (t *routed) sort(p *program, route graph.Value, rows int) {
 	clear(t.first)
 	for r := range rows {
-		for _, id := range p.row(route, r)[:used] {
+		for _, id := range p.row(route, r)[:t.used] {
 			t.first[int(id)+1]++
 		}
 	}
+	t.active = t.active[:0]
 	for e := 1; e < len(t.first); e++ {
+		if t.first[e] > 0 {
+			t.active = append(t.active, int32(e-1))
+		}
 		t.first[e] += t.first[e-1]
 	}
 	for r := range rows {
-		for s, id := range p.row(route, r)[:used] {
-			t.pick[t.first[int(id)]] = int32(r*used + s)
+		for s, id := range p.row(route, r)[:t.used] {
+			t.pick[t.first[int(id)]] = int32(r*t.used + s)
 			t.first[int(id)]++
 		}
 	}
@@ -70,18 +92,91 @@ func (t *routed) sort(p *program, route graph.Value, rows, used int) {
 	t.first[0] = 0
 }
 
+// expertStage multiplies the chosen experts' matrices of a stage; tasks are
+// runs of panels of as many experts as can have been chosen.
+func (c *compiler) expertStage(list []expert, t *routed) stage {
+	p := c.p
+	set := p.plan.Values[list[0].out].Rows
+	type run struct {
+		l        *expert
+		from, to int
+	}
+	var runs []run
+	for i := range list {
+		n := list[i].m.panels()
+		chunk := max(1, (n+3)/4)
+		for at := 0; at < n; at += chunk {
+			runs = append(runs, run{&list[i], at, min(at+chunk, n)})
+		}
+	}
+	return newStage(
+		func() int { return min(len(t.first)-1, p.rows(set)*t.used) * len(runs) },
+		func(worker, task int) {
+			if task/len(runs) >= len(t.active) {
+				return
+			}
+			r, e := runs[task%len(runs)], int(t.active[task/len(runs)])
+			picks := t.pick[t.first[e]:t.first[e+1]]
+			for len(picks) > 0 {
+				n := min(len(picks), gatherRows)
+				p.expertRows(r.l, e, picks[:n], t.used, r.from, r.to, worker)
+				picks = picks[n:]
+			}
+		})
+}
+
+// expertRows computes panels from to to-1 of one expert's matrix for the rows
+// that chose it.
+func (p *program) expertRows(l *expert, e int, picks []int32, used, from, to, worker int) {
+	rows, cols := l.m.w.Rows(), l.m.w.Cols()
+	lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, rows)
+	source := func(pick int) (act int, x []float32) {
+		x = p.row(l.x, pick/used)
+		if l.each {
+			return pick, x[pick%used*cols : (pick%used+1)*cols]
+		}
+		return pick / used, x
+	}
+	result := func(pick int) []float32 { return p.row(l.out, pick/used)[pick%used*rows : (pick%used+1)*rows] }
+	if len(picks) == 1 {
+		act, x := source(int(picks[0]))
+		p.vector(l.m, e, result(int(picks[0])), l.x, act, x, from, to, worker)
+	} else {
+		g := &p.gathers[worker]
+		if l.m.quantised() {
+			g.acts.Reshape(gatherRows, cols)
+		}
+		for i, pick := range picks {
+			act, x := source(int(pick))
+			if l.m.quantised() {
+				g.acts.Copy(i, p.acts[l.x], act)
+			} else {
+				copy(g.x[i*cols:], x)
+			}
+		}
+		p.multiplyRows(l.m, e, g.y, rows, g.acts, g.x, cols, len(picks), from, to, worker)
+		for i, pick := range picks {
+			copy(result(int(pick))[lo:hi], g.y[i*rows+lo:i*rows+hi])
+		}
+	}
+	if l.bias == nil {
+		return
+	}
+	for _, pick := range picks {
+		y := result(int(pick))[lo:hi]
+		kernel.Add(y, y, l.bias[e*rows+lo:e*rows+hi])
+	}
+}
+
 // route chooses experts for one row.
 func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 	p := c.p
 	bias := p.weights.floats(r.Bias)
-	scores := make([][]float32, p.sizes.Rows)
-	buf := make([]float32, 2*p.sizes.Rows*r.Experts)
-	for i := range scores {
-		scores[i] = buf[2*i*r.Experts : 2*(i+1)*r.Experts]
-	}
+	per := 2*r.Experts + r.Groups
+	scores := make([]float32, max(p.sizes.Rows, p.sizes.Outputs)*per)
 	return func(row int) {
-		x := p.row(n.In[0], row)
-		prob, choose := scores[row][:r.Experts], scores[row][r.Experts:]
+		x, mine := p.row(n.In[0], row), scores[row*per:(row+1)*per]
+		prob, choose, groups := mine[:r.Experts], mine[r.Experts:2*r.Experts], mine[2*r.Experts:]
 		switch r.Gating {
 		case graph.Softmax:
 			softmaxRow(prob, x)
@@ -95,7 +190,7 @@ func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 			kernel.Add(choose, choose, bias)
 		}
 		if r.Groups > 0 {
-			limitGroups(choose, r.Groups, r.UsedGroups)
+			limitGroups(choose, groups, r.UsedGroups)
 		}
 		out := p.row(n.Out, row)
 		ids, w := out[:r.Used], out[r.Used:]
@@ -128,40 +223,39 @@ func weighExperts(r graph.Routing, w []float32) {
 	kernel.Scale(w, w, r.Scale)
 }
 
-// limitGroups rules out all but the groups whose two best experts have the
-// largest sum.
-func limitGroups(choose []float32, groups, used int) {
-	n := len(choose) / groups
-	var kept [256]bool
-	for range used {
-		best, at := float32(math.Inf(-1)), -1
-		for g := range groups {
-			if kept[g] {
-				continue
-			}
-			a, b := float32(math.Inf(-1)), float32(math.Inf(-1))
-			for _, s := range choose[g*n : (g+1)*n] {
-				if s > a {
-					a, b = s, a
-				} else if s > b {
-					b = s
-				}
-			}
-			if n == 1 {
-				b = 0
-			}
-			if at < 0 || a+b > best {
-				best, at = a+b, g
+// limitGroups rules out all but the used groups whose two best experts have
+// the largest sums; sums is memory for them.
+func limitGroups(choose, sums []float32, used int) {
+	low := float32(math.Inf(-1))
+	n := len(choose) / len(sums)
+	for g := range sums {
+		a, b := low, low
+		for _, s := range choose[g*n : (g+1)*n] {
+			if s > a {
+				a, b = s, a
+			} else if s > b {
+				b = s
 			}
 		}
-		kept[at] = true
+		if n == 1 {
+			b = 0
+		}
+		sums[g] = a + b
 	}
-	for g := range groups {
-		if kept[g] {
-			continue
+	for range len(sums) - used {
+		worst := -1
+		for g, s := range sums {
+			// Of equals the last goes; a group that is out has a NaN.
+			if s == s && (worst < 0 || s <= sums[worst]) {
+				worst = g
+			}
 		}
+		if worst < 0 {
+			return
+		}
+		sums[worst] = float32(math.NaN())
 		for i := range n {
-			choose[g*n+i] = float32(math.Inf(-1))
+			choose[worst*n+i] = low
 		}
 	}
 }

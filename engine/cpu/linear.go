@@ -15,7 +15,7 @@ type linear struct {
 // addLinear adds a matrix to the stage being built, unless it reads what that
 // stage computes.
 func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
-	if len(c.row) > 0 {
+	if len(c.row) > 0 || len(c.experts) > 0 {
 		c.flush()
 	}
 	set := c.p.plan.Values[n.Out].Rows
@@ -70,14 +70,7 @@ func (c *compiler) linearStage(list []linear) stage {
 func (p *program) multiply(l *linear, rows, from, to, worker int) {
 	w := l.m.w
 	y := p.all(l.out, rows)
-	switch {
-	case l.m.quantised():
-		kernel.MatMul(y, w.Rows(), &l.m.packed[0], p.acts[l.in], 0, rows, from, to)
-	case l.m.packed != nil:
-		kernel.MatMulF32(y, w.Rows(), &l.m.packed[0], p.all(l.in, rows), w.Cols(), 0, rows, from, to)
-	default:
-		p.multiplyRaw(&l.m.raw[0], y, p.all(l.in, rows), rows, from, to, worker)
-	}
+	p.multiplyRows(l.m, 0, y, w.Rows(), p.acts[l.in], p.all(l.in, rows), w.Cols(), rows, from, to, worker)
 	if l.bias == nil {
 		return
 	}
@@ -88,29 +81,30 @@ func (p *program) multiply(l *linear, rows, from, to, worker int) {
 	}
 }
 
+// multiplyRows computes panels from to to-1 of matrix i of m for several rows:
+// those of a, or of x, ldx floats apart, as the type wants; results are ldy
+// floats apart.
+func (p *program) multiplyRows(m *mat, i int, y []float32, ldy int, a *kernel.Acts, x []float32, ldx, rows, from, to, worker int) {
+	switch {
+	case m.quantised():
+		kernel.MatMul(y, ldy, &m.packed[i], a, 0, rows, from, to)
+	case m.packed != nil:
+		kernel.MatMulF32(y, ldy, &m.packed[i], x, ldx, 0, rows, from, to)
+	default:
+		p.multiplyRaw(&m.raw[i], y, ldy, x, ldx, rows, from, to, worker)
+	}
+}
+
 // multiplyRaw decodes each row of the matrix once for all rows of x.
-func (p *program) multiplyRaw(m *raw, y, x []float32, rows, from, to, worker int) {
+func (p *program) multiplyRaw(m *raw, y []float32, ldy int, x []float32, ldx, rows, from, to, worker int) {
 	cols, n := m.w.Cols(), m.w.Rows()
 	buf := p.rowBufs[worker][:cols]
 	for r := from * kernel.PanelRows; r < min(to*kernel.PanelRows, n); r++ {
 		m.row(buf, r)
 		for i := range rows {
-			y[i*n+r] = kernel.Dot(x[i*cols:(i+1)*cols], buf)
+			y[i*ldy+r] = kernel.Dot(x[i*ldx:i*ldx+cols], buf)
 		}
 	}
-}
-
-// headLinear multiplies each head by its own matrix.
-func (c *compiler) headLinear(n graph.Node, op graph.HeadLinear) stage {
-	p, m := c.p, c.p.weights.mats[op.W]
-	heads, in, out := op.W.Mats(), op.W.Cols(), op.W.Rows()
-	set := p.plan.Values[n.Out].Rows
-	return newStage(
-		func() int { return p.rows(set) * heads },
-		func(worker, task int) {
-			row, h := task/heads, task%heads
-			p.vector(m, h, p.row(n.Out, row)[h*out:(h+1)*out], n.In[0], task, p.row(n.In[0], row)[h*in:(h+1)*in], 0, m.panels(), worker)
-		})
 }
 
 // vector multiplies matrix i of m with one vector: vector act of the value's
@@ -122,6 +116,65 @@ func (p *program) vector(m *mat, i int, y []float32, in graph.Value, act int, x 
 	case m.packed != nil:
 		kernel.MatVecF32(y, &m.packed[i], x, from, to)
 	default:
-		p.multiplyRaw(&m.raw[i], y, x, 1, from, to, worker)
+		p.multiplyRaw(&m.raw[i], y, len(y), x, len(x), 1, from, to, worker)
 	}
+}
+
+// gatherRows is how many rows are put together for one of many matrices:
+// enough that a matrix in cache is used often, few enough to stay there.
+const gatherRows = 32
+
+// gather is a worker's memory for rows that do not lie side by side.
+type gather struct {
+	acts *kernel.Acts
+	x, y []float32
+}
+
+// gather makes room in every worker's memory for rows of cols columns, in
+// quantised form or not, and results of n values.
+func (c *compiler) gather(m *mat, n int) {
+	cols := m.w.Cols()
+	if m.quantised() {
+		c.gatherActs = max(c.gatherActs, cols)
+	} else {
+		c.gatherX = max(c.gatherX, cols)
+	}
+	c.gatherY = max(c.gatherY, n)
+}
+
+// newGathers allocates that memory.
+func (c *compiler) newGathers() []gather {
+	out := make([]gather, c.p.backend.pool.workers)
+	for i := range out {
+		g := &out[i]
+		g.acts = kernel.NewActs(gatherRows, c.gatherActs)
+		g.x, g.y = make([]float32, gatherRows*c.gatherX), make([]float32, gatherRows*c.gatherY)
+		c.actBytes += int64(gatherRows*c.gatherActs)*3/2 + int64(4*(len(g.x)+len(g.y)))
+	}
+	return out
+}
+
+// headLinear multiplies each head by its own matrix; tasks are heads times
+// runs of rows.
+func (c *compiler) headLinear(n graph.Node, op graph.HeadLinear) stage {
+	p, m := c.p, c.p.weights.mats[op.W]
+	heads, in, out := op.W.Mats(), op.W.Cols(), op.W.Rows()
+	set := p.plan.Values[n.Out].Rows
+	c.gather(m, 0)
+	blocks := func() int { return (p.rows(set) + gatherRows - 1) / gatherRows }
+	return newStage(
+		func() int { return heads * blocks() },
+		func(worker, task int) {
+			h, first := task/blocks(), task%blocks()*gatherRows
+			rows := min(gatherRows, p.rows(set)-first)
+			g := &p.gathers[worker]
+			if m.quantised() {
+				g.acts.Reshape(gatherRows, in)
+				for r := range rows {
+					g.acts.Copy(r, p.acts[n.In[0]], (first+r)*heads+h)
+				}
+			}
+			x, y := p.all(n.In[0], p.rows(set)), p.all(n.Out, p.rows(set))
+			p.multiplyRows(m, h, y[first*heads*out+h*out:], heads*out, g.acts, x[first*heads*in+h*in:], heads*in, rows, 0, m.panels(), worker)
+		})
 }

@@ -30,6 +30,7 @@ type program struct {
 	ropes   []*ropeTable
 	used    backend.Memory
 	rowBufs [][]float32 // one a worker: a decoded matrix row
+	gathers []gather    // one a worker
 
 	// The batch in progress.
 	b     *llm.Batch

@@ -107,10 +107,16 @@ func (c *compiler) norm(n graph.Node, op graph.Norm) rowOp {
 			case graph.RMS:
 				kernel.RMSNorm(gy, gx, part(w, i), op.Eps)
 			case graph.Layer:
-				kernel.LayerNorm(gy, gx, part(w, i), part(b, i), op.Eps)
+				kernel.LayerNorm(gy, gx, part(w, i), nil, op.Eps)
 			case graph.L2:
 				s := float32(math.Sqrt(float64(kernel.Dot(gx, gx))))
 				kernel.Scale(gy, gx, 1/max(s, op.Eps))
+				if w != nil {
+					kernel.Mul(gy, gy, part(w, i))
+				}
+			}
+			if b != nil {
+				kernel.Add(gy, gy, part(b, i))
 			}
 		}
 	}

@@ -116,6 +116,9 @@ func (b *Builder) Attend(q, k, v Value, a Attention) Value {
 		return b.fail("attend", "layer %d: q %d, k %d, v %d columns for %d and %d heads of %d and %d",
 			a.Layer, b.Width(q), b.Width(k), b.Width(v), a.Heads, a.KVHeads, a.DimK, a.DimV)
 	}
+	if a.Bidirectional && a.Window > 0 {
+		return b.fail("attend", "layer %d: a window of %d positions in both directions", a.Layer, a.Window)
+	}
 	if a.Sinks != nil && a.Sinks.Elems() != a.Heads {
 		return b.fail("attend", "%s has %d values for %d heads", a.Sinks.Name, a.Sinks.Elems(), a.Heads)
 	}
@@ -234,6 +237,9 @@ func (b *Builder) Route(logits Value, r Routing) Value {
 	}
 	if r.Groups > 0 && (r.Experts%r.Groups != 0 || r.UsedGroups < 1 || r.UsedGroups > r.Groups) {
 		return b.fail("route", "%d of %d groups of %d experts", r.UsedGroups, r.Groups, r.Experts)
+	}
+	if r.Groups > 0 && r.Experts/r.Groups*r.UsedGroups < r.Used {
+		return b.fail("route", "%d experts in %d of %d groups of %d", r.Used, r.UsedGroups, r.Groups, r.Experts)
 	}
 	if r.Scale == 0 {
 		r.Scale = 1

@@ -31,6 +31,15 @@ func (s *suite) rowWise(t *testing.T) {
 		{name: "layer norm", width: 96, bound: ulps(128), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			return g.Norm(x, graph.Layer, w96, b96, 1e-5, 0)
 		}},
+		{name: "rms norm with bias", width: 96, bound: ulps(64), build: func(g *graph.Builder, x graph.Value) graph.Value {
+			return g.Norm(x, graph.RMS, w96, w32, 1e-6, 32)
+		}},
+		{name: "layer norm of heads", width: 96, bound: ulps(128), build: func(g *graph.Builder, x graph.Value) graph.Value {
+			return g.Norm(x, graph.Layer, w96, nil, 1e-5, 32)
+		}},
+		{name: "l2 norm with weight", width: 96, bound: ulps(64), build: func(g *graph.Builder, x graph.Value) graph.Value {
+			return g.Norm(x, graph.L2, w32, b96, 1e-6, 32)
+		}},
 		{name: "l2 norm of heads", width: 96, bound: ulps(64), build: func(g *graph.Builder, x graph.Value) graph.Value {
 			return g.Norm(x, graph.L2, nil, nil, 1e-6, 32)
 		}},
@@ -59,6 +68,10 @@ func (s *suite) rowWise(t *testing.T) {
 			return g.Glu(g.Slice(x, 2, 0, 1), g.Slice(x, 2, 1, 1), graph.SiLU, 0.9)
 		}},
 	}
+	places := in.weight("places", dtype.F32, 20, 16)
+	list = append(list, testCase{name: "rows by position, first row", width: 20, bound: ulps(4), build: func(g *graph.Builder, x graph.Value) graph.Value {
+		return g.Add(g.Add(x, g.Embed(places, 0.5, graph.ByPosition)), g.Embed(places, 0, graph.ByZero))
+	}})
 	for f := graph.Identity; f <= graph.Tanh; f++ {
 		list = append(list,
 			testCase{name: "function " + string('0'+rune(f)), width: 70, bound: ulps(16), build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Act(g.Scale(x, 3), f) }},
@@ -143,6 +156,34 @@ func (s *suite) experts(t *testing.T) {
 				y := g.Act(g.ExpertLinear(x, route, up, ub), graph.Tanh)
 				y = g.ExpertScale(g.ExpertLinear(y, route, down, db), route, scale)
 				return g.ExpertSum(y, route)
+			}})
+		}
+	}
+}
+
+// unchosen checks that experts which no row chooses are not read: theirs are
+// not numbers. One matrix has a scale for each expert.
+func (s *suite) unchosen(t *testing.T) {
+	in := newInput(6)
+	bias := in.weight("bias", dtype.F32, 8)
+	copy(bias.Data[3*4:], encode(dtype.F32, []float32{-1e3, -1e3}))
+	for _, ty := range []dtype.Type{dtype.F32, dtype.Q8_0} {
+		up, down := in.weight("up", ty, 32, 48, 8), in.weight("down", dtype.F32, 48, 24, 8)
+		for _, w := range []*graph.Weight{up, down} {
+			one := len(w.Data) / 8
+			for i := 3 * one; i < 5*one; i++ {
+				w.Data[i] = 0xff // as float16, bfloat16 or float32: not a number
+			}
+		}
+		scaled := *up
+		scaled.Scale = in.weight("scale", dtype.F32, 8)
+		r := graph.Routing{Experts: 8, Used: 3, Gating: graph.Softmax, Normalise: true}
+		bound := matrixBound(ty, 32)
+		for _, n := range []int{1, 50} {
+			s.run(t, testCase{width: 32, rows: n, bound: func(top float64) float64 { return bound(top) * 48 }, build: func(g *graph.Builder, x graph.Value) graph.Value {
+				route := g.Route(g.Affine(g.Slice(x, 0, 5, 8), nil, bias), r)
+				y := g.Glu(g.ExpertLinear(x, route, up, nil), g.ExpertLinear(x, route, &scaled, nil), graph.SiLU, 0)
+				return g.ExpertSum(g.ExpertLinear(g.Act(y, graph.Tanh), route, down, nil), route)
 			}})
 		}
 	}

@@ -41,7 +41,10 @@ func Run(t *testing.T, d backend.Driver, o backend.Options) {
 	t.Run("rowwise", s.rowWise)
 	t.Run("matrices", s.matrices)
 	t.Run("experts", s.experts)
+	t.Run("unchosen experts", s.unchosen)
 	t.Run("recurrent", s.recurrent)
+	t.Run("pool", s.pool)
+	t.Run("both directions", s.bothDirections)
 	t.Run("attention", s.attention)
 }
 
