@@ -63,7 +63,7 @@ done4:
 	RET
 
 // func floatF32p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·floatF32p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -87,6 +87,8 @@ panel5:
 	JLT    odd7
 
 pair6:
+	PREFETCHT0   6144(SI)
+	PREFETCHT0   6208(SI)
 	VMOVUPS      (SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -266,7 +268,7 @@ done15:
 	RET
 
 // func floatF16p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, F16C, FMA3
+// Requires: AVX, F16C, FMA3, MMX+
 TEXT ·floatF16p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -290,6 +292,7 @@ panel16:
 	JLT    odd18
 
 pair17:
+	PREFETCHT0   6144(SI)
 	VCVTPH2PS    (SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -475,7 +478,7 @@ done26:
 	RET
 
 // func floatBF16p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·floatBF16p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -499,6 +502,7 @@ panel27:
 	JLT    odd29
 
 pair28:
+	PREFETCHT0   6144(SI)
 	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VBROADCASTSS (BX), Y14

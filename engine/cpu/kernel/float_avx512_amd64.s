@@ -50,7 +50,7 @@ done4:
 	RET
 
 // func floatF32p1n4AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·floatF32p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -73,6 +73,8 @@ panel5:
 	JLT    odd7
 
 pair6:
+	PREFETCHT0       6144(SI)
+	PREFETCHT0       6208(SI)
 	VMOVUPS          (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
@@ -313,7 +315,7 @@ done16:
 	RET
 
 // func floatF16p1n4AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·floatF16p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -336,6 +338,7 @@ panel17:
 	JLT    odd19
 
 pair18:
+	PREFETCHT0       6144(SI)
 	VCVTPH2PS        (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
@@ -579,7 +582,7 @@ done28:
 	RET
 
 // func floatBF16p1n4AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·floatBF16p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
@@ -602,6 +605,7 @@ panel29:
 	JLT    odd31
 
 pair30:
+	PREFETCHT0       6144(SI)
 	VPMOVZXWD        (SI), Z28
 	VPSLLD           $0x10, Z28, Z28
 	VFMADD231PS.BCST (BX), Z28, Z0

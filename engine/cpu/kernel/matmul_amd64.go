@@ -15,8 +15,8 @@ type tiling struct {
 	y      []float32
 	ldy    int
 	size   int  // bytes of a panel
-	six    bool // there are kernels for two panels by six rows,
-	four   bool // and by four
+	wide   bool // there are kernels for eight rows,
+	pair   int  // and for two panels by so many
 	blocks int  // of a row of weights; columns if the activations are floats
 }
 
@@ -25,10 +25,15 @@ func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1
 		matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 		return
 	}
-	wide := active == AVX512
 	t := tiling{
-		w: w, a: a, y: y, ldy: ldy, six: wide && !formOf(w.Type).halves, four: wide,
+		w: w, a: a, y: y, ldy: ldy, wide: active == AVX512,
 		size: panelBytes(w.Type, w.Cols), blocks: w.Cols / w.Type.Elems(),
+	}
+	if t.wide {
+		t.pair = 6
+		if formOf(w.Type).halves {
+			t.pair = 4
+		}
 	}
 	t.run(row0, row1, panel0, panel1)
 }
@@ -39,8 +44,11 @@ func matMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, pa
 		return
 	}
 	t := tiling{
-		w: w, x: x, ldx: ldx, y: y, ldy: ldy, six: active == AVX512,
+		w: w, x: x, ldx: ldx, y: y, ldy: ldy,
 		size: panelBytes(w.Type, w.Cols), blocks: w.Cols,
+	}
+	if active == AVX512 {
+		t.pair = 6
 	}
 	t.run(row0, row1, panel0, panel1)
 }
@@ -62,31 +70,33 @@ func (t *tiling) run(row0, row1, panel0, panel1 int) {
 // rows does n panels from p for a tile of activation rows from i on and returns how many
 // it has done.
 func (t *tiling) rows(i, row0, row1, p, n int) int {
-	from, rows := t.next(i, row0, row1, n)
-	if pairs := n &^ 1; pairs > 0 && (rows == 6 || rows == 4 && t.four) {
+	from, rows, panels := t.next(i, row0, row1, n)
+	if pairs := n &^ 1; panels == 2 {
 		t.kernel(2, rows, &t.y[from*t.ldy+p*PanelRows], 4*t.ldy, from, p, pairs)
 		p, n = p+pairs, n-pairs
 	}
 	for j := from; n > 0 && j < from+rows; {
-		k, r := t.next(j, from, from+rows, 1)
+		k, r, _ := t.next(j, from, from+rows, 1)
 		t.kernel(1, r, &t.y[k*t.ldy+p*PanelRows], 4*t.ldy, k, p, n)
 		j = k + r
 	}
 	return from + rows - i
 }
 
-// next chooses the rows to do at row i. At the end the tile steps back to be full: the
-// results are the same bits again.
-func (t *tiling) next(i, row0, row1, panels int) (from, rows int) {
-	left := row1 - i
-	rows = 4
-	if left > 4 && left != 7 && left != 8 && panels > 1 && t.six {
-		rows = 6
+// next chooses the rows to do at row i, and whether two panels at once. The
+// first tile brings the weights from memory, best one panel at a time. The last one steps
+// back to be full: the results are the same bits again.
+func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
+	left, first := row1-i, i == row0
+	switch {
+	case t.wide && left >= 8 && (first || n < 2 || left == 8):
+		return i, 8, 1
+	case left == 1 || row1-row0 < 4:
+		return i, 1, 1
+	case t.pair > 0 && n > 1 && !first && left >= min(t.pair, 5) && row1-row0 >= t.pair:
+		return min(i, row1-t.pair), t.pair, 2
 	}
-	if left == 1 || row1-row0 < rows {
-		return i, 1
-	}
-	return min(i, row1-rows), rows
+	return min(i, row1-4), 4, 1
 }
 
 // kernel multiplies n panels from p, so many at once, by activation rows from row on.
@@ -116,9 +126,9 @@ func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 // last does the last panel, which has fewer rows than a kernel writes.
 func (t *tiling) last(row0, row1 int) {
 	p := t.w.Panels() - 1
-	var out [4 * PanelRows]float32
+	var out [8 * PanelRows]float32
 	for i := row0; i < row1; {
-		from, n := t.next(i, row0, row1, 1)
+		from, n, _ := t.next(i, row0, row1, 1)
 		t.kernel(1, n, &out[0], 4*PanelRows, from, p, 1)
 		for j := range n {
 			copy(t.y[(from+j)*t.ldy+p*PanelRows:(from+j)*t.ldy+t.w.Rows], out[j*PanelRows:])

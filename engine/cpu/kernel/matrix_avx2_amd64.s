@@ -24,14 +24,14 @@ panel1:
 	VXORPS Y1, Y1, Y1
 
 block2:
-	LEAQ         6176(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      32(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -170,13 +170,17 @@ DATA ones<>+28(SB)/4, $0x00010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
 // func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+288, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel4:
 	MOVQ   SI, R10
@@ -188,6 +192,14 @@ panel4:
 	VXORPS Y3, Y3, Y3
 
 block5:
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      32(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -537,14 +549,14 @@ panel9:
 	VXORPS Y1, Y1, Y1
 
 block10:
-	LEAQ         6208(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
+	LEAQ         6208(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -663,13 +675,17 @@ block10:
 	RET
 
 // func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+320, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel12:
 	MOVQ   SI, R10
@@ -681,6 +697,14 @@ panel12:
 	VXORPS Y3, Y3, Y3
 
 block13:
+	LEAQ         6208(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -1024,15 +1048,15 @@ panel17:
 	VXORPS Y1, Y1, Y1
 
 block18:
-	LEAQ         6176(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
-	PREFETCHT0   320(R9)
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      96(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      32(SI), Y14
@@ -1225,13 +1249,17 @@ DATA mask10<>+28(SB)/4, $0x10101010
 GLOBL mask10<>(SB), RODATA|NOPTR, $32
 
 // func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+352, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel20:
 	MOVQ   SI, R10
@@ -1243,6 +1271,15 @@ panel20:
 	VXORPS Y3, Y3, Y3
 
 block21:
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      96(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      32(SI), Y14
@@ -1662,15 +1699,15 @@ panel25:
 	VXORPS Y1, Y1, Y1
 
 block26:
-	LEAQ         6208(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
-	PREFETCHT0   320(R9)
+	LEAQ         6208(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      128(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      64(SI), Y14
@@ -1853,13 +1890,17 @@ block26:
 	RET
 
 // func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+384, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel28:
 	MOVQ   SI, R10
@@ -1871,6 +1912,15 @@ panel28:
 	VXORPS Y3, Y3, Y3
 
 block29:
+	LEAQ         6208(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      128(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      64(SI), Y14
@@ -2284,18 +2334,18 @@ panel33:
 	VXORPS Y1, Y1, Y1
 
 block34:
-	LEAQ         6176(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
-	PREFETCHT0   320(R9)
-	PREFETCHT0   384(R9)
-	PREFETCHT0   448(R9)
-	PREFETCHT0   512(R9)
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
+	PREFETCHT0   384(AX)
+	PREFETCHT0   448(AX)
+	PREFETCHT0   512(AX)
 	VMOVDQU      32(SI), Y12
 	VPXOR        mask80<>+0(SB), Y12, Y12
 	VPABSB       Y12, Y14
@@ -2456,13 +2506,17 @@ DATA mask80<>+28(SB)/4, $0x80808080
 GLOBL mask80<>(SB), RODATA|NOPTR, $32
 
 // func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+544, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -512(SI)(R11*1), R11
 
 panel36:
 	MOVQ   SI, R10
@@ -2474,6 +2528,18 @@ panel36:
 	VXORPS Y3, Y3, Y3
 
 block37:
+	LEAQ         6176(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
+	PREFETCHT0   384(AX)
+	PREFETCHT0   448(AX)
+	PREFETCHT0   512(AX)
 	VMOVDQU      32(SI), Y12
 	VPXOR        mask80<>+0(SB), Y12, Y12
 	VPABSB       Y12, Y14
@@ -2927,14 +2993,14 @@ panel41:
 	VXORPS Y1, Y1, Y1
 
 block42:
-	LEAQ           6176(SI), R9
-	CMPQ           R9, R11
-	CMOVQGT        R11, R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     64(R9)
-	PREFETCHT0     128(R9)
-	PREFETCHT0     192(R9)
-	PREFETCHT0     256(R9)
+	LEAQ           6176(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
+	PREFETCHT0     256(AX)
 	VMOVDQU        32(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -3143,13 +3209,17 @@ DATA levelsNL<>+15(SB)/1, $0x71
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
 // func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+288, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel44:
 	MOVQ   SI, R10
@@ -3161,6 +3231,14 @@ panel44:
 	VXORPS Y3, Y3, Y3
 
 block45:
+	LEAQ           6176(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
+	PREFETCHT0     256(AX)
 	VMOVDQU        32(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -3654,14 +3732,14 @@ panel49:
 	VXORPS Y1, Y1, Y1
 
 block50:
-	LEAQ           6160(SI), R9
-	CMPQ           R9, R11
-	CMOVQGT        R11, R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     64(R9)
-	PREFETCHT0     128(R9)
-	PREFETCHT0     192(R9)
-	PREFETCHT0     256(R9)
+	LEAQ           6160(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
+	PREFETCHT0     256(AX)
 	VMOVDQU        16(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsMX<>+0(SB), Y14
@@ -3874,13 +3952,17 @@ DATA step<>+28(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $32
 
 // func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+272, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel52:
 	MOVQ   SI, R10
@@ -3892,6 +3974,14 @@ panel52:
 	VXORPS Y3, Y3, Y3
 
 block53:
+	LEAQ           6160(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
+	PREFETCHT0     256(AX)
 	VMOVDQU        16(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsMX<>+0(SB), Y14
@@ -4312,11 +4402,11 @@ block58:
 	MOVQ      $0x00000008, R14
 
 group59:
-	LEAQ         6144(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -4516,13 +4606,17 @@ DATA fifteen<>+28(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $32
 
 // func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+1344, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -128(SI)(R11*1), R11
 
 panel60:
 	MOVQ   SI, R10
@@ -4553,6 +4647,11 @@ block61:
 	MOVQ      $0x00000008, R14
 
 group62:
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -5092,12 +5191,12 @@ block66:
 	MOVQ      $0x00000008, R14
 
 group67:
-	LEAQ         6144(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      128(SI), Y14
@@ -5339,13 +5438,17 @@ DATA mask04<>+28(SB)/4, $0x04040404
 GLOBL mask04<>(SB), RODATA|NOPTR, $32
 
 // func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+1760, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -192(SI)(R11*1), R11
 
 panel68:
 	MOVQ   SI, R10
@@ -5432,6 +5535,12 @@ block69:
 	MOVQ      $0x00000008, R14
 
 group70:
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      128(SI), Y14
@@ -6049,13 +6158,13 @@ block74:
 	MOVQ      $0x00000008, R14
 
 group75:
-	LEAQ         6144(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -6195,13 +6304,17 @@ DATA mask3f<>+28(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $32
 
 // func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2304, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel76:
 	MOVQ   SI, R10
@@ -6268,6 +6381,13 @@ block77:
 	MOVQ      $0x00000008, R14
 
 group78:
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -6735,14 +6855,14 @@ block82:
 	MOVQ      $0x00000008, R14
 
 group83:
-	LEAQ         6144(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      (SI), Y14
@@ -6936,13 +7056,17 @@ group83:
 	RET
 
 // func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2816, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -320(SI)(R11*1), R11
 
 panel84:
 	MOVQ   SI, R10
@@ -7009,6 +7133,14 @@ block85:
 	MOVQ      $0x00000008, R14
 
 group86:
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      (SI), Y14
@@ -7500,15 +7632,15 @@ block90:
 	MOVQ      $0x00000008, R14
 
 group91:
-	LEAQ         6144(SI), R9
-	CMPQ         R9, R11
-	CMOVQGT      R11, R9
-	PREFETCHT0   (R9)
-	PREFETCHT0   64(R9)
-	PREFETCHT0   128(R9)
-	PREFETCHT0   192(R9)
-	PREFETCHT0   256(R9)
-	PREFETCHT0   320(R9)
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -7692,13 +7824,17 @@ DATA mask0c<>+28(SB)/4, $0x0c0c0c0c
 GLOBL mask0c<>(SB), RODATA|NOPTR, $32
 
 // func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+3360, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -384(SI)(R11*1), R11
 
 panel92:
 	MOVQ   SI, R10
@@ -7719,6 +7855,15 @@ block93:
 	MOVQ      $0x00000008, R14
 
 group94:
+	LEAQ         6144(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	PREFETCHT0   320(AX)
 	VMOVDQU      (SI), Y12
 	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -8252,13 +8397,13 @@ block98:
 	MOVQ      $0x00000008, R14
 
 group99:
-	LEAQ           6144(SI), R9
-	CMPQ           R9, R11
-	CMOVQGT        R11, R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     64(R9)
-	PREFETCHT0     128(R9)
-	PREFETCHT0     192(R9)
+	LEAQ           6144(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
 	VMOVDQU        (SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -8456,13 +8601,17 @@ group99:
 	RET
 
 // func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-56
-	MOVQ y+0(FP), DI
-	MOVQ w+16(FP), SI
-	MOVQ a+24(FP), DX
-	MOVQ lda+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+2176, R11, R11
+	IMULQ  panels+48(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
 
 panel100:
 	MOVQ   SI, R10
@@ -8549,6 +8698,13 @@ block101:
 	MOVQ      $0x00000008, R14
 
 group102:
+	LEAQ           6144(SI), AX
+	CMPQ           AX, R11
+	CMOVQGT        R11, AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     64(AX)
+	PREFETCHT0     128(AX)
+	PREFETCHT0     192(AX)
 	VMOVDQU        (SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14

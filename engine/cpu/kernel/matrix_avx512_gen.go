@@ -14,10 +14,10 @@ func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ40p2n4AVX512 multiplies panels of Q4_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ40p1n8AVX512 multiplies panels of Q4_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ40p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ40p2n6AVX512 multiplies panels of Q4_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -34,10 +34,10 @@ func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ41p2n4AVX512 multiplies panels of Q4_1, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ41p1n8AVX512 multiplies panels of Q4_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ41p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ41p2n6AVX512 multiplies panels of Q4_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -54,10 +54,10 @@ func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ50p2n4AVX512 multiplies panels of Q5_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ50p1n8AVX512 multiplies panels of Q5_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ50p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ50p2n6AVX512 multiplies panels of Q5_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -74,10 +74,10 @@ func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ51p2n4AVX512 multiplies panels of Q5_1, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ51p1n8AVX512 multiplies panels of Q5_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ51p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ51p2n6AVX512 multiplies panels of Q5_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -94,10 +94,10 @@ func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ80p2n4AVX512 multiplies panels of Q8_0, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ80p1n8AVX512 multiplies panels of Q8_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ80p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ80p2n6AVX512 multiplies panels of Q8_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -114,10 +114,10 @@ func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks i
 //go:noescape
 func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4NLp2n4AVX512 multiplies panels of IQ4_NL, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matIQ4NLp1n8AVX512 multiplies panels of IQ4_NL, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4NLp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matIQ4NLp2n6AVX512 multiplies panels of IQ4_NL, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -134,10 +134,10 @@ func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks i
 //go:noescape
 func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matMXFP4p2n4AVX512 multiplies panels of MXFP4, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matMXFP4p1n8AVX512 multiplies panels of MXFP4, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matMXFP4p2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matMXFP4p2n6AVX512 multiplies panels of MXFP4, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -154,6 +154,11 @@ func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
+// matQ2Kp1n8AVX512 multiplies panels of Q2_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
 // matQ2Kp2n4AVX512 multiplies panels of Q2_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -168,6 +173,11 @@ func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //
 //go:noescape
 func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
+// matQ3Kp1n8AVX512 multiplies panels of Q3_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ3Kp2n4AVX512 multiplies panels of Q3_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -184,10 +194,10 @@ func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ4Kp2n4AVX512 multiplies panels of Q4_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ4Kp1n8AVX512 multiplies panels of Q4_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ4Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ4Kp2n6AVX512 multiplies panels of Q4_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -204,10 +214,10 @@ func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matQ5Kp2n4AVX512 multiplies panels of Q5_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matQ5Kp1n8AVX512 multiplies panels of Q5_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matQ5Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matQ5Kp2n6AVX512 multiplies panels of Q5_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //
@@ -224,6 +234,11 @@ func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //go:noescape
 func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
+// matQ6Kp1n8AVX512 multiplies panels of Q6_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+
 // matQ6Kp2n4AVX512 multiplies panels of Q6_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -239,10 +254,10 @@ func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks i
 //go:noescape
 func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
-// matIQ4XSp2n4AVX512 multiplies panels of IQ4_XS, 2 at once, by 4 rows of activations; ldy and lda are in bytes.
+// matIQ4XSp1n8AVX512 multiplies panels of IQ4_XS, 1 at once, by 8 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
-func matIQ4XSp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
 
 // matIQ4XSp2n6AVX512 multiplies panels of IQ4_XS, 2 at once, by 6 rows of activations; ldy and lda are in bytes.
 //

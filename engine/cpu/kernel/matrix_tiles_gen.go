@@ -71,34 +71,45 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 		default:
 			return false
 		}
-	case 2<<8 | 4:
+	case 1<<8 | 8:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ40p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q4_1:
-			matQ41p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ41p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_0:
-			matQ50p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ50p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q5_1:
-			matQ51p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ51p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q8_0:
-			matQ80p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matQ80p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_NL:
-			matIQ4NLp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matIQ4NLp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.MXFP4:
-			matMXFP4p2n4AVX512(y, ldy, w, a, lda, blocks, panels)
+			matMXFP4p1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n8AVX512(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	case 2<<8 | 4:
+		switch t {
 		case dtype.Q2_K:
 			matQ2Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q3_K:
 			matQ3Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
-		case dtype.Q4_K:
-			matQ4Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
-		case dtype.Q5_K:
-			matQ5Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		case dtype.Q6_K:
 			matQ6Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
-		case dtype.IQ4_XS:
-			matIQ4XSp2n4AVX512(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}

@@ -129,7 +129,7 @@ func (f *floats) pass(parts []part) {
 	f.SUBQ(imm(2), reg.RCX)
 	f.JLT(LabelRef(tail))
 	f.Label(pair)
-	if f.n == 1 {
+	if f.panels == 1 && f.parts[0].y == 0 {
 		f.PREFETCHT0(at(reg.RSI, ahead))
 		if f.size == 4 {
 			f.PREFETCHT0(at(reg.RSI, ahead+64))

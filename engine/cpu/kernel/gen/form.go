@@ -50,8 +50,8 @@ var formList = []form{
 }
 
 // takes reports whether the type has a kernel of that shape: those with a
-// scale for every 16 columns need twice the sums.
-func (f *form) takes(s shape) bool { return !f.halves || s.n <= 4 }
+// scale for every 16 columns need twice the sums, so pairs of panels take fewer rows.
+func (f *form) takes(s shape) bool { return s.panels == 1 || s.n == 4 == f.halves }
 
 // levels are the stored (offset) codes of the 16 indices.
 func (f *form) levels() (b [16]byte) {

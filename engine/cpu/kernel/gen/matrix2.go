@@ -52,12 +52,10 @@ func (m *mat2) emit() {
 	m.ld("a", reg.RDX)
 	m.ld("lda", reg.R8)
 	m.col = m.strides(m.n)
-	if m.n == 1 {
-		m.ld("blocks", reg.R11)
-		m.IMUL3Q(I32(int32(m.blk)), reg.R11, reg.R11)
-		m.IMULQ(m.arg("panels"), reg.R11)
-		m.LEAQ(mem(reg.RSI, reg.R11, 1, -m.grp), reg.R11)
-	}
+	m.ld("blocks", reg.R11)
+	m.IMUL3Q(I32(int32(m.blk)), reg.R11, reg.R11)
+	m.IMULQ(m.arg("panels"), reg.R11)
+	m.LEAQ(mem(reg.RSI, reg.R11, 1, -m.grp), reg.R11)
 	panel := m.label("panel")
 	m.Label(panel)
 	m.MOVQ(reg.RSI, reg.R10)
@@ -121,21 +119,21 @@ func (m *mat2) pass(halves ...int) {
 
 // fetch asks for the lines of a group further on; the last ones ask for the end again.
 func (m *mat2) fetch() {
-	m.LEAQ(at(reg.RSI, m.off+ahead), reg.R9)
-	m.CMPQ(reg.R9, reg.R11)
-	m.CMOVQGT(reg.R11, reg.R9)
+	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
+	m.CMPQ(reg.RAX, reg.R11)
+	m.CMOVQGT(reg.R11, reg.RAX)
 	lines := m.grp
 	if m.subs == 1 {
 		lines = m.blk
 	}
 	for i := 0; i < lines; i += 64 {
-		m.PREFETCHT0(at(reg.R9, i))
+		m.PREFETCHT0(at(reg.RAX, i))
 	}
 }
 
 // group adds 32 columns.
 func (m *mat2) group() {
-	if m.n == 1 {
+	if m.units[0].half == 0 {
 		m.fetch()
 	}
 	if m.halves {

@@ -21,9 +21,10 @@ type shape struct{ panels, n int }
 
 // One panel takes activations from memory with the broadcast built into
 // VPDPBUSD; two panels share each broadcast, which halves the loads.
-var shapes512 = []shape{{1, 1}, {1, 4}, {2, 4}, {2, 6}}
+var shapes512 = []shape{{1, 1}, {1, 4}, {1, 8}, {2, 4}, {2, 6}}
 
-// ahead is how far a single row of activations fetches weights ahead, in bytes.
+// ahead is how far kernels of one panel fetch weights ahead, in bytes. Two
+// panels are two streams, which gain less from it; they come second.
 const ahead = 6144
 
 // strided addresses column c of a tile from a running pointer and odd multiples of the
@@ -59,7 +60,7 @@ func (a *asm) strides(n int) strided {
 // mat512 emits one kernel.
 //
 //	DI y   SI weights   DX activations   BX the same, running   CX blocks left
-//	R8–R13 strides of activations   R13 stride of panels, if two
+//	R8–R11 strides of activations   R12 the last group   R13 stride of panels, if two
 //	R14 groups left of a block   R15 scales of the group   AX scratch
 //	Z0–Z11 results   Z12–Z23 integer sums   the rest as named below
 type mat512 struct {
@@ -117,8 +118,8 @@ func (m *mat512) emit() {
 	if m.panels == 2 {
 		m.panelStride(reg.R13)
 	}
-	if m.n == 1 {
-		m.end(reg.R10)
+	if m.panels == 1 {
+		m.end(reg.R12)
 	}
 
 	panel, block, group := m.label("panel"), m.label("block"), m.label("group")
@@ -280,7 +281,7 @@ func (m *mat512) merge(left int, src Mem, w reg.Register) {
 
 // group adds 32 columns.
 func (m *mat512) group() {
-	if m.n == 1 {
+	if m.panels == 1 {
 		m.fetch()
 	}
 	if m.halves {
@@ -301,15 +302,15 @@ func (m *mat512) group() {
 
 // fetch asks for the lines of a group further on, never beyond the last one.
 func (m *mat512) fetch() {
-	m.LEAQ(at(reg.RSI, m.off+ahead), reg.R9)
-	m.CMPQ(reg.R9, reg.R10)
-	m.CMOVQGT(reg.R10, reg.R9)
+	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
+	m.CMPQ(reg.RAX, reg.R12)
+	m.CMOVQGT(reg.R12, reg.RAX)
 	lines := m.grp
 	if m.subs == 1 {
 		lines = m.blk
 	}
 	for i := 0; i < lines; i += 64 {
-		m.PREFETCHT0(at(reg.R9, i))
+		m.PREFETCHT0(at(reg.RAX, i))
 	}
 }
 
