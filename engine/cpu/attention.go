@@ -27,14 +27,11 @@ type attention struct {
 	sinks   []float32
 	group   int // query heads that share a KV head
 	block   int // rows whose queries are worked on together
-	workers []*attnWorker
 	counts  *attnCount
-	partial []softmax      // [job that is split][query][part]
-	arrived []atomic.Int32 // finished parts of each split job
-	parts   int
-	kForm   *attn.Form
-	vForm   *attn.Form
-	temper  kv.Temper
+	*attnMemory
+	kForm  *attn.Form
+	vForm  *attn.Form
+	temper kv.Temper
 }
 
 // attnWorker is one worker's memory; layers of one shape share it.
@@ -46,10 +43,21 @@ type attnWorker struct {
 	part, total []softmax
 }
 
-// attnShape is what the memory of a worker depends on.
+// attnMemory is what layers of one shape share.
+type attnMemory struct {
+	workers []*attnWorker
+	partial []softmax      // [job that is split][query][part]
+	arrived []atomic.Int32 // finished parts of each split job
+	jobs    int            // that may be split
+	parts   int            // of the longest context
+}
+
+// attnShape is what that memory depends on.
 type attnShape struct {
 	k, v  *attn.Form
 	group int
+	block int
+	parts int
 }
 
 // attnCount counts what attention did in a layer: cells that Sparse V looked
@@ -90,15 +98,8 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		t.vForm = p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
 	}
 	t.block = max(1, maxQueries/t.group)
-	t.parts = p.sizes.Pages[l.group]/partPages + 2
-	jobs := 4 * p.backend.pool.workers
-	t.partial = make([]softmax, jobs*t.group*t.parts)
-	acc := make([]float32, len(t.partial)*t.vForm.Padded)
-	for i := range t.partial {
-		t.partial[i].acc = acc[i*t.vForm.Padded : (i+1)*t.vForm.Padded]
-	}
-	t.arrived = make([]atomic.Int32, jobs)
-	t.workers = p.cache.workersOf(attnShape{t.kForm, t.vForm, t.group}, t.block, p.backend.pool.workers)
+	shape := attnShape{t.kForm, t.vForm, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
+	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
 	}
@@ -113,14 +114,23 @@ type job struct {
 	first, rows int // rows of the batch
 	lo, hi      int // pages that some row sees
 	split       int // index among the split jobs, -1 if the context is not split
-	part        int // when split
-	parts       int
+	part, end   int // parts of this task when split, counted from the first
+	parts       int // of the whole job
 }
 
 // splits reports whether the spans of this batch are so few that their
 // contexts are divided among the workers.
 func (t *attention) splits() bool {
-	return t.single() && len(t.p.b.Spans)*t.KVHeads < 4*t.p.backend.pool.workers
+	return t.single() && len(t.p.b.Spans)*t.KVHeads <= t.jobs
+}
+
+// run of parts that a task takes, so that there are about eight tasks a worker.
+func (t *attention) stretch() int {
+	n := 0
+	for _, s := range t.p.b.Spans {
+		n += t.KVHeads * partsOf(t.pages(s, s.First, 1))
+	}
+	return max(1, n/(8*len(t.workers)))
 }
 
 // single reports whether every span of this batch is one row.
@@ -143,32 +153,29 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 func partsOf(lo, hi int) int { return (hi-1)/partPages - lo/partPages + 1 }
 
 func (t *attention) tasks() int {
-	n, split := 0, t.splits()
-	for _, s := range t.p.b.Spans {
-		if split {
-			n += t.KVHeads * partsOf(t.pages(s, s.First, 1))
-		} else {
-			n += t.KVHeads * ((s.Rows + t.block - 1) / t.block)
+	n := 0
+	if t.splits() {
+		stretch := t.stretch()
+		for _, s := range t.p.b.Spans {
+			n += t.KVHeads * ceil(partsOf(t.pages(s, s.First, 1)), stretch)
 		}
+		return n
+	}
+	for _, s := range t.p.b.Spans {
+		n += t.KVHeads * ceil(s.Rows, t.block)
 	}
 	return n
 }
 
+func ceil(n, by int) int { return (n + by - 1) / by }
+
 // find returns the job of a task. Later rows see more, so they come first.
 func (t *attention) find(task int) job {
-	split := t.splits()
+	if t.splits() {
+		return t.findSplit(task)
+	}
 	for i, s := range t.p.b.Spans {
-		if split {
-			lo, hi := t.pages(s, s.First, 1)
-			parts := partsOf(lo, hi)
-			if task < parts*t.KVHeads {
-				head := task / parts
-				return job{span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi, split: i*t.KVHeads + head, part: task % parts, parts: parts}
-			}
-			task -= parts * t.KVHeads
-			continue
-		}
-		blocks := (s.Rows + t.block - 1) / t.block
+		blocks := ceil(s.Rows, t.block)
 		if task < blocks*t.KVHeads {
 			first := (blocks - 1 - task/t.KVHeads) * t.block
 			n := min(t.block, s.Rows-first)
@@ -180,11 +187,29 @@ func (t *attention) find(task int) job {
 	panic("cpu: attention task out of range")
 }
 
+func (t *attention) findSplit(task int) job {
+	stretch := t.stretch()
+	for i, s := range t.p.b.Spans {
+		lo, hi := t.pages(s, s.First, 1)
+		parts := partsOf(lo, hi)
+		n := ceil(parts, stretch)
+		if task < n*t.KVHeads {
+			head, part := task/n, task%n*stretch
+			return job{
+				span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
+				split: i*t.KVHeads + head, part: part, end: min(part+stretch, parts), parts: parts,
+			}
+		}
+		task -= n * t.KVHeads
+	}
+	panic("cpu: attention task out of range")
+}
+
 // run works on one job.
 func (t *attention) run(worker, task int) {
 	j := t.find(task)
 	w := t.workers[worker]
-	if t.k != graph.None && t.single() && (j.split < 0 || j.part == j.parts-1) {
+	if t.k != graph.None && t.single() && (j.split < 0 || j.end == j.parts) {
 		t.writeRow(w.scratch, j.span, j.head, j.first)
 	}
 	w.queries.N = j.rows * t.group
@@ -214,24 +239,26 @@ func (t *attention) run(worker, task int) {
 	}
 }
 
-// runSplit works on one part; whoever finishes the last part combines them.
+// runSplit works on some parts; whoever finishes the last combines them.
 func (t *attention) runSplit(w *attnWorker, j job) {
-	t.runPart(w, j, j.lo/partPages+j.part)
-	part := func(g, i int) *softmax { return &t.partial[(j.split*t.group+g)*t.parts+i] }
-	for g := range t.group {
-		to := part(g, j.part)
-		to.max, to.sum = w.part[g].max, w.part[g].sum
-		copy(to.acc, w.part[g].acc)
+	at := func(g, part int) *softmax { return &t.partial[(j.split*t.group+g)*t.parts+part] }
+	for part := j.part; part < j.end; part++ {
+		t.runPart(w, j, j.lo/partPages+part)
+		for g := range t.group {
+			to := at(g, part)
+			to.max, to.sum = w.part[g].max, w.part[g].sum
+			copy(to.acc, w.part[g].acc)
+		}
 	}
-	if int(t.arrived[j.split].Add(1)) < j.parts {
+	if int(t.arrived[j.split].Add(int32(j.end-j.part))) < j.parts {
 		return
 	}
 	t.arrived[j.split].Store(0)
 	for g := range t.group {
 		total := &w.total[g]
 		total.reset()
-		for i := range j.parts {
-			total.merge(part(g, i))
+		for part := range j.parts {
+			total.merge(at(g, part))
 		}
 		t.finish(total, j.first, j.head*t.group+g)
 	}
@@ -248,7 +275,11 @@ func (t *attention) runPart(w *attnWorker, j job, part int) {
 	var considered, kept, kPages, vPages int
 	for pg := max(j.lo, part*partPages); pg < min(j.hi, (part+1)*partPages); pg++ {
 		cells := min(kv.PageCells, length-pg*kv.PageCells)
-		t.kForm.Scores(w.scores, w.queries, t.cache.k.head(table[pg], j.head), cells, w.scratch)
+		var nextK, nextV []byte
+		if pg+1 < j.hi {
+			nextK, nextV = t.cache.k.head(table[pg+1], j.head), t.values(table[pg+1], j.head)
+		}
+		t.kForm.Scores(w.scores, w.queries, t.cache.k.head(table[pg], j.head), nextK, cells, w.scratch)
 		kPages++
 		var used uint64
 		for r := range j.rows {
@@ -266,7 +297,7 @@ func (t *attention) runPart(w *attnWorker, j job, part int) {
 			continue
 		}
 		vPages++
-		t.vForm.Accumulate(w.acc, w.scores, w.queries.N, t.values(table[pg], j.head), used, w.scratch)
+		t.vForm.Accumulate(w.acc, w.scores, w.queries.N, t.values(table[pg], j.head), nextV, used, w.scratch)
 	}
 	t.counts.considered.Add(int64(considered))
 	t.counts.skipped.Add(int64(considered - kept))

@@ -3,6 +3,7 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu/attn"
@@ -15,7 +16,7 @@ type cache struct {
 	groups  [][]*layerCache
 	size    int64
 	forms   map[formKey]*attn.Form
-	workers map[attnShape][]*attnWorker
+	memory  map[attnShape]*attnMemory
 	scratch *attn.Scratch // for rows that enter and leave between runs
 }
 
@@ -54,7 +55,7 @@ func (s *side) head(page int32, head int) []byte {
 func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 	c := &cache{
 		layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups)),
-		forms: map[formKey]*attn.Form{}, workers: map[attnShape][]*attnWorker{},
+		forms: map[formKey]*attn.Form{}, memory: map[attnShape]*attnMemory{},
 	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -86,33 +87,44 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 	return c, nil
 }
 
-// workersOf is the memory of all workers for one shape of attention.
-func (c *cache) workersOf(s attnShape, block, workers int) []*attnWorker {
-	list, ok := c.workers[s]
-	if !ok {
-		for range workers {
-			list = append(list, newAttnWorker(s, block*s.group))
-		}
-		c.workers[s] = list
+// memoryOf is what layers of one shape of attention share.
+func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
+	m := c.memory[s]
+	if m != nil {
+		return m
 	}
-	return list
+	m = &attnMemory{jobs: 8 * workers, parts: s.parts}
+	c.memory[s] = m
+	for range workers {
+		m.workers = append(m.workers, newAttnWorker(s))
+	}
+	m.arrived = make([]atomic.Int32, m.jobs)
+	m.partial = newSoftmaxes(m.jobs*s.group*s.parts, s.v.Padded)
+	return m
 }
 
-// newAttnWorker makes room for n queries.
-func newAttnWorker(s attnShape, n int) *attnWorker {
+func newAttnWorker(s attnShape) *attnWorker {
+	n := s.block * s.group
 	w := &attnWorker{
 		queries: s.k.NewQueries(n),
 		scores:  make([]float32, n*attn.Cells),
 		acc:     make([]float32, n*s.v.Padded),
 		scratch: attn.NewScratch(s.k, s.v),
 		part:    make([]softmax, n),
-		total:   make([]softmax, n),
+		total:   newSoftmaxes(n, s.v.Padded),
 	}
 	for i := range n {
 		w.part[i].acc = w.acc[i*s.v.Padded : (i+1)*s.v.Padded]
-		w.total[i].acc = make([]float32, s.v.Padded)
 	}
 	return w
+}
+
+func newSoftmaxes(n, padded int) []softmax {
+	list, acc := make([]softmax, n), make([]float32, n*padded)
+	for i := range list {
+		list[i].acc = acc[i*padded : (i+1)*padded : (i+1)*padded]
+	}
+	return list
 }
 
 func (c *cache) side(s *side, l *kv.SideLayout, heads, pages int, o attn.Options) error {

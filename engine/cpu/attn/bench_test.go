@@ -38,7 +38,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 	rng := rand.New(rand.NewPCG(1, 1))
 	fill := func(f *Form) []byte {
 		page, _, _ := pageOf(rng, f, Cells)
-		data := aligned(s.heads * s.pages * f.PageBytes())
+		data := huge(b, s.heads*s.pages*f.PageBytes())
 		for d := data; len(d) > 0; d = d[copy(d, page):] {
 		}
 		return data
@@ -58,14 +58,15 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 // run attends over the context of one head.
 func (s *stepBench) run(head int, scale float32) {
 	for p := range s.pages {
-		at := p*s.heads + head
-		s.k.Scores(s.scores, s.q, s.kData[at*s.k.PageBytes():][:s.k.PageBytes()], Cells, s.scratch)
+		at, next := p*s.heads+head, (min(p+1, s.pages-1))*s.heads+head
+		k, v := s.k.PageBytes(), s.v.PageBytes()
+		s.k.Scores(s.scores, s.q, s.kData[at*k:][:k], s.kData[next*k:], Cells, s.scratch)
 		var used uint64
 		for i := range s.q.N {
 			_, _, kept := Weigh(s.scores[i*Cells:(i+1)*Cells], scale, ^uint64(0), 4, 1e-6)
 			used |= kept
 		}
-		s.v.Accumulate(s.acc, s.scores, s.q.N, s.vData[at*s.v.PageBytes():][:s.v.PageBytes()], used, s.scratch)
+		s.v.Accumulate(s.acc, s.scores, s.q.N, s.vData[at*v:][:v], s.vData[next*v:], used, s.scratch)
 	}
 }
 

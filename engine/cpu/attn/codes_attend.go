@@ -60,14 +60,15 @@ func (p *codes) sum(r *prepared, i int, q []float32) {
 	}
 }
 
-func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, cells int, s *Scratch) {
+func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, cells int, s *Scratch) {
 	if p.float {
-		p.scoresFloat(dst, r, n, page, s)
+		p.scoresFloat(dst, r, n, page, ahead, s)
 	} else {
-		dotTokensAll(dst, n, p.expand(page, s), &r.codes, page[p.scale:])
+		tile, far := p.expand(page, ahead, s)
+		dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
 		if p.sign.bits > 0 {
-			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values)
-			dotTokensAll(dst, n, s.codes, &r.bits, page[p.resScale:])
+			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)
+			dotTokensAll(dst, n, s.codes, &r.bits, page[p.resScale:], 0)
 		}
 	}
 	for b := range p.Blocks {
@@ -81,35 +82,37 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, cells int
 }
 
 // expand makes a byte of every code of a page: its int8 level, on K above
-// levels.zero.
-func (p *codes) expand(page []byte, s *Scratch) []byte {
+// levels.zero. Where the page has those bytes already, whoever reads them asks
+// for what lies far ahead.
+func (p *codes) expand(page []byte, ahead int, s *Scratch) (tile []byte, far int) {
 	if p.levels.plain {
-		return page[p.low.at:]
+		return page[p.low.at:], ahead
 	}
-	return p.lookUp(page, s, &p.levels.table)
+	return p.lookUp(page, ahead, s, &p.levels.table), 0
 }
 
-func (p *codes) lookUp(page []byte, s *Scratch, table *[64]byte) []byte {
+func (p *codes) lookUp(page []byte, ahead int, s *Scratch, table *[64]byte) []byte {
 	var high []byte
 	if p.high.bits > 0 {
 		high = page[p.high.at:]
 	}
-	expand(s.codes, page[p.low.at:], high, p.low.bits, table, p.values)
+	expand(s.codes, page[p.low.at:], high, p.low.bits, table, p.values, ahead)
 	return s.codes
 }
 
 // expandFloat makes bytes that decode turns into levels.
-func (p *codes) expandFloat(page []byte, s *Scratch) []byte {
+func (p *codes) expandFloat(page []byte, ahead int, s *Scratch) []byte {
 	if p.levels.exact {
-		return p.expand(page, s)
+		tile, _ := p.expand(page, ahead, s)
+		return tile
 	}
-	return p.lookUp(page, s, &p.levels.index)
+	return p.lookUp(page, ahead, s, &p.levels.index)
 }
 
-func (p *codes) scoresFloat(dst []float32, r *prepared, n int, page []byte, s *Scratch) {
-	p.scoresPlane(dst, n, p.expandFloat(page, s), p.levels, r.coef, page[p.scale:], s)
+func (p *codes) scoresFloat(dst []float32, r *prepared, n int, page []byte, ahead int, s *Scratch) {
+	p.scoresPlane(dst, n, p.expandFloat(page, ahead, s), p.levels, r.coef, page[p.scale:], s)
 	if p.sign.bits > 0 {
-		expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values)
+		expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)
 		p.scoresPlane(dst, n, s.codes, &signs, r.signs, page[p.resScale:], s)
 	}
 }
@@ -133,11 +136,11 @@ func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef 
 	}
 }
 
-func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
 	if p.float {
-		p.accumulateFloat(acc, ld, w, n, page, used, s)
+		p.accumulateFloat(acc, ld, w, n, page, ahead, used, s)
 	} else {
-		p.accumulateInt(acc, ld, w, n, page, used, s)
+		p.accumulateInt(acc, ld, w, n, page, ahead, used, s)
 	}
 	if p.min < 0 {
 		return
@@ -156,8 +159,8 @@ func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byt
 	}
 }
 
-func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
-	tile := p.expand(page, s)
+func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
+	tile, far := p.expand(page, ahead, s)
 	groups := groupsOf(used)
 	for i := 0; i < n; i += panel {
 		m := min(panel, n-i)
@@ -166,14 +169,18 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []
 			for d := b * p.elems; d < (b+1)*p.elems; d += p.chunk {
 				c := p.valuesTile(tile, d, s)
 				a := acc[i*ld+p.Lane+d:]
-				v := dotValuesArgs{a, ld, m, c, p.chunk / 16, &s.w8.pos, &s.w8.scale, groups}
+				v := dotValuesArgs{a, ld, m, c, p.chunk / 16, &s.w8.pos, &s.w8.scale, groups, far}
+				if p.side == kv.K {
+					v.ahead = 0 // a turned copy
+				}
 				dotValues(&v)
 				if s.w8.signed {
-					v.w, v.scale = &s.w8.neg, &s.w8.negScale
+					v.w, v.scale, v.ahead = &s.w8.neg, &s.w8.negScale, 0
 					dotValues(&v)
 				}
 			}
 		}
+		far = 0
 	}
 }
 
@@ -186,8 +193,8 @@ func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
 	return s.turn
 }
 
-func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
-	codes := p.expandFloat(page, s)
+func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
+	codes := p.expandFloat(page, ahead, s)
 	for d := 0; d < p.values; d += p.chunk {
 		c := codes[d*Cells:]
 		if p.side == kv.K {

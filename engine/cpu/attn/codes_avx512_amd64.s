@@ -4,79 +4,83 @@
 
 #include "textflag.h"
 
-// func expand1AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
-// Requires: AVX, AVX512F, AVX512VBMI
-TEXT ·expand1AVX512(SB), NOSPLIT, $0-40
+// func expand1AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
+// Requires: AVX, AVX512F, AVX512VBMI, MMX+
+TEXT ·expand1AVX512(SB), NOSPLIT, $0-48
 	MOVQ      dst+0(FP), DI
 	MOVQ      low+8(FP), SI
 	MOVQ      table+24(FP), AX
 	VMOVDQU64 (AX), Z31
 	MOVQ      steps+32(FP), CX
+	MOVQ      ahead+40(FP), R11
 
 loop1:
-	VMOVDQU64 (SI), Z17
-	VPERMB    Z31, Z17, Z0
-	VMOVDQU64 Z0, (DI)
-	VPSRLD    $0x01, Z17, Z1
-	VPERMB    Z31, Z1, Z1
-	VMOVDQU64 Z1, 64(DI)
-	VPSRLD    $0x02, Z17, Z2
-	VPERMB    Z31, Z2, Z2
-	VMOVDQU64 Z2, 128(DI)
-	VPSRLD    $0x03, Z17, Z3
-	VPERMB    Z31, Z3, Z3
-	VMOVDQU64 Z3, 192(DI)
-	VPSRLD    $0x04, Z17, Z4
-	VPERMB    Z31, Z4, Z4
-	VMOVDQU64 Z4, 256(DI)
-	VPSRLD    $0x05, Z17, Z5
-	VPERMB    Z31, Z5, Z5
-	VMOVDQU64 Z5, 320(DI)
-	VPSRLD    $0x06, Z17, Z6
-	VPERMB    Z31, Z6, Z6
-	VMOVDQU64 Z6, 384(DI)
-	VPSRLD    $0x07, Z17, Z7
-	VPERMB    Z31, Z7, Z7
-	VMOVDQU64 Z7, 448(DI)
-	ADDQ      $0x40, SI
-	ADDQ      $0x00000200, DI
-	SUBQ      $0x08, CX
-	JNZ       loop1
+	VMOVDQU64  (SI), Z17
+	PREFETCHT0 (SI)(R11*1)
+	VPERMB     Z31, Z17, Z0
+	VMOVDQU64  Z0, (DI)
+	VPSRLD     $0x01, Z17, Z1
+	VPERMB     Z31, Z1, Z1
+	VMOVDQU64  Z1, 64(DI)
+	VPSRLD     $0x02, Z17, Z2
+	VPERMB     Z31, Z2, Z2
+	VMOVDQU64  Z2, 128(DI)
+	VPSRLD     $0x03, Z17, Z3
+	VPERMB     Z31, Z3, Z3
+	VMOVDQU64  Z3, 192(DI)
+	VPSRLD     $0x04, Z17, Z4
+	VPERMB     Z31, Z4, Z4
+	VMOVDQU64  Z4, 256(DI)
+	VPSRLD     $0x05, Z17, Z5
+	VPERMB     Z31, Z5, Z5
+	VMOVDQU64  Z5, 320(DI)
+	VPSRLD     $0x06, Z17, Z6
+	VPERMB     Z31, Z6, Z6
+	VMOVDQU64  Z6, 384(DI)
+	VPSRLD     $0x07, Z17, Z7
+	VPERMB     Z31, Z7, Z7
+	VMOVDQU64  Z7, 448(DI)
+	ADDQ       $0x40, SI
+	ADDQ       $0x00000200, DI
+	SUBQ       $0x08, CX
+	JNZ        loop1
 	VZEROUPPER
 	RET
 
-// func expand2AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
-// Requires: AVX, AVX512F, AVX512VBMI
-TEXT ·expand2AVX512(SB), NOSPLIT, $0-40
+// func expand2AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
+// Requires: AVX, AVX512F, AVX512VBMI, MMX+
+TEXT ·expand2AVX512(SB), NOSPLIT, $0-48
 	MOVQ      dst+0(FP), DI
 	MOVQ      low+8(FP), SI
 	MOVQ      table+24(FP), AX
 	VMOVDQU64 (AX), Z31
 	MOVQ      steps+32(FP), CX
+	MOVQ      ahead+40(FP), R11
 
 loop2:
-	VMOVDQU64 (SI), Z17
-	VPERMB    Z31, Z17, Z0
-	VMOVDQU64 Z0, (DI)
-	VPSRLD    $0x02, Z17, Z1
-	VPERMB    Z31, Z1, Z1
-	VMOVDQU64 Z1, 64(DI)
-	VPSRLD    $0x04, Z17, Z2
-	VPERMB    Z31, Z2, Z2
-	VMOVDQU64 Z2, 128(DI)
-	VPSRLD    $0x06, Z17, Z3
-	VPERMB    Z31, Z3, Z3
-	VMOVDQU64 Z3, 192(DI)
-	ADDQ      $0x40, SI
-	ADDQ      $0x00000100, DI
-	SUBQ      $0x04, CX
-	JNZ       loop2
+	VMOVDQU64  (SI), Z17
+	PREFETCHT0 (SI)(R11*1)
+	VPERMB     Z31, Z17, Z0
+	VMOVDQU64  Z0, (DI)
+	VPSRLD     $0x02, Z17, Z1
+	VPERMB     Z31, Z1, Z1
+	VMOVDQU64  Z1, 64(DI)
+	VPSRLD     $0x04, Z17, Z2
+	VPERMB     Z31, Z2, Z2
+	VMOVDQU64  Z2, 128(DI)
+	VPSRLD     $0x06, Z17, Z3
+	VPERMB     Z31, Z3, Z3
+	VMOVDQU64  Z3, 192(DI)
+	ADDQ       $0x40, SI
+	ADDQ       $0x00000100, DI
+	SUBQ       $0x04, CX
+	JNZ        loop2
 	VZEROUPPER
 	RET
 
-// func expand3AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
-// Requires: AVX, AVX512F, AVX512VBMI
-TEXT ·expand3AVX512(SB), NOSPLIT, $0-40
+// func expand3AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
+// Requires: AVX, AVX512F, AVX512VBMI, MMX+
+TEXT ·expand3AVX512(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         low+8(FP), SI
 	MOVQ         high+16(FP), DX
@@ -84,11 +88,14 @@ TEXT ·expand3AVX512(SB), NOSPLIT, $0-40
 	MOVQ         table+24(FP), AX
 	VMOVDQU64    (AX), Z31
 	MOVQ         steps+32(FP), CX
+	MOVQ         ahead+40(FP), R11
 
 loop3:
 	VMOVDQU64  (DX), Z16
+	PREFETCHT0 (DX)(R11*1)
 	ADDQ       $0x40, DX
 	VMOVDQU64  (SI), Z17
+	PREFETCHT0 (SI)(R11*1)
 	VMOVDQU64  Z17, Z0
 	VPSLLD     $0x02, Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z0
@@ -110,6 +117,7 @@ loop3:
 	VPERMB     Z31, Z3, Z3
 	VMOVDQU64  Z3, 192(DI)
 	VMOVDQU64  64(SI), Z18
+	PREFETCHT0 64(SI)(R11*1)
 	VMOVDQU64  Z18, Z4
 	VPSRLD     $0x02, Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z4
@@ -140,32 +148,34 @@ loop3:
 DATA high3<>+0(SB)/4, $0x04040404
 GLOBL high3<>(SB), RODATA|NOPTR, $4
 
-// func expand4AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
-// Requires: AVX, AVX512F, AVX512VBMI
-TEXT ·expand4AVX512(SB), NOSPLIT, $0-40
+// func expand4AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
+// Requires: AVX, AVX512F, AVX512VBMI, MMX+
+TEXT ·expand4AVX512(SB), NOSPLIT, $0-48
 	MOVQ      dst+0(FP), DI
 	MOVQ      low+8(FP), SI
 	MOVQ      table+24(FP), AX
 	VMOVDQU64 (AX), Z31
 	MOVQ      steps+32(FP), CX
+	MOVQ      ahead+40(FP), R11
 
 loop4:
-	VMOVDQU64 (SI), Z17
-	VPERMB    Z31, Z17, Z0
-	VMOVDQU64 Z0, (DI)
-	VPSRLD    $0x04, Z17, Z1
-	VPERMB    Z31, Z1, Z1
-	VMOVDQU64 Z1, 64(DI)
-	ADDQ      $0x40, SI
-	ADDQ      $0x80, DI
-	SUBQ      $0x02, CX
-	JNZ       loop4
+	VMOVDQU64  (SI), Z17
+	PREFETCHT0 (SI)(R11*1)
+	VPERMB     Z31, Z17, Z0
+	VMOVDQU64  Z0, (DI)
+	VPSRLD     $0x04, Z17, Z1
+	VPERMB     Z31, Z1, Z1
+	VMOVDQU64  Z1, 64(DI)
+	ADDQ       $0x40, SI
+	ADDQ       $0x80, DI
+	SUBQ       $0x02, CX
+	JNZ        loop4
 	VZEROUPPER
 	RET
 
-// func expand5AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
-// Requires: AVX, AVX512F, AVX512VBMI
-TEXT ·expand5AVX512(SB), NOSPLIT, $0-40
+// func expand5AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
+// Requires: AVX, AVX512F, AVX512VBMI, MMX+
+TEXT ·expand5AVX512(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         low+8(FP), SI
 	MOVQ         high+16(FP), DX
@@ -173,11 +183,14 @@ TEXT ·expand5AVX512(SB), NOSPLIT, $0-40
 	MOVQ         table+24(FP), AX
 	VMOVDQU64    (AX), Z31
 	MOVQ         steps+32(FP), CX
+	MOVQ         ahead+40(FP), R11
 
 loop5:
 	VMOVDQU64  (DX), Z16
+	PREFETCHT0 (DX)(R11*1)
 	ADDQ       $0x40, DX
 	VMOVDQU64  (SI), Z17
+	PREFETCHT0 (SI)(R11*1)
 	VMOVDQU64  Z17, Z0
 	VPSLLD     $0x04, Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z0
@@ -189,6 +202,7 @@ loop5:
 	VPERMB     Z31, Z1, Z1
 	VMOVDQU64  Z1, 64(DI)
 	VMOVDQU64  64(SI), Z18
+	PREFETCHT0 64(SI)(R11*1)
 	VMOVDQU64  Z18, Z2
 	VPSLLD     $0x02, Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z2
@@ -200,6 +214,7 @@ loop5:
 	VPERMB     Z31, Z3, Z3
 	VMOVDQU64  Z3, 192(DI)
 	VMOVDQU64  128(SI), Z19
+	PREFETCHT0 128(SI)(R11*1)
 	VMOVDQU64  Z19, Z4
 	VMOVDQU64  Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z4
@@ -211,6 +226,7 @@ loop5:
 	VPERMB     Z31, Z5, Z5
 	VMOVDQU64  Z5, 320(DI)
 	VMOVDQU64  192(SI), Z20
+	PREFETCHT0 192(SI)(R11*1)
 	VMOVDQU64  Z20, Z6
 	VPSRLD     $0x02, Z16, Z29
 	VPTERNLOGD $0xd8, Z30, Z29, Z6

@@ -4,30 +4,30 @@
 
 package attn
 
-// expand1AVX512 looks up codes of 1 bits; steps is a multiple of 8.
+// expand1AVX512 looks up codes of 1 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
 //
 //go:noescape
-func expand1AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
+func expand1AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand2AVX512 looks up codes of 2 bits; steps is a multiple of 4.
+// expand2AVX512 looks up codes of 2 bits; steps is a multiple of 4. What lies ahead bytes on is asked for.
 //
 //go:noescape
-func expand2AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
+func expand2AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand3AVX512 looks up codes of 3 bits; steps is a multiple of 8.
+// expand3AVX512 looks up codes of 3 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
 //
 //go:noescape
-func expand3AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
+func expand3AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand4AVX512 looks up codes of 4 bits; steps is a multiple of 2.
+// expand4AVX512 looks up codes of 4 bits; steps is a multiple of 2. What lies ahead bytes on is asked for.
 //
 //go:noescape
-func expand4AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
+func expand4AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand5AVX512 looks up codes of 5 bits; steps is a multiple of 8.
+// expand5AVX512 looks up codes of 5 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
 //
 //go:noescape
-func expand5AVX512(dst *byte, low *byte, high *byte, table *byte, steps int)
+func expand5AVX512(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
 // decodeInt4AVX512 widens bytes, after turning over their highest bits by flip, of 4 steps a group.
 //

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func tokens1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens1AVX512(SB), NOSPLIT, $0-64
+// func tokens1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens1AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -14,6 +14,7 @@ TEXT ·tokens1AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
 block1:
 	MOVQ         chunks+56(FP), CX
@@ -27,6 +28,42 @@ block1:
 	VPXORD       Z7, Z7, Z7
 
 chunk2:
+	TESTQ      R12, R12
+	JZ         skip3
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip3:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -139,9 +176,9 @@ chunk2:
 	VZEROUPPER
 	RET
 
-// func tokens2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens2AVX512(SB), NOSPLIT, $0-64
+// func tokens2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens2AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -149,8 +186,9 @@ TEXT ·tokens2AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
-block3:
+block4:
 	MOVQ         chunks+56(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
@@ -169,7 +207,43 @@ block3:
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
 
-chunk4:
+chunk5:
+	TESTQ      R12, R12
+	JZ         skip6
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip6:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -285,7 +359,7 @@ chunk4:
 	ADDQ         $0x00000800, SI
 	ADDQ         $0xc0, DX
 	DECQ         CX
-	JNZ          chunk4
+	JNZ          chunk5
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -342,13 +416,13 @@ chunk4:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block3
+	JNZ          block4
 	VZEROUPPER
 	RET
 
-// func tokens3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens3AVX512(SB), NOSPLIT, $0-64
+// func tokens3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens3AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -356,8 +430,9 @@ TEXT ·tokens3AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
-block5:
+block7:
 	MOVQ         chunks+56(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
@@ -372,7 +447,43 @@ block5:
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
 
-chunk6:
+chunk8:
+	TESTQ      R12, R12
+	JZ         skip9
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip9:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -528,7 +639,7 @@ chunk6:
 	ADDQ         $0x00000800, SI
 	ADDQ         $0xc0, DX
 	DECQ         CX
-	JNZ          chunk6
+	JNZ          chunk8
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -597,13 +708,13 @@ chunk6:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block5
+	JNZ          block7
 	VZEROUPPER
 	RET
 
-// func tokens4AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens4AVX512(SB), NOSPLIT, $0-64
+// func tokens4AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens4AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -611,8 +722,9 @@ TEXT ·tokens4AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
-block7:
+block10:
 	MOVQ         chunks+56(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
@@ -631,7 +743,43 @@ block7:
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
 
-chunk8:
+chunk11:
+	TESTQ      R12, R12
+	JZ         skip12
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip12:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -827,7 +975,7 @@ chunk8:
 	ADDQ         $0x00000800, SI
 	ADDQ         $0xc0, DX
 	DECQ         CX
-	JNZ          chunk8
+	JNZ          chunk11
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -916,13 +1064,13 @@ chunk8:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block7
+	JNZ          block10
 	VZEROUPPER
 	RET
 
-// func tokens5AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens5AVX512(SB), NOSPLIT, $0-64
+// func tokens5AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens5AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -930,8 +1078,9 @@ TEXT ·tokens5AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
-block9:
+block13:
 	MOVQ         chunks+56(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
@@ -954,7 +1103,43 @@ block9:
 	VMOVDQA64    Z16, Z18
 	VMOVDQA64    Z16, Z19
 
-chunk10:
+chunk14:
+	TESTQ      R12, R12
+	JZ         skip15
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip15:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -1190,7 +1375,7 @@ chunk10:
 	ADDQ         $0x00000800, SI
 	ADDQ         $0xc0, DX
 	DECQ         CX
-	JNZ          chunk10
+	JNZ          chunk14
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -1299,13 +1484,13 @@ chunk10:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block9
+	JNZ          block13
 	VZEROUPPER
 	RET
 
-// func tokens6AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·tokens6AVX512(SB), NOSPLIT, $0-64
+// func tokens6AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·tokens6AVX512(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), DI
 	MOVQ tile+8(FP), SI
 	MOVQ q+16(FP), DX
@@ -1313,8 +1498,9 @@ TEXT ·tokens6AVX512(SB), NOSPLIT, $0-64
 	MOVQ init+32(FP), R9
 	MOVQ scales+40(FP), R10
 	MOVQ blocks+48(FP), R11
+	MOVQ ahead+64(FP), R12
 
-block11:
+block16:
 	MOVQ         chunks+56(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
@@ -1341,7 +1527,43 @@ block11:
 	VMOVDQA64    Z20, Z22
 	VMOVDQA64    Z20, Z23
 
-chunk12:
+chunk17:
+	TESTQ      R12, R12
+	JZ         skip18
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+	PREFETCHT0 128(SI)(R12*1)
+	PREFETCHT0 192(SI)(R12*1)
+	PREFETCHT0 256(SI)(R12*1)
+	PREFETCHT0 320(SI)(R12*1)
+	PREFETCHT0 384(SI)(R12*1)
+	PREFETCHT0 448(SI)(R12*1)
+	PREFETCHT0 512(SI)(R12*1)
+	PREFETCHT0 576(SI)(R12*1)
+	PREFETCHT0 640(SI)(R12*1)
+	PREFETCHT0 704(SI)(R12*1)
+	PREFETCHT0 768(SI)(R12*1)
+	PREFETCHT0 832(SI)(R12*1)
+	PREFETCHT0 896(SI)(R12*1)
+	PREFETCHT0 960(SI)(R12*1)
+	PREFETCHT0 1024(SI)(R12*1)
+	PREFETCHT0 1088(SI)(R12*1)
+	PREFETCHT0 1152(SI)(R12*1)
+	PREFETCHT0 1216(SI)(R12*1)
+	PREFETCHT0 1280(SI)(R12*1)
+	PREFETCHT0 1344(SI)(R12*1)
+	PREFETCHT0 1408(SI)(R12*1)
+	PREFETCHT0 1472(SI)(R12*1)
+	PREFETCHT0 1536(SI)(R12*1)
+	PREFETCHT0 1600(SI)(R12*1)
+	PREFETCHT0 1664(SI)(R12*1)
+	PREFETCHT0 1728(SI)(R12*1)
+	PREFETCHT0 1792(SI)(R12*1)
+	PREFETCHT0 1856(SI)(R12*1)
+	PREFETCHT0 1920(SI)(R12*1)
+	PREFETCHT0 1984(SI)(R12*1)
+
+skip18:
 	VMOVDQU64    (SI), Z24
 	VMOVDQU64    64(SI), Z25
 	VMOVDQU64    128(SI), Z26
@@ -1617,7 +1839,7 @@ chunk12:
 	ADDQ         $0x00000800, SI
 	ADDQ         $0xc0, DX
 	DECQ         CX
-	JNZ          chunk12
+	JNZ          chunk17
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -1746,40 +1968,50 @@ chunk12:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block11
+	JNZ          block16
 	VZEROUPPER
 	RET
 
-// func values1x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values1x4AVX512(SB), NOSPLIT, $0-48
+// func values1x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values1x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop13:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop19:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip20
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip20:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
 	VPDPBUSD     Z26, Z28, Z2
 	VPDPBUSD     Z27, Z28, Z3
 	TESTQ        CX, CX
-	JNZ          loop13
+	JNZ          loop19
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -1801,30 +2033,38 @@ loop13:
 	VZEROUPPER
 	RET
 
-// func values1x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values1x2AVX512(SB), NOSPLIT, $0-48
+// func values1x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values1x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-loop14:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop21:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip22
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip22:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
 	TESTQ        CX, CX
-	JNZ          loop14
+	JNZ          loop21
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -1838,15 +2078,16 @@ loop14:
 	VZEROUPPER
 	RET
 
-// func values2x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values2x4AVX512(SB), NOSPLIT, $0-48
+// func values2x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values2x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1856,15 +2097,24 @@ TEXT ·values2x4AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop15:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop23:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip24
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip24:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -1876,7 +2126,7 @@ loop15:
 	VPDPBUSD     Z26, Z28, Z6
 	VPDPBUSD     Z27, Z28, Z7
 	TESTQ        CX, CX
-	JNZ          loop15
+	JNZ          loop23
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -1916,27 +2166,35 @@ loop15:
 	VZEROUPPER
 	RET
 
-// func values2x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values2x2AVX512(SB), NOSPLIT, $0-48
+// func values2x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values2x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-loop16:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop25:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip26
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip26:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -1944,7 +2202,7 @@ loop16:
 	VPDPBUSD     Z24, Z28, Z2
 	VPDPBUSD     Z25, Z28, Z3
 	TESTQ        CX, CX
-	JNZ          loop16
+	JNZ          loop25
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -1968,15 +2226,16 @@ loop16:
 	VZEROUPPER
 	RET
 
-// func values3x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values3x4AVX512(SB), NOSPLIT, $0-48
+// func values3x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values3x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1990,15 +2249,24 @@ TEXT ·values3x4AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-loop17:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop27:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip28
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip28:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2015,7 +2283,7 @@ loop17:
 	VPDPBUSD     Z26, Z28, Z10
 	VPDPBUSD     Z27, Z28, Z11
 	TESTQ        CX, CX
-	JNZ          loop17
+	JNZ          loop27
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2073,15 +2341,16 @@ loop17:
 	VZEROUPPER
 	RET
 
-// func values3x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values3x2AVX512(SB), NOSPLIT, $0-48
+// func values3x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values3x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2089,13 +2358,20 @@ TEXT ·values3x2AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-loop18:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop29:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip30
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip30:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2106,7 +2382,7 @@ loop18:
 	VPDPBUSD     Z24, Z28, Z4
 	VPDPBUSD     Z25, Z28, Z5
 	TESTQ        CX, CX
-	JNZ          loop18
+	JNZ          loop29
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2140,15 +2416,16 @@ loop18:
 	VZEROUPPER
 	RET
 
-// func values4x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values4x4AVX512(SB), NOSPLIT, $0-48
+// func values4x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values4x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2166,15 +2443,24 @@ TEXT ·values4x4AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 
-loop19:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop31:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip32
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip32:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2196,7 +2482,7 @@ loop19:
 	VPDPBUSD     Z26, Z28, Z14
 	VPDPBUSD     Z27, Z28, Z15
 	TESTQ        CX, CX
-	JNZ          loop19
+	JNZ          loop31
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2272,15 +2558,16 @@ loop19:
 	VZEROUPPER
 	RET
 
-// func values4x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values4x2AVX512(SB), NOSPLIT, $0-48
+// func values4x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values4x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2290,13 +2577,20 @@ TEXT ·values4x2AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-loop20:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop33:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip34
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip34:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2310,7 +2604,7 @@ loop20:
 	VPDPBUSD     Z24, Z28, Z6
 	VPDPBUSD     Z25, Z28, Z7
 	TESTQ        CX, CX
-	JNZ          loop20
+	JNZ          loop33
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2354,15 +2648,16 @@ loop20:
 	VZEROUPPER
 	RET
 
-// func values5x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values5x4AVX512(SB), NOSPLIT, $0-48
+// func values5x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values5x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2384,15 +2679,24 @@ TEXT ·values5x4AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-loop21:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop35:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip36
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip36:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2419,7 +2723,7 @@ loop21:
 	VPDPBUSD     Z26, Z28, Z18
 	VPDPBUSD     Z27, Z28, Z19
 	TESTQ        CX, CX
-	JNZ          loop21
+	JNZ          loop35
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2513,15 +2817,16 @@ loop21:
 	VZEROUPPER
 	RET
 
-// func values5x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values5x2AVX512(SB), NOSPLIT, $0-48
+// func values5x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values5x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2533,13 +2838,20 @@ TEXT ·values5x2AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 
-loop22:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop37:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip38
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip38:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2556,7 +2868,7 @@ loop22:
 	VPDPBUSD     Z24, Z28, Z8
 	VPDPBUSD     Z25, Z28, Z9
 	TESTQ        CX, CX
-	JNZ          loop22
+	JNZ          loop37
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2610,15 +2922,16 @@ loop22:
 	VZEROUPPER
 	RET
 
-// func values6x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values6x4AVX512(SB), NOSPLIT, $0-48
+// func values6x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values6x4AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2644,15 +2957,24 @@ TEXT ·values6x4AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-loop23:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*4), Z24
-	VMOVDQU64    64(SI)(AX*4), Z25
-	VMOVDQU64    128(SI)(AX*4), Z26
-	VMOVDQU64    192(SI)(AX*4), Z27
+loop39:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*4), AX
+	TESTQ      R12, R12
+	JZ         skip40
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+	PREFETCHT0 128(AX)(R12*1)
+	PREFETCHT0 192(AX)(R12*1)
+
+skip40:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
+	VMOVDQU64    128(AX), Z26
+	VMOVDQU64    192(AX), Z27
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2684,7 +3006,7 @@ loop23:
 	VPDPBUSD     Z26, Z28, Z22
 	VPDPBUSD     Z27, Z28, Z23
 	TESTQ        CX, CX
-	JNZ          loop23
+	JNZ          loop39
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0
@@ -2796,15 +3118,16 @@ loop23:
 	VZEROUPPER
 	RET
 
-// func values6x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
-// Requires: AVX, AVX512F, AVX512VNNI, BMI
-TEXT ·values6x2AVX512(SB), NOSPLIT, $0-48
+// func values6x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI, MMX+
+TEXT ·values6x2AVX512(SB), NOSPLIT, $0-56
 	MOVQ   acc+0(FP), DI
 	MOVQ   ld+8(FP), R8
 	MOVQ   tile+16(FP), SI
 	MOVQ   w+24(FP), DX
 	MOVQ   scale+32(FP), R9
 	MOVQ   groups+40(FP), CX
+	MOVQ   ahead+48(FP), R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2818,13 +3141,20 @@ TEXT ·values6x2AVX512(SB), NOSPLIT, $0-48
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-loop24:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	SHLQ         $0x06, AX
-	VMOVDQU64    (SI)(AX*2), Z24
-	VMOVDQU64    64(SI)(AX*2), Z25
+loop41:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	SHLQ       $0x06, AX
+	LEAQ       (SI)(AX*2), AX
+	TESTQ      R12, R12
+	JZ         skip42
+	PREFETCHT0 (AX)(R12*1)
+	PREFETCHT0 64(AX)(R12*1)
+
+skip42:
+	VMOVDQU64    (AX), Z24
+	VMOVDQU64    64(AX), Z25
 	VPBROADCASTD (BX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -2844,7 +3174,7 @@ loop24:
 	VPDPBUSD     Z24, Z28, Z10
 	VPDPBUSD     Z25, Z28, Z11
 	TESTQ        CX, CX
-	JNZ          loop24
+	JNZ          loop41
 	VBROADCASTSS (R9), Z28
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z28, Z0, Z0

@@ -7,89 +7,89 @@ package attn
 // tokens1AVX512 adds the scores of 1 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // tokens2AVX512 adds the scores of 2 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // tokens3AVX512 adds the scores of 3 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // tokens4AVX512 adds the scores of 4 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens4AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens4AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // tokens5AVX512 adds the scores of 5 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens5AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens5AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // tokens6AVX512 adds the scores of 6 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens6AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
+func tokens6AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // values1x4AVX512 adds 64 values weighted for 1 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values1x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values1x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values1x2AVX512 adds 32 values weighted for 1 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values1x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values1x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values2x4AVX512 adds 64 values weighted for 2 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values2x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values2x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values2x2AVX512 adds 32 values weighted for 2 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values2x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values2x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values3x4AVX512 adds 64 values weighted for 3 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values3x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values3x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values3x2AVX512 adds 32 values weighted for 3 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values3x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values3x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values4x4AVX512 adds 64 values weighted for 4 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values4x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values4x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values4x2AVX512 adds 32 values weighted for 4 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values4x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values4x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values5x4AVX512 adds 64 values weighted for 5 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values5x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values5x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values5x2AVX512 adds 32 values weighted for 5 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values5x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values5x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values6x4AVX512 adds 64 values weighted for 6 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values6x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values6x4AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)
 
 // values6x2AVX512 adds 32 values weighted for 6 rows, ld bytes apart; groups is not 0.
 //
 //go:noescape
-func values6x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64)
+func values6x2AVX512(acc *float32, ld int, tile *byte, w *byte, scale *float32, groups uint64, ahead int)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func mulAddF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x1AVX512(SB), NOSPLIT, $0-56
+// func mulAddF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x1AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -21,6 +21,7 @@ TEXT ·mulAddF16x1AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -29,14 +30,21 @@ TEXT ·mulAddF16x1AVX512(SB), NOSPLIT, $0-56
 	ADDQ      R8, R10
 
 loop1:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip2
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip2:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -51,9 +59,9 @@ loop1:
 	VZEROUPPER
 	RET
 
-// func mulAddF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x2AVX512(SB), NOSPLIT, $0-56
+// func mulAddF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x2AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -68,6 +76,7 @@ TEXT ·mulAddF16x2AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -78,84 +87,24 @@ TEXT ·mulAddF16x2AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(R10), K2, Z5
 	VMOVUPS.Z 128(R10), K3, Z6
 	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-
-loop2:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	TESTQ        CX, CX
-	JNZ          loop2
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x3AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
 	ADDQ      R8, R10
 
 loop3:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip4
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip4:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -166,11 +115,6 @@ loop3:
 	VFMADD231PS  Z25, Z28, Z5
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
 	TESTQ        CX, CX
 	JNZ          loop3
 	VMOVUPS      Z0, K1, (DI)
@@ -182,17 +126,12 @@ loop3:
 	VMOVUPS      Z5, K2, 64(DI)
 	VMOVUPS      Z6, K3, 128(DI)
 	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x4AVX512(SB), NOSPLIT, $0-56
+// func mulAddF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x3AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -207,6 +146,7 @@ TEXT ·mulAddF16x4AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -222,119 +162,24 @@ TEXT ·mulAddF16x4AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 64(R10), K2, Z9
 	VMOVUPS.Z 128(R10), K3, Z10
 	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z12
-	VMOVUPS.Z 64(R10), K2, Z13
-	VMOVUPS.Z 128(R10), K3, Z14
-	VMOVUPS.Z 192(R10), K4, Z15
-	ADDQ      R8, R10
-
-loop4:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	TESTQ        CX, CX
-	JNZ          loop4
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x5AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z12
-	VMOVUPS.Z 64(R10), K2, Z13
-	VMOVUPS.Z 128(R10), K3, Z14
-	VMOVUPS.Z 192(R10), K4, Z15
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z16
-	VMOVUPS.Z 64(R10), K2, Z17
-	VMOVUPS.Z 128(R10), K3, Z18
-	VMOVUPS.Z 192(R10), K4, Z19
 	ADDQ      R8, R10
 
 loop5:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip6
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip6:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -350,16 +195,6 @@ loop5:
 	VFMADD231PS  Z25, Z28, Z9
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 1024(BX), Z28
-	VFMADD231PS  Z24, Z28, Z16
-	VFMADD231PS  Z25, Z28, Z17
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
 	TESTQ        CX, CX
 	JNZ          loop5
 	VMOVUPS      Z0, K1, (DI)
@@ -376,22 +211,12 @@ loop5:
 	VMOVUPS      Z9, K2, 64(DI)
 	VMOVUPS      Z10, K3, 128(DI)
 	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF16x6AVX512(SB), NOSPLIT, $0-56
+// func mulAddF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x4AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -406,6 +231,222 @@ TEXT ·mulAddF16x6AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z 128(R10), K3, Z14
+	VMOVUPS.Z 192(R10), K4, Z15
+	ADDQ      R8, R10
+
+loop7:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip8
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip8:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	TESTQ        CX, CX
+	JNZ          loop7
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x5AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z 128(R10), K3, Z14
+	VMOVUPS.Z 192(R10), K4, Z15
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VMOVUPS.Z 64(R10), K2, Z17
+	VMOVUPS.Z 128(R10), K3, Z18
+	VMOVUPS.Z 192(R10), K4, Z19
+	ADDQ      R8, R10
+
+loop9:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip10
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip10:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 1024(BX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	TESTQ        CX, CX
+	JNZ          loop9
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF16x6AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -438,15 +479,22 @@ TEXT ·mulAddF16x6AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 192(R10), K4, Z23
 	ADDQ      R8, R10
 
-loop6:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VCVTPH2PS.Z  (SI)(AX*1), K1, Z24
-	VCVTPH2PS.Z  32(SI)(AX*1), K2, Z25
-	VCVTPH2PS.Z  64(SI)(AX*1), K3, Z26
-	VCVTPH2PS.Z  96(SI)(AX*1), K4, Z27
+loop11:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VCVTPH2PS.Z (SI)(AX*1), K1, Z24
+	VCVTPH2PS.Z 32(SI)(AX*1), K2, Z25
+	VCVTPH2PS.Z 64(SI)(AX*1), K3, Z26
+	VCVTPH2PS.Z 96(SI)(AX*1), K4, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip12
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip12:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -477,362 +525,6 @@ loop6:
 	VFMADD231PS  Z25, Z28, Z21
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	TESTQ        CX, CX
-	JNZ          loop6
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z20, K1, (DI)
-	VMOVUPS      Z21, K2, 64(DI)
-	VMOVUPS      Z22, K3, 128(DI)
-	VMOVUPS      Z23, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x1AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-
-loop7:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	TESTQ        CX, CX
-	JNZ          loop7
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex1AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop8:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	TESTQ        CX, CX
-	JNZ          loop8
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-DATA largest<>+0(SB)/4, $0x7f7fffff
-GLOBL largest<>(SB), RODATA|NOPTR, $4
-
-DATA lowest<>+0(SB)/4, $0xff7fffff
-GLOBL lowest<>(SB), RODATA|NOPTR, $4
-
-// func mulAddBF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x2AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-
-loop9:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	TESTQ        CX, CX
-	JNZ          loop9
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex2AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop10:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	TESTQ        CX, CX
-	JNZ          loop10
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x3AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-
-loop11:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
 	TESTQ        CX, CX
 	JNZ          loop11
 	VMOVUPS      Z0, K1, (DI)
@@ -849,103 +541,27 @@ loop11:
 	VMOVUPS      Z9, K2, 64(DI)
 	VMOVUPS      Z10, K3, 128(DI)
 	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, K1, (DI)
+	VMOVUPS      Z21, K2, 64(DI)
+	VMOVUPS      Z22, K3, 128(DI)
+	VMOVUPS      Z23, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddBF16Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex3AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z8
-	VMOVUPS.Z    64(R10), K2, Z9
-	VMOVUPS.Z    128(R10), K3, Z10
-	VMOVUPS.Z    192(R10), K4, Z11
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop12:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	TESTQ        CX, CX
-	JNZ          loop12
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x4AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x1AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -960,88 +576,51 @@ TEXT ·mulAddBF16x4AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
 	VMOVUPS.Z 128(R10), K3, Z2
 	VMOVUPS.Z 192(R10), K4, Z3
 	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z12
-	VMOVUPS.Z 64(R10), K2, Z13
-	VMOVUPS.Z 128(R10), K3, Z14
-	VMOVUPS.Z 192(R10), K4, Z15
-	ADDQ      R8, R10
 
 loop13:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip14
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip14:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
 	TESTQ        CX, CX
 	JNZ          loop13
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
 	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddBF16Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex4AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex1AVX512(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), DI
 	MOVQ         ld+8(FP), R8
 	MOVQ         x+16(FP), SI
@@ -1056,330 +635,67 @@ TEXT ·mulAddBF16Finitex4AVX512(SB), NOSPLIT, $0-56
 	KMOVW        AX, K3
 	SHRQ         $0x10, AX
 	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
 	MOVQ         DI, R10
 	VMOVUPS.Z    (R10), K1, Z0
 	VMOVUPS.Z    64(R10), K2, Z1
 	VMOVUPS.Z    128(R10), K3, Z2
 	VMOVUPS.Z    192(R10), K4, Z3
 	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z8
-	VMOVUPS.Z    64(R10), K2, Z9
-	VMOVUPS.Z    128(R10), K3, Z10
-	VMOVUPS.Z    192(R10), K4, Z11
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z12
-	VMOVUPS.Z    64(R10), K2, Z13
-	VMOVUPS.Z    128(R10), K3, Z14
-	VMOVUPS.Z    192(R10), K4, Z15
-	ADDQ         R8, R10
 	VBROADCASTSS largest<>+0(SB), Z30
 	VBROADCASTSS lowest<>+0(SB), Z31
 
-loop14:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	TESTQ        CX, CX
-	JNZ          loop14
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddBF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x5AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z12
-	VMOVUPS.Z 64(R10), K2, Z13
-	VMOVUPS.Z 128(R10), K3, Z14
-	VMOVUPS.Z 192(R10), K4, Z15
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z16
-	VMOVUPS.Z 64(R10), K2, Z17
-	VMOVUPS.Z 128(R10), K3, Z18
-	VMOVUPS.Z 192(R10), K4, Z19
-	ADDQ      R8, R10
-
 loop15:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip16
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip16:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 1024(BX), Z28
-	VFMADD231PS  Z24, Z28, Z16
-	VFMADD231PS  Z25, Z28, Z17
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
 	TESTQ        CX, CX
 	JNZ          loop15
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
 	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddBF16Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex5AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z8
-	VMOVUPS.Z    64(R10), K2, Z9
-	VMOVUPS.Z    128(R10), K3, Z10
-	VMOVUPS.Z    192(R10), K4, Z11
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z12
-	VMOVUPS.Z    64(R10), K2, Z13
-	VMOVUPS.Z    128(R10), K3, Z14
-	VMOVUPS.Z    192(R10), K4, Z15
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z16
-	VMOVUPS.Z    64(R10), K2, Z17
-	VMOVUPS.Z    128(R10), K3, Z18
-	VMOVUPS.Z    192(R10), K4, Z19
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
+DATA largest<>+0(SB)/4, $0x7f7fffff
+GLOBL largest<>(SB), RODATA|NOPTR, $4
 
-loop16:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 1024(BX), Z28
-	VFMADD231PS  Z24, Z28, Z16
-	VFMADD231PS  Z25, Z28, Z17
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
-	TESTQ        CX, CX
-	JNZ          loop16
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
-	VZEROUPPER
-	RET
+DATA lowest<>+0(SB)/4, $0xff7fffff
+GLOBL lowest<>(SB), RODATA|NOPTR, $4
 
-// func mulAddBF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16x6AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x2AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -1394,6 +710,7 @@ TEXT ·mulAddBF16x6AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -1405,40 +722,27 @@ TEXT ·mulAddBF16x6AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 128(R10), K3, Z6
 	VMOVUPS.Z 192(R10), K4, Z7
 	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z8
-	VMOVUPS.Z 64(R10), K2, Z9
-	VMOVUPS.Z 128(R10), K3, Z10
-	VMOVUPS.Z 192(R10), K4, Z11
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z12
-	VMOVUPS.Z 64(R10), K2, Z13
-	VMOVUPS.Z 128(R10), K3, Z14
-	VMOVUPS.Z 192(R10), K4, Z15
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z16
-	VMOVUPS.Z 64(R10), K2, Z17
-	VMOVUPS.Z 128(R10), K3, Z18
-	VMOVUPS.Z 192(R10), K4, Z19
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z20
-	VMOVUPS.Z 64(R10), K2, Z21
-	VMOVUPS.Z 128(R10), K3, Z22
-	VMOVUPS.Z 192(R10), K4, Z23
-	ADDQ      R8, R10
 
 loop17:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip18
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip18:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -1449,26 +753,6 @@ loop17:
 	VFMADD231PS  Z25, Z28, Z5
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 1024(BX), Z28
-	VFMADD231PS  Z24, Z28, Z16
-	VFMADD231PS  Z25, Z28, Z17
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 1280(BX), Z28
-	VFMADD231PS  Z24, Z28, Z20
-	VFMADD231PS  Z25, Z28, Z21
-	VFMADD231PS  Z26, Z28, Z22
-	VFMADD231PS  Z27, Z28, Z23
 	TESTQ        CX, CX
 	JNZ          loop17
 	VMOVUPS      Z0, K1, (DI)
@@ -1480,32 +764,12 @@ loop17:
 	VMOVUPS      Z5, K2, 64(DI)
 	VMOVUPS      Z6, K3, 128(DI)
 	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z20, K1, (DI)
-	VMOVUPS      Z21, K2, 64(DI)
-	VMOVUPS      Z22, K3, 128(DI)
-	VMOVUPS      Z23, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddBF16Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddBF16Finitex6AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex2AVX512(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), DI
 	MOVQ         ld+8(FP), R8
 	MOVQ         x+16(FP), SI
@@ -1520,6 +784,7 @@ TEXT ·mulAddBF16Finitex6AVX512(SB), NOSPLIT, $0-56
 	KMOVW        AX, K3
 	SHRQ         $0x10, AX
 	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
 	MOVQ         DI, R10
 	VMOVUPS.Z    (R10), K1, Z0
 	VMOVUPS.Z    64(R10), K2, Z1
@@ -1531,50 +796,37 @@ TEXT ·mulAddBF16Finitex6AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z    128(R10), K3, Z6
 	VMOVUPS.Z    192(R10), K4, Z7
 	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z8
-	VMOVUPS.Z    64(R10), K2, Z9
-	VMOVUPS.Z    128(R10), K3, Z10
-	VMOVUPS.Z    192(R10), K4, Z11
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z12
-	VMOVUPS.Z    64(R10), K2, Z13
-	VMOVUPS.Z    128(R10), K3, Z14
-	VMOVUPS.Z    192(R10), K4, Z15
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z16
-	VMOVUPS.Z    64(R10), K2, Z17
-	VMOVUPS.Z    128(R10), K3, Z18
-	VMOVUPS.Z    192(R10), K4, Z19
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z20
-	VMOVUPS.Z    64(R10), K2, Z21
-	VMOVUPS.Z    128(R10), K3, Z22
-	VMOVUPS.Z    192(R10), K4, Z23
-	ADDQ         R8, R10
 	VBROADCASTSS largest<>+0(SB), Z30
 	VBROADCASTSS lowest<>+0(SB), Z31
 
-loop18:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VPMOVZXWD.Z  (SI)(AX*1), K1, Z24
-	VPSLLD       $0x10, Z24, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VPMOVZXWD.Z  32(SI)(AX*1), K2, Z25
-	VPSLLD       $0x10, Z25, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VPMOVZXWD.Z  64(SI)(AX*1), K3, Z26
-	VPSLLD       $0x10, Z26, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VPMOVZXWD.Z  96(SI)(AX*1), K4, Z27
-	VPSLLD       $0x10, Z27, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
+loop19:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip20
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip20:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -1585,167 +837,23 @@ loop18:
 	VFMADD231PS  Z25, Z28, Z5
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 768(BX), Z28
-	VFMADD231PS  Z24, Z28, Z12
-	VFMADD231PS  Z25, Z28, Z13
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 1024(BX), Z28
-	VFMADD231PS  Z24, Z28, Z16
-	VFMADD231PS  Z25, Z28, Z17
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 1280(BX), Z28
-	VFMADD231PS  Z24, Z28, Z20
-	VFMADD231PS  Z25, Z28, Z21
-	VFMADD231PS  Z26, Z28, Z22
-	VFMADD231PS  Z27, Z28, Z23
-	TESTQ        CX, CX
-	JNZ          loop18
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z12, K1, (DI)
-	VMOVUPS      Z13, K2, 64(DI)
-	VMOVUPS      Z14, K3, 128(DI)
-	VMOVUPS      Z15, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z16, K1, (DI)
-	VMOVUPS      Z17, K2, 64(DI)
-	VMOVUPS      Z18, K3, 128(DI)
-	VMOVUPS      Z19, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z20, K1, (DI)
-	VMOVUPS      Z21, K2, 64(DI)
-	VMOVUPS      Z22, K3, 128(DI)
-	VMOVUPS      Z23, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF32x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x1AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-
-loop19:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
 	TESTQ        CX, CX
 	JNZ          loop19
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
 	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
 	VZEROUPPER
 	RET
 
-// func mulAddF32Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex1AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop20:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	TESTQ        CX, CX
-	JNZ          loop20
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF32x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x2AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x3AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -1760,140 +868,7 @@ TEXT ·mulAddF32x2AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
-	MOVQ      DI, R10
-	VMOVUPS.Z (R10), K1, Z0
-	VMOVUPS.Z 64(R10), K2, Z1
-	VMOVUPS.Z 128(R10), K3, Z2
-	VMOVUPS.Z 192(R10), K4, Z3
-	ADDQ      R8, R10
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z 64(R10), K2, Z5
-	VMOVUPS.Z 128(R10), K3, Z6
-	VMOVUPS.Z 192(R10), K4, Z7
-	ADDQ      R8, R10
-
-loop21:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	TESTQ        CX, CX
-	JNZ          loop21
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF32Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex2AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop22:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	TESTQ        CX, CX
-	JNZ          loop22
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF32x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x3AVX512(SB), NOSPLIT, $0-56
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      x+16(FP), SI
-	MOVQ      pitch+24(FP), R9
-	MOVQ      coef+32(FP), DX
-	MOVQ      steps+40(FP), CX
-	MOVQ      lanes+48(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	SHRQ      $0x10, AX
-	KMOVW     AX, K3
-	SHRQ      $0x10, AX
-	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -1911,15 +886,125 @@ TEXT ·mulAddF32x3AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 192(R10), K4, Z11
 	ADDQ      R8, R10
 
+loop21:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip22
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip22:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	TESTQ        CX, CX
+	JNZ          loop21
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddBF16Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex3AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z8
+	VMOVUPS.Z    64(R10), K2, Z9
+	VMOVUPS.Z    128(R10), K3, Z10
+	VMOVUPS.Z    192(R10), K4, Z11
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
 loop23:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip24
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip24:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -1954,96 +1039,9 @@ loop23:
 	VZEROUPPER
 	RET
 
-// func mulAddF32Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex3AVX512(SB), NOSPLIT, $0-56
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         x+16(FP), SI
-	MOVQ         pitch+24(FP), R9
-	MOVQ         coef+32(FP), DX
-	MOVQ         steps+40(FP), CX
-	MOVQ         lanes+48(FP), AX
-	KMOVW        AX, K1
-	SHRQ         $0x10, AX
-	KMOVW        AX, K2
-	SHRQ         $0x10, AX
-	KMOVW        AX, K3
-	SHRQ         $0x10, AX
-	KMOVW        AX, K4
-	MOVQ         DI, R10
-	VMOVUPS.Z    (R10), K1, Z0
-	VMOVUPS.Z    64(R10), K2, Z1
-	VMOVUPS.Z    128(R10), K3, Z2
-	VMOVUPS.Z    192(R10), K4, Z3
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z4
-	VMOVUPS.Z    64(R10), K2, Z5
-	VMOVUPS.Z    128(R10), K3, Z6
-	VMOVUPS.Z    192(R10), K4, Z7
-	ADDQ         R8, R10
-	VMOVUPS.Z    (R10), K1, Z8
-	VMOVUPS.Z    64(R10), K2, Z9
-	VMOVUPS.Z    128(R10), K3, Z10
-	VMOVUPS.Z    192(R10), K4, Z11
-	ADDQ         R8, R10
-	VBROADCASTSS largest<>+0(SB), Z30
-	VBROADCASTSS lowest<>+0(SB), Z31
-
-loop24:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
-	VBROADCASTSS (BX), Z28
-	VFMADD231PS  Z24, Z28, Z0
-	VFMADD231PS  Z25, Z28, Z1
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 256(BX), Z28
-	VFMADD231PS  Z24, Z28, Z4
-	VFMADD231PS  Z25, Z28, Z5
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 512(BX), Z28
-	VFMADD231PS  Z24, Z28, Z8
-	VFMADD231PS  Z25, Z28, Z9
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	TESTQ        CX, CX
-	JNZ          loop24
-	VMOVUPS      Z0, K1, (DI)
-	VMOVUPS      Z1, K2, 64(DI)
-	VMOVUPS      Z2, K3, 128(DI)
-	VMOVUPS      Z3, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z4, K1, (DI)
-	VMOVUPS      Z5, K2, 64(DI)
-	VMOVUPS      Z6, K3, 128(DI)
-	VMOVUPS      Z7, K4, 192(DI)
-	ADDQ         R8, DI
-	VMOVUPS      Z8, K1, (DI)
-	VMOVUPS      Z9, K2, 64(DI)
-	VMOVUPS      Z10, K3, 128(DI)
-	VMOVUPS      Z11, K4, 192(DI)
-	VZEROUPPER
-	RET
-
-// func mulAddF32x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x4AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x4AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -2058,6 +1056,7 @@ TEXT ·mulAddF32x4AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -2081,14 +1080,25 @@ TEXT ·mulAddF32x4AVX512(SB), NOSPLIT, $0-56
 	ADDQ      R8, R10
 
 loop25:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip26
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip26:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2133,9 +1143,9 @@ loop25:
 	VZEROUPPER
 	RET
 
-// func mulAddF32Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex4AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex4AVX512(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), DI
 	MOVQ         ld+8(FP), R8
 	MOVQ         x+16(FP), SI
@@ -2150,6 +1160,7 @@ TEXT ·mulAddF32Finitex4AVX512(SB), NOSPLIT, $0-56
 	KMOVW        AX, K3
 	SHRQ         $0x10, AX
 	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
 	MOVQ         DI, R10
 	VMOVUPS.Z    (R10), K1, Z0
 	VMOVUPS.Z    64(R10), K2, Z1
@@ -2174,23 +1185,34 @@ TEXT ·mulAddF32Finitex4AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTSS largest<>+0(SB), Z30
 	VBROADCASTSS lowest<>+0(SB), Z31
 
-loop26:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
+loop27:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip28
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip28:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2212,7 +1234,7 @@ loop26:
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
 	TESTQ        CX, CX
-	JNZ          loop26
+	JNZ          loop27
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
@@ -2235,9 +1257,9 @@ loop26:
 	VZEROUPPER
 	RET
 
-// func mulAddF32x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x5AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x5AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -2252,6 +1274,7 @@ TEXT ·mulAddF32x5AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -2279,15 +1302,26 @@ TEXT ·mulAddF32x5AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 192(R10), K4, Z19
 	ADDQ      R8, R10
 
-loop27:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
+loop29:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip30
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip30:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2314,7 +1348,7 @@ loop27:
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
 	TESTQ        CX, CX
-	JNZ          loop27
+	JNZ          loop29
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
@@ -2342,9 +1376,9 @@ loop27:
 	VZEROUPPER
 	RET
 
-// func mulAddF32Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex5AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex5AVX512(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), DI
 	MOVQ         ld+8(FP), R8
 	MOVQ         x+16(FP), SI
@@ -2359,6 +1393,7 @@ TEXT ·mulAddF32Finitex5AVX512(SB), NOSPLIT, $0-56
 	KMOVW        AX, K3
 	SHRQ         $0x10, AX
 	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
 	MOVQ         DI, R10
 	VMOVUPS.Z    (R10), K1, Z0
 	VMOVUPS.Z    64(R10), K2, Z1
@@ -2388,23 +1423,34 @@ TEXT ·mulAddF32Finitex5AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTSS largest<>+0(SB), Z30
 	VBROADCASTSS lowest<>+0(SB), Z31
 
-loop28:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
+loop31:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip32
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip32:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2431,7 +1477,7 @@ loop28:
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
 	TESTQ        CX, CX
-	JNZ          loop28
+	JNZ          loop31
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
@@ -2459,9 +1505,9 @@ loop28:
 	VZEROUPPER
 	RET
 
-// func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32x6AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16x6AVX512(SB), NOSPLIT, $0-64
 	MOVQ      acc+0(FP), DI
 	MOVQ      ld+8(FP), R8
 	MOVQ      x+16(FP), SI
@@ -2476,6 +1522,7 @@ TEXT ·mulAddF32x6AVX512(SB), NOSPLIT, $0-56
 	KMOVW     AX, K3
 	SHRQ      $0x10, AX
 	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
 	MOVQ      DI, R10
 	VMOVUPS.Z (R10), K1, Z0
 	VMOVUPS.Z 64(R10), K2, Z1
@@ -2508,15 +1555,26 @@ TEXT ·mulAddF32x6AVX512(SB), NOSPLIT, $0-56
 	VMOVUPS.Z 192(R10), K4, Z23
 	ADDQ      R8, R10
 
-loop29:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
+loop33:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip34
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip34:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2548,7 +1606,7 @@ loop29:
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
 	TESTQ        CX, CX
-	JNZ          loop29
+	JNZ          loop33
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
@@ -2581,9 +1639,9 @@ loop29:
 	VZEROUPPER
 	RET
 
-// func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
-// Requires: AVX, AVX512F, BMI
-TEXT ·mulAddF32Finitex6AVX512(SB), NOSPLIT, $0-56
+// func mulAddBF16Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddBF16Finitex6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         acc+0(FP), DI
 	MOVQ         ld+8(FP), R8
 	MOVQ         x+16(FP), SI
@@ -2598,6 +1656,7 @@ TEXT ·mulAddF32Finitex6AVX512(SB), NOSPLIT, $0-56
 	KMOVW        AX, K3
 	SHRQ         $0x10, AX
 	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
 	MOVQ         DI, R10
 	VMOVUPS.Z    (R10), K1, Z0
 	VMOVUPS.Z    64(R10), K2, Z1
@@ -2632,23 +1691,34 @@ TEXT ·mulAddF32Finitex6AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTSS largest<>+0(SB), Z30
 	VBROADCASTSS lowest<>+0(SB), Z31
 
-loop30:
-	TZCNTQ       CX, AX
-	BLSRQ        CX, CX
-	LEAQ         (DX)(AX*4), BX
-	IMULQ        R9, AX
-	VMOVUPS.Z    (SI)(AX*1), K1, Z24
-	VMINPS       Z30, Z24, Z24
-	VMAXPS       Z31, Z24, Z24
-	VMOVUPS.Z    64(SI)(AX*1), K2, Z25
-	VMINPS       Z30, Z25, Z25
-	VMAXPS       Z31, Z25, Z25
-	VMOVUPS.Z    128(SI)(AX*1), K3, Z26
-	VMINPS       Z30, Z26, Z26
-	VMAXPS       Z31, Z26, Z26
-	VMOVUPS.Z    192(SI)(AX*1), K4, Z27
-	VMINPS       Z30, Z27, Z27
-	VMAXPS       Z31, Z27, Z27
+loop35:
+	TZCNTQ      CX, AX
+	BLSRQ       CX, CX
+	LEAQ        (DX)(AX*4), BX
+	IMULQ       R9, AX
+	VPMOVZXWD.Z (SI)(AX*1), K1, Z24
+	VPSLLD      $0x10, Z24, Z24
+	VMINPS      Z30, Z24, Z24
+	VMAXPS      Z31, Z24, Z24
+	VPMOVZXWD.Z 32(SI)(AX*1), K2, Z25
+	VPSLLD      $0x10, Z25, Z25
+	VMINPS      Z30, Z25, Z25
+	VMAXPS      Z31, Z25, Z25
+	VPMOVZXWD.Z 64(SI)(AX*1), K3, Z26
+	VPSLLD      $0x10, Z26, Z26
+	VMINPS      Z30, Z26, Z26
+	VMAXPS      Z31, Z26, Z26
+	VPMOVZXWD.Z 96(SI)(AX*1), K4, Z27
+	VPSLLD      $0x10, Z27, Z27
+	VMINPS      Z30, Z27, Z27
+	VMAXPS      Z31, Z27, Z27
+	ADDQ        SI, AX
+	TESTQ       R11, R11
+	JZ          skip36
+	PREFETCHT0  (AX)(R11*1)
+	PREFETCHT0  64(AX)(R11*1)
+
+skip36:
 	VBROADCASTSS (BX), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -2680,7 +1750,1201 @@ loop30:
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
 	TESTQ        CX, CX
-	JNZ          loop30
+	JNZ          loop35
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, K1, (DI)
+	VMOVUPS      Z21, K2, 64(DI)
+	VMOVUPS      Z22, K3, 128(DI)
+	VMOVUPS      Z23, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x1AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+
+loop37:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip38
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip38:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	TESTQ        CX, CX
+	JNZ          loop37
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex1AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop39:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip40
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip40:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	TESTQ        CX, CX
+	JNZ          loop39
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x2AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+
+loop41:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip42
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip42:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	TESTQ        CX, CX
+	JNZ          loop41
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex2AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop43:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip44
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip44:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	TESTQ        CX, CX
+	JNZ          loop43
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x3AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+
+loop45:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip46
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip46:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	TESTQ        CX, CX
+	JNZ          loop45
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex3AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z8
+	VMOVUPS.Z    64(R10), K2, Z9
+	VMOVUPS.Z    128(R10), K3, Z10
+	VMOVUPS.Z    192(R10), K4, Z11
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop47:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip48
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip48:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	TESTQ        CX, CX
+	JNZ          loop47
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x4AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z 128(R10), K3, Z14
+	VMOVUPS.Z 192(R10), K4, Z15
+	ADDQ      R8, R10
+
+loop49:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip50
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip50:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	TESTQ        CX, CX
+	JNZ          loop49
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex4AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z8
+	VMOVUPS.Z    64(R10), K2, Z9
+	VMOVUPS.Z    128(R10), K3, Z10
+	VMOVUPS.Z    192(R10), K4, Z11
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z12
+	VMOVUPS.Z    64(R10), K2, Z13
+	VMOVUPS.Z    128(R10), K3, Z14
+	VMOVUPS.Z    192(R10), K4, Z15
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop51:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip52
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip52:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	TESTQ        CX, CX
+	JNZ          loop51
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x5AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z 128(R10), K3, Z14
+	VMOVUPS.Z 192(R10), K4, Z15
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VMOVUPS.Z 64(R10), K2, Z17
+	VMOVUPS.Z 128(R10), K3, Z18
+	VMOVUPS.Z 192(R10), K4, Z19
+	ADDQ      R8, R10
+
+loop53:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip54
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip54:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 1024(BX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	TESTQ        CX, CX
+	JNZ          loop53
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex5AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z8
+	VMOVUPS.Z    64(R10), K2, Z9
+	VMOVUPS.Z    128(R10), K3, Z10
+	VMOVUPS.Z    192(R10), K4, Z11
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z12
+	VMOVUPS.Z    64(R10), K2, Z13
+	VMOVUPS.Z    128(R10), K3, Z14
+	VMOVUPS.Z    192(R10), K4, Z15
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z16
+	VMOVUPS.Z    64(R10), K2, Z17
+	VMOVUPS.Z    128(R10), K3, Z18
+	VMOVUPS.Z    192(R10), K4, Z19
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop55:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip56
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip56:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 1024(BX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	TESTQ        CX, CX
+	JNZ          loop55
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32x6AVX512(SB), NOSPLIT, $0-64
+	MOVQ      acc+0(FP), DI
+	MOVQ      ld+8(FP), R8
+	MOVQ      x+16(FP), SI
+	MOVQ      pitch+24(FP), R9
+	MOVQ      coef+32(FP), DX
+	MOVQ      steps+40(FP), CX
+	MOVQ      lanes+48(FP), AX
+	KMOVW     AX, K1
+	SHRQ      $0x10, AX
+	KMOVW     AX, K2
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K4
+	MOVQ      ahead+56(FP), R11
+	MOVQ      DI, R10
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	VMOVUPS.Z 128(R10), K3, Z2
+	VMOVUPS.Z 192(R10), K4, Z3
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z 64(R10), K2, Z5
+	VMOVUPS.Z 128(R10), K3, Z6
+	VMOVUPS.Z 192(R10), K4, Z7
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z8
+	VMOVUPS.Z 64(R10), K2, Z9
+	VMOVUPS.Z 128(R10), K3, Z10
+	VMOVUPS.Z 192(R10), K4, Z11
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z12
+	VMOVUPS.Z 64(R10), K2, Z13
+	VMOVUPS.Z 128(R10), K3, Z14
+	VMOVUPS.Z 192(R10), K4, Z15
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z16
+	VMOVUPS.Z 64(R10), K2, Z17
+	VMOVUPS.Z 128(R10), K3, Z18
+	VMOVUPS.Z 192(R10), K4, Z19
+	ADDQ      R8, R10
+	VMOVUPS.Z (R10), K1, Z20
+	VMOVUPS.Z 64(R10), K2, Z21
+	VMOVUPS.Z 128(R10), K3, Z22
+	VMOVUPS.Z 192(R10), K4, Z23
+	ADDQ      R8, R10
+
+loop57:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip58
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip58:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 1024(BX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 1280(BX), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	TESTQ        CX, CX
+	JNZ          loop57
+	VMOVUPS      Z0, K1, (DI)
+	VMOVUPS      Z1, K2, 64(DI)
+	VMOVUPS      Z2, K3, 128(DI)
+	VMOVUPS      Z3, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (DI)
+	VMOVUPS      Z5, K2, 64(DI)
+	VMOVUPS      Z6, K3, 128(DI)
+	VMOVUPS      Z7, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (DI)
+	VMOVUPS      Z9, K2, 64(DI)
+	VMOVUPS      Z10, K3, 128(DI)
+	VMOVUPS      Z11, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (DI)
+	VMOVUPS      Z13, K2, 64(DI)
+	VMOVUPS      Z14, K3, 128(DI)
+	VMOVUPS      Z15, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z16, K1, (DI)
+	VMOVUPS      Z17, K2, 64(DI)
+	VMOVUPS      Z18, K3, 128(DI)
+	VMOVUPS      Z19, K4, 192(DI)
+	ADDQ         R8, DI
+	VMOVUPS      Z20, K1, (DI)
+	VMOVUPS      Z21, K2, 64(DI)
+	VMOVUPS      Z22, K3, 128(DI)
+	VMOVUPS      Z23, K4, 192(DI)
+	VZEROUPPER
+	RET
+
+// func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
+// Requires: AVX, AVX512F, BMI, MMX+
+TEXT ·mulAddF32Finitex6AVX512(SB), NOSPLIT, $0-64
+	MOVQ         acc+0(FP), DI
+	MOVQ         ld+8(FP), R8
+	MOVQ         x+16(FP), SI
+	MOVQ         pitch+24(FP), R9
+	MOVQ         coef+32(FP), DX
+	MOVQ         steps+40(FP), CX
+	MOVQ         lanes+48(FP), AX
+	KMOVW        AX, K1
+	SHRQ         $0x10, AX
+	KMOVW        AX, K2
+	SHRQ         $0x10, AX
+	KMOVW        AX, K3
+	SHRQ         $0x10, AX
+	KMOVW        AX, K4
+	MOVQ         ahead+56(FP), R11
+	MOVQ         DI, R10
+	VMOVUPS.Z    (R10), K1, Z0
+	VMOVUPS.Z    64(R10), K2, Z1
+	VMOVUPS.Z    128(R10), K3, Z2
+	VMOVUPS.Z    192(R10), K4, Z3
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z4
+	VMOVUPS.Z    64(R10), K2, Z5
+	VMOVUPS.Z    128(R10), K3, Z6
+	VMOVUPS.Z    192(R10), K4, Z7
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z8
+	VMOVUPS.Z    64(R10), K2, Z9
+	VMOVUPS.Z    128(R10), K3, Z10
+	VMOVUPS.Z    192(R10), K4, Z11
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z12
+	VMOVUPS.Z    64(R10), K2, Z13
+	VMOVUPS.Z    128(R10), K3, Z14
+	VMOVUPS.Z    192(R10), K4, Z15
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z16
+	VMOVUPS.Z    64(R10), K2, Z17
+	VMOVUPS.Z    128(R10), K3, Z18
+	VMOVUPS.Z    192(R10), K4, Z19
+	ADDQ         R8, R10
+	VMOVUPS.Z    (R10), K1, Z20
+	VMOVUPS.Z    64(R10), K2, Z21
+	VMOVUPS.Z    128(R10), K3, Z22
+	VMOVUPS.Z    192(R10), K4, Z23
+	ADDQ         R8, R10
+	VBROADCASTSS largest<>+0(SB), Z30
+	VBROADCASTSS lowest<>+0(SB), Z31
+
+loop59:
+	TZCNTQ     CX, AX
+	BLSRQ      CX, CX
+	LEAQ       (DX)(AX*4), BX
+	IMULQ      R9, AX
+	VMOVUPS.Z  (SI)(AX*1), K1, Z24
+	VMINPS     Z30, Z24, Z24
+	VMAXPS     Z31, Z24, Z24
+	VMOVUPS.Z  64(SI)(AX*1), K2, Z25
+	VMINPS     Z30, Z25, Z25
+	VMAXPS     Z31, Z25, Z25
+	VMOVUPS.Z  128(SI)(AX*1), K3, Z26
+	VMINPS     Z30, Z26, Z26
+	VMAXPS     Z31, Z26, Z26
+	VMOVUPS.Z  192(SI)(AX*1), K4, Z27
+	VMINPS     Z30, Z27, Z27
+	VMAXPS     Z31, Z27, Z27
+	ADDQ       SI, AX
+	TESTQ      R11, R11
+	JZ         skip60
+	PREFETCHT0 (AX)(R11*1)
+	PREFETCHT0 64(AX)(R11*1)
+	PREFETCHT0 128(AX)(R11*1)
+	PREFETCHT0 192(AX)(R11*1)
+
+skip60:
+	VBROADCASTSS (BX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 256(BX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 512(BX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 768(BX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 1024(BX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 1280(BX), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	TESTQ        CX, CX
+	JNZ          loop59
 	VMOVUPS      Z0, K1, (DI)
 	VMOVUPS      Z1, K2, 64(DI)
 	VMOVUPS      Z2, K3, 128(DI)
@@ -2751,7 +3015,7 @@ TEXT ·addScaledAVX512(SB), NOSPLIT, $0-32
 	VCVTPH2PS 96(AX), Z11
 	VPXORD    Z31, Z31, Z31
 
-loop31:
+loop61:
 	VMOVUPS (SI), Z0
 	VMULPS  Z8, Z0, Z0
 	VADDPS  (DI), Z0, Z0
@@ -2771,7 +3035,7 @@ loop31:
 	ADDQ    $0x00000100, SI
 	ADDQ    $0x00000100, DI
 	DECQ    CX
-	JNZ     loop31
+	JNZ     loop61
 	VZEROUPPER
 	RET
 
@@ -2788,7 +3052,7 @@ TEXT ·mulHalfAVX512(SB), NOSPLIT, $0-32
 	VCVTPH2PS 96(AX), Z11
 	VPXORD    Z31, Z31, Z31
 
-loop32:
+loop62:
 	VMOVUPS  (SI), Z0
 	VCMPPS   $0x04, Z31, Z0, K1
 	VMULPS.Z Z8, Z0, K1, Z0
@@ -2808,7 +3072,7 @@ loop32:
 	ADDQ     $0x00000100, SI
 	ADDQ     $0x00000100, DI
 	DECQ     CX
-	JNZ      loop32
+	JNZ      loop62
 	VZEROUPPER
 	RET
 

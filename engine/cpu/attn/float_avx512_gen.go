@@ -7,152 +7,152 @@ package attn
 // mulAddF16x1AVX512 adds steps of x, F16, to 1 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF16x2AVX512 adds steps of x, F16, to 2 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF16x3AVX512 adds steps of x, F16, to 3 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF16x4AVX512 adds steps of x, F16, to 4 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF16x5AVX512 adds steps of x, F16, to 5 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF16x6AVX512 adds steps of x, F16, to 6 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x1AVX512 adds steps of x, BF16, to 1 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex1AVX512 adds steps of x, BF16, read as finite, to 1 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x2AVX512 adds steps of x, BF16, to 2 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex2AVX512 adds steps of x, BF16, read as finite, to 2 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x3AVX512 adds steps of x, BF16, to 3 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex3AVX512 adds steps of x, BF16, read as finite, to 3 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x4AVX512 adds steps of x, BF16, to 4 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex4AVX512 adds steps of x, BF16, read as finite, to 4 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x5AVX512 adds steps of x, BF16, to 5 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex5AVX512 adds steps of x, BF16, read as finite, to 5 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16x6AVX512 adds steps of x, BF16, to 6 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddBF16Finitex6AVX512 adds steps of x, BF16, read as finite, to 6 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddBF16Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddBF16Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x1AVX512 adds steps of x, F32, to 1 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex1AVX512 adds steps of x, F32, read as finite, to 1 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex1AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x2AVX512 adds steps of x, F32, to 2 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex2AVX512 adds steps of x, F32, read as finite, to 2 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex2AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x3AVX512 adds steps of x, F32, to 3 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex3AVX512 adds steps of x, F32, read as finite, to 3 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex3AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x4AVX512 adds steps of x, F32, to 4 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex4AVX512 adds steps of x, F32, read as finite, to 4 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex4AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x5AVX512 adds steps of x, F32, to 5 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex5AVX512 adds steps of x, F32, read as finite, to 5 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex5AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32x6AVX512 adds steps of x, F32, to 6 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // mulAddF32Finitex6AVX512 adds steps of x, F32, read as finite, to 6 rows, ld bytes apart; steps is not 0.
 //
 //go:noescape
-func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64)
+func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
 // addHalfAVX512 adds f·x.
 //

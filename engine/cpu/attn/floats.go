@@ -76,7 +76,7 @@ func (p *floats) prepare(r *prepared, i int, q, _ []float32) {
 	setCoef(r.coef, i, q[p.Lane:p.Lane+p.Dim])
 }
 
-func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, cells int, _ *Scratch) {
+func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, ahead, cells int, _ *Scratch) {
 	a, coef := p.area(page), r.coef
 	for i := 0; i < n; i += panel {
 		for d := 0; d < p.Dim; d += 64 {
@@ -84,28 +84,30 @@ func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, cells in
 			mulAdd(&mulAddArgs{
 				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: cells,
 				x: a[d*Cells*p.size:], pitch: Cells * p.size, stored: p.stored,
-				coef: coef, steps: ones(steps),
+				coef: coef, steps: ones(steps), ahead: ahead,
 			})
 			coef = coef[panel*64:]
 		}
+		ahead = 0
 	}
 }
 
-func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
 	a := p.area(page)
 	for d := 0; d < p.Dim; d += 64 {
 		width := min(64, p.Dim-d)
 		m := mulAddArgs{
 			ld: ld, lanes: width, x: a[d*Cells*p.size:], pitch: width * p.size, stored: p.stored,
-			steps: used, finite: p.stored != dtype.F16,
+			steps: used, finite: p.stored != dtype.F16, ahead: ahead,
 		}
 		if p.side == kv.K {
 			p.turn(s.tile, a[d*Cells*p.size:], width)
-			m.x, m.pitch, m.stored = s.tile, width*4, dtype.F32
+			m.x, m.pitch, m.stored, m.ahead = s.tile, width*4, dtype.F32, 0
 		}
 		for i := 0; i < n; i += panel {
 			m.acc, m.coef, m.n = acc[i*ld+p.Lane+d:], w[i*Cells:], min(panel, n-i)
 			mulAdd(&m)
+			m.ahead = 0
 		}
 	}
 }

@@ -39,10 +39,11 @@ type part interface {
 	room(n int) prepared
 	prepare(p *prepared, i int, q, res []float32)
 	// scores adds the dot products of n queries with the first cells of a page.
-	scores(dst []float32, p *prepared, n int, page []byte, cells int, s *Scratch)
+	// The page to come is ahead bytes on, 0 for none.
+	scores(dst []float32, p *prepared, n int, page []byte, ahead, cells int, s *Scratch)
 	// accumulate adds the cells of a page to n accumulators, a row of Padded
 	// values each; used has a bit for each cell that has a weight.
-	accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch)
+	accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch)
 	// first is the part, or less of it, without the values of the head from dim
 	// on; nil if there are none.
 	first(dim int) part
@@ -117,22 +118,26 @@ func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) {
 }
 
 // Scores writes the dot products of every query with the first cells of a
-// page: dst is [q.N][Cells], of which the columns beyond have no meaning.
-func (f *Form) Scores(dst []float32, q *Queries, page []byte, cells int, s *Scratch) {
+// page: dst is [q.N][Cells], of which the columns beyond have no meaning. next
+// is the page that the caller will ask about next, or nil.
+func (f *Form) Scores(dst []float32, q *Queries, page, next []byte, cells int, s *Scratch) {
 	clear(dst[:q.N*Cells])
+	ahead := distance(page, next)
 	for i, p := range f.parts {
-		p.scores(dst, &q.parts[i], q.N, page, cells, s)
+		p.scores(dst, &q.parts[i], q.N, page, ahead, cells, s)
 	}
 }
 
 // Accumulate adds weighted cells to the accumulators: acc is [n][Padded], w is
 // [n][Cells]. Cells without a bit in used are not read and must have weight 0.
-func (f *Form) Accumulate(acc, w []float32, n int, page []byte, used uint64, s *Scratch) {
+// next is as for Scores.
+func (f *Form) Accumulate(acc, w []float32, n int, page, next []byte, used uint64, s *Scratch) {
 	if used == 0 {
 		return
 	}
+	ahead := distance(page, next)
 	for _, p := range f.parts {
-		p.accumulate(acc, f.Padded, w, n, page, used, s)
+		p.accumulate(acc, f.Padded, w, n, page, ahead, used, s)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 // by tier; kernels_amd64.go and kernels_noasm.go choose. Integer sums are
 // exact, and what follows them is a product and a sum, each rounded, so int8
 // arithmetic gives the same bits everywhere; the float kernels may fuse
-// products into sums.
+// products into sums. Some ask for the memory that lies ahead bytes from what
+// they read, the page to come; 0 for none.
 //
 //	mulAdd     adds coef[i][s]·x[s] to acc[i] for every step s, in ascending order
 //	expand     makes a byte of every code: dst has steps·64 bytes, low a plane of
@@ -44,6 +45,7 @@ type mulAddArgs struct {
 	finite bool       // read an infinity or a NaN as the largest finite value
 	coef   []float32  // [n][64]
 	steps  uint64     // a bit for each step to add
+	ahead  int
 }
 
 // dotTokensArgs are the arguments of dotTokens for one panel of queries.
@@ -54,12 +56,14 @@ type dotTokensArgs struct {
 	q      *operand
 	group  int // the panel
 	scales []byte
+	ahead  int
 }
 
-// dotTokens adds the scores of n queries.
-func dotTokensAll(dst []float32, n int, tile []byte, q *operand, scales []byte) {
+// dotTokensAll adds the scores of n queries.
+func dotTokensAll(dst []float32, n int, tile []byte, q *operand, scales []byte, ahead int) {
 	for i := 0; i < n; i += panel {
-		dotTokens(&dotTokensArgs{dst[i*Cells:], min(panel, n-i), tile, q, i / panel, scales})
+		dotTokens(&dotTokensArgs{dst[i*Cells:], min(panel, n-i), tile, q, i / panel, scales, ahead})
+		ahead = 0
 	}
 }
 
@@ -72,6 +76,7 @@ type dotValuesArgs struct {
 	w      *[panel][Cells]uint8
 	scale  *[panel]float32
 	groups uint64
+	ahead  int
 }
 
 // weights8 are the weights of a panel for one block, rounded to 8 bits with

@@ -11,9 +11,9 @@ func avx512() bool { return kernel.Active() == kernel.AVX512 }
 
 // Variants by number of rows, the first for one row.
 type (
-	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64)
-	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
-	valuesFunc = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64)
+	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
+	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
+	valuesFunc = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
 )
 
 var (
@@ -51,10 +51,10 @@ func mulAdd(a *mulAddArgs) {
 	_ = a.x[last*a.pitch+a.lanes*size-1]
 	_ = a.acc[(a.n-1)*a.ld+a.lanes-1]
 	_ = a.coef[(a.n-1)*64+last]
-	f[a.n-1](&a.acc[0], 4*a.ld, &a.x[0], a.pitch, &a.coef[0], a.steps, ones(a.lanes))
+	f[a.n-1](&a.acc[0], 4*a.ld, &a.x[0], a.pitch, &a.coef[0], a.steps, ones(a.lanes), a.ahead)
 }
 
-func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
+func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead int) {
 	if !avx512() {
 		expandGeneric(dst, low, high, lowBits, table, steps)
 		return
@@ -62,15 +62,15 @@ func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
 	_, _ = dst[steps*64-1], low[steps*8*lowBits-1]
 	switch {
 	case high != nil && lowBits == 2:
-		expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+		expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case high != nil && lowBits == 4:
-		expand5AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps)
+		expand5AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case lowBits == 1:
-		expand1AVX512(&dst[0], &low[0], nil, &table[0], steps)
+		expand1AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	case lowBits == 2:
-		expand2AVX512(&dst[0], &low[0], nil, &table[0], steps)
+		expand2AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	default:
-		expand4AVX512(&dst[0], &low[0], nil, &table[0], steps)
+		expand4AVX512(&dst[0], &low[0], nil, &table[0], steps, ahead)
 	}
 }
 
@@ -112,7 +112,7 @@ func dotTokens(a *dotTokensArgs) {
 	q := a.q
 	_, _, _ = a.dst[a.n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
 	at := a.group * q.blocks * panel
-	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, q.values/q.blocks/32)
+	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, q.values/q.blocks/32, a.ahead)
 }
 
 func dotValues(a *dotValuesArgs) {
@@ -128,7 +128,7 @@ func dotValues(a *dotValuesArgs) {
 	if a.vecs == 2 {
 		f = &values2x512
 	}
-	f[a.n-1](&a.acc[0], 4*a.ld, &a.tile[0], &a.w[0][0], &a.scale[0], a.groups)
+	f[a.n-1](&a.acc[0], 4*a.ld, &a.tile[0], &a.w[0][0], &a.scale[0], a.groups, a.ahead)
 }
 
 func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {

@@ -4,7 +4,7 @@ package attn
 
 func mulAdd(a *mulAddArgs) { mulAddGeneric(a) }
 
-func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps int) {
+func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, _ int) {
 	expandGeneric(dst, low, high, lowBits, table, steps)
 }
 

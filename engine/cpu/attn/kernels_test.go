@@ -56,7 +56,7 @@ func TestCodeKernels(t *testing.T) {
 				h = nil
 			}
 			got, want := make([]byte, 64*steps), make([]byte, 64*steps)
-			expand(got, l, h, low, table, steps)
+			expand(got, l, h, low, table, steps, 0)
 			expandGeneric(want, l, h, low, table, steps)
 			if !bytes.Equal(got, want) {
 				t.Errorf("expand of %d bits differs", bits)
@@ -95,9 +95,9 @@ func TestDotKernels(t *testing.T) {
 				tile, scales := randomBytes(rng, values*Cells), halves(rng, blocks*Cells, true)
 				got := random(rng, n*Cells)
 				want := slices.Clone(got)
-				dotTokensAll(got, n, tile, &q, scales)
+				dotTokensAll(got, n, tile, &q, scales, 64*(n%2))
 				for i := 0; i < n; i += panel {
-					dotTokensGeneric(&dotTokensArgs{want[i*Cells:], min(panel, n-i), tile, &q, i / panel, scales})
+					dotTokensGeneric(&dotTokensArgs{want[i*Cells:], min(panel, n-i), tile, &q, i / panel, scales, 0})
 				}
 				same(t, "scores", got, want)
 			}
@@ -112,7 +112,7 @@ func TestDotKernels(t *testing.T) {
 				scale := [panel]float32(random(rng, panel))
 				got := random(rng, n*100)
 				want := slices.Clone(got)
-				a := dotValuesArgs{got, 100, n, randomBytes(rng, 1024*vecs), vecs, &w, &scale, 0xfa31}
+				a := dotValuesArgs{got, 100, n, randomBytes(rng, 1024*vecs), vecs, &w, &scale, 0xfa31, 0}
 				dotValues(&a)
 				a.acc = want
 				dotValuesGeneric(&a)

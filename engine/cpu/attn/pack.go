@@ -101,6 +101,14 @@ func f32At(x []byte) float32 { return math.Float32frombits(binary.LittleEndian.U
 
 func putF32(x []byte, v float32) { binary.LittleEndian.PutUint32(x, math.Float32bits(v)) }
 
+// distance is how far next is from page, 0 without one.
+func distance(page, next []byte) int {
+	if len(next) == 0 {
+		return 0
+	}
+	return int(addressOf(next) - addressOf(page))
+}
+
 // aligned makes n bytes that start at a cache line.
 func aligned(n int) []byte {
 	b := make([]byte, n+63)

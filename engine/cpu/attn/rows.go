@@ -51,7 +51,7 @@ func (p *rows) prepare(r *prepared, i int, q, res []float32) {
 	}
 }
 
-func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, cells int, s *Scratch) {
+func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, _, cells int, s *Scratch) {
 	x := s.value[:p.values]
 	for c := range cells {
 		row := p.cell(page, c)
@@ -69,7 +69,7 @@ func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, cells int,
 	}
 }
 
-func (p *rows) accumulate(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
+func (p *rows) accumulate(acc []float32, ld int, w []float32, n int, page []byte, _ int, used uint64, s *Scratch) {
 	x := s.value[:p.values]
 	for c := range Cells {
 		if used>>c&1 == 0 {

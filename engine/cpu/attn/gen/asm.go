@@ -87,6 +87,17 @@ func imm(n int) operand.Op {
 	return operand.U32(uint32(n))
 }
 
+// prefetch asks for lines of memory a distance from base; none for distance 0.
+func (a *asm) prefetch(distance, base reg.Register, lines int) {
+	skip := a.label("skip")
+	a.TESTQ(distance, distance)
+	a.JZ(operand.LabelRef(skip))
+	for i := range lines {
+		a.PREFETCHT0(ix(base, distance, 1, 64*i))
+	}
+	a.Label(skip)
+}
+
 // end leaves a function that used wide registers.
 func (a *asm) end() {
 	a.VZEROUPPER()

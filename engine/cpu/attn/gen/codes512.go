@@ -37,8 +37,8 @@ func (a *asm) expand512(bits int) {
 	if bits == 1 {
 		low = 1
 	}
-	a.fn("expand"+string(rune('0'+bits))+"AVX512", "(dst, low, high, table *byte, steps int)",
-		"looks up codes of %d bits; steps is a multiple of %d.", bits, stepsOf(bits, low))
+	a.fn("expand"+string(rune('0'+bits))+"AVX512", "(dst, low, high, table *byte, steps, ahead int)",
+		"looks up codes of %d bits; steps is a multiple of %d. What lies ahead bytes on is asked for.", bits, stepsOf(bits, low))
 	a.ld("dst", reg.RDI)
 	a.ld("low", reg.RSI)
 	if bits > low {
@@ -48,18 +48,21 @@ func (a *asm) expand512(bits int) {
 	a.ld("table", reg.RAX)
 	a.VMOVDQU64(at(reg.RAX, 0), reg.Z31)
 	a.ld("steps", reg.RCX)
+	a.ld("ahead", reg.R11)
 	loop := a.label("loop")
 	a.Label(loop)
 	n := stepsOf(bits, low)
 	per := 8 / low
 	if bits > low {
 		a.VMOVDQU64(at(reg.RDX, 0), reg.Z16)
+		a.PREFETCHT0(ix(reg.RDX, reg.R11, 1, 0))
 		a.ADDQ(imm(64), reg.RDX)
 	}
 	for s := range n {
 		src, idx := zs[17+s/per], zs[s]
 		if s%per == 0 {
 			a.VMOVDQU64(at(reg.RSI, s/per*64), src)
+			a.PREFETCHT0(ix(reg.RSI, reg.R11, 1, s/per*64))
 		}
 		if bits > low {
 			a.shift(s%per*low, src, idx)

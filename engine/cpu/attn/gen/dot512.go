@@ -23,7 +23,7 @@ func dot512(a *asm) {
 // and odd groups have sums of their own, which hides the latency.
 func (a *asm) tokens512(n int) {
 	a.fn("tokens"+string(rune('0'+n))+"AVX512",
-		"(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)",
+		"(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)",
 		"adds the scores of %d queries; chunks are those of 32 values of a block.", n)
 	sets := 1
 	if n <= 2 {
@@ -38,6 +38,7 @@ func (a *asm) tokens512(n int) {
 	a.ld("init", reg.R9)
 	a.ld("scales", reg.R10)
 	a.ld("blocks", reg.R11)
+	a.ld("ahead", reg.R12)
 	block, chunk := a.label("block"), a.label("chunk")
 	a.Label(block)
 	a.ld("chunks", reg.RCX)
@@ -51,6 +52,7 @@ func (a *asm) tokens512(n int) {
 		}
 	}
 	a.Label(chunk)
+	a.prefetch(reg.R12, reg.RSI, 32)
 	for g := range 8 {
 		for t := range 4 {
 			a.VMOVDQU64(at(reg.RSI, (4*g+t)*64), code(t))
@@ -92,7 +94,7 @@ func (a *asm) tokens512(n int) {
 
 func (a *asm) values512(n, vecs int) {
 	a.fn("values"+string(rune('0'+n))+"x"+string(rune('0'+vecs))+"AVX512",
-		"(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64)",
+		"(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)",
 		"adds %d values weighted for %d rows, ld bytes apart; groups is not 0.", 16*vecs, n)
 	acc := func(i, v int) reg.VecPhysical { return zs[i*vecs+v] }
 	code := func(v int) reg.VecPhysical { return zs[24+v] }
@@ -102,6 +104,7 @@ func (a *asm) values512(n, vecs int) {
 	a.ld("w", reg.RDX)
 	a.ld("scale", reg.R9)
 	a.ld("groups", reg.RCX)
+	a.ld("ahead", reg.R12)
 	for i := range n {
 		for v := range vecs {
 			a.VPXORD(acc(i, v), acc(i, v), acc(i, v))
@@ -113,8 +116,10 @@ func (a *asm) values512(n, vecs int) {
 	a.BLSRQ(reg.RCX, reg.RCX)
 	a.LEAQ(ix(reg.RDX, reg.RAX, 4, 0), reg.RBX)
 	a.SHLQ(imm(6), reg.RAX)
+	a.LEAQ(ix(reg.RSI, reg.RAX, uint8(vecs), 0), reg.RAX)
+	a.prefetch(reg.R12, reg.RAX, vecs)
 	for v := range vecs {
-		a.VMOVDQU64(ix(reg.RSI, reg.RAX, uint8(vecs), 64*v), code(v))
+		a.VMOVDQU64(at(reg.RAX, 64*v), code(v))
 	}
 	for i := range n {
 		a.VPBROADCASTD(at(reg.RBX, 64*i), reg.Z28)

@@ -26,7 +26,7 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 	if finite {
 		name, note = name+"Finite", ", read as finite"
 	}
-	a.fn(name+"x"+string(rune('0'+n))+"AVX512", "(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64)",
+	a.fn(name+"x"+string(rune('0'+n))+"AVX512", "(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)",
 		"adds steps of x, %s%s, to %d rows, ld bytes apart; steps is not 0.", stored, note, n)
 	a.ld("acc", reg.RDI)
 	a.ld("ld", reg.R8)
@@ -35,6 +35,7 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 	a.ld("coef", reg.RDX)
 	a.ld("steps", reg.RCX)
 	a.masks("lanes", reg.RAX)
+	a.ld("ahead", reg.R11)
 	acc := func(i, v int) reg.VecPhysical { return zs[4*i+v] }
 	a.MOVQ(reg.RDI, reg.R10)
 	for i := range n {
@@ -69,6 +70,12 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 			a.VMAXPS(reg.Z31, x, x)
 		}
 	}
+	lines := 2
+	if stored == "F32" {
+		lines = 4
+	}
+	a.ADDQ(reg.RSI, reg.RAX)
+	a.prefetch(reg.R11, reg.RAX, lines)
 	for i := range n {
 		a.VBROADCASTSS(at(reg.RBX, 256*i), reg.Z28)
 		for v := range 4 {

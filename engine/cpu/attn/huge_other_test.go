@@ -1,0 +1,7 @@
+//go:build !linux
+
+package attn
+
+import "testing"
+
+func huge(_ testing.TB, n int) []byte { return make([]byte, n) }
