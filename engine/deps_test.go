@@ -51,7 +51,7 @@ const imports = `
 	app/hub/...: engine/gguf engine/fetch
 	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend
 	app/api/...: engine engine/sample engine/grammar engine/kv engine/tokenizer app/store app/hub app/config app/telemetry
-	app/cli/...: app/api app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
+	app/cli/...: app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend

@@ -110,6 +110,29 @@ func (s *Server) ownRoutes() []route {
 // open reports whether an endpoint needs no key.
 func open(path string) bool { return path == "/health" || path == "/v1/health" }
 
+// keyless reports whether a request needs no API key: the page itself holds no
+// secrets, and its own endpoints check their own token, which only a key gets.
+func (s *Server) keyless(path string) bool {
+	switch {
+	case open(path):
+		return true
+	case s.o.App != nil && strings.HasPrefix(path, "/app/"):
+		return path != "/app/config.json"
+	case s.o.Page == nil:
+		return false
+	}
+	info, err := fs.Stat(s.o.Page, pageFile(path))
+	return err == nil && !info.IsDir()
+}
+
+// pageFile is the file of the page that a path means.
+func pageFile(path string) string {
+	if path == "/" {
+		return "index.html"
+	}
+	return strings.TrimPrefix(path, "/")
+}
+
 // forms are the error objects of the dialects other than OpenAI's, by path.
 var forms = map[string]func(*wire.Error) any{
 	"/v1/messages": anthropic.ErrorForm, "/v1/messages/count_tokens": anthropic.ErrorForm,
@@ -227,10 +250,7 @@ func (s *Server) page() http.Handler {
 	}
 	files := http.FileServerFS(s.o.Page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if name == "" {
-			name = "index.html"
-		}
+		name := pageFile(r.URL.Path)
 		info, err := fs.Stat(s.o.Page, name)
 		switch {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead, name != "index.html" && (err != nil || info.IsDir()):
@@ -240,6 +260,12 @@ func (s *Server) page() http.Handler {
 			e.Code = "no_page"
 			s.fail(w, (*wire.Error).Body, e)
 		default:
+			h := w.Header()
+			h.Set("X-Frame-Options", "DENY")
+			h.Set("Cache-Control", "no-cache")
+			if strings.HasPrefix(name, "assets/") { // named after what is in them
+				h.Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
 			files.ServeHTTP(w, r)
 		}
 	})

@@ -41,7 +41,9 @@ type Options struct {
 	Version string
 	Log     *slog.Logger // nil: none
 	Page    fs.FS        // served at /; nil: no page
-	App     http.Handler // of the page's own endpoints under /app/; nil: none
+	App     http.Handler // of the page's own endpoints under /app/, with their own token; nil: none
+	// AppClose ends what App does, before the models are unloaded; may be nil.
+	AppClose func() error
 	// Reload gives the options for the next load, as settings are then; nil: Engine.
 	Reload func() (engine.Options, error)
 	// Changed is called when the state of a model has changed. It must not block; may be nil.
@@ -58,6 +60,7 @@ type Server struct {
 	o        Options
 	log      *slog.Logger
 	guard    *guard
+	appClose func() error // once
 	pool     *pool
 	states   *states
 	defaults wire.Defaults
@@ -84,6 +87,12 @@ func New(o Options) (*Server, error) {
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
 	}
+	s.appClose = sync.OnceValue(func() error {
+		if o.AppClose == nil {
+			return nil
+		}
+		return o.AppClose()
+	})
 	var err error
 	if s.defaults, err = defaults(&o.Settings); err != nil {
 		return nil, err
@@ -193,6 +202,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, s.Close())
 	case <-ctx.Done():
 	}
+	s.work.Go(func() { _ = s.appClose() }) // its error is Close's
 	end, cancel := context.WithTimeout(context.Background(), kill)
 	defer cancel()
 	timer := time.AfterFunc(drain, s.stop)
@@ -207,9 +217,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // Close ends all requests and unloads the models. Serve does it too.
 func (s *Server) Close() error {
+	err := s.appClose()
 	s.stop()
 	s.work.Wait()
-	return s.pool.close()
+	return errors.Join(err, s.pool.close())
 }
 
 // Ready waits until the model of Options is loaded.
@@ -235,7 +246,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.guard.cross(w, r) {
 		return
 	}
-	if !open(r.URL.Path) {
+	if !s.keyless(r.URL.Path) {
 		if err := s.guard.authorise(r); err != nil {
 			s.fail(w, form, err)
 			return

@@ -54,6 +54,12 @@ type run struct {
 	home   config.Folders
 	file   *config.File
 	window func(*run) error // opens the window; nil: headless
+
+	env      config.Env
+	app      config.App               // flags included
+	problems *config.Problems         // of the settings file; nil: none
+	level    func(level string) error // changes the level of the log
+	logFile  string                   // empty: none
 }
 
 // Main runs a command line and returns the exit code. page is the built page.
@@ -70,7 +76,7 @@ func WithWindow(page fs.FS, args []string, window func(context.Context, *config.
 func main(page fs.FS, args []string, window func(*run) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr, page: page, window: window}
+	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
 	code := r.main(args)
 	if err := r.out.Flush(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "godwit: writing the output:", err)
@@ -131,7 +137,7 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 	if err != nil {
 		return r.fail(err)
 	}
-	r.log = log.Logger
+	r.log, r.level, r.app = log.Logger, log.SetLevel, cmd.App
 	return r.fail(ctx.Run(r))
 }
 
@@ -158,6 +164,7 @@ func (r *run) settings() error {
 	var problems *config.Problems
 	if errors.As(err, &problems) && r.file != nil {
 		fmt.Fprintln(r.err, "godwit:", problems)
+		r.problems = problems
 		return nil
 	}
 	return err

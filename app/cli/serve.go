@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"godwit/app/api"
+	"godwit/app/api/page"
 	"godwit/app/config"
 	"godwit/app/hub"
 )
@@ -33,12 +34,24 @@ func (c *serveCmd) Run(r *run) error {
 		o.Progress = func(_ string, share float64) error { return bar.share(share) }
 	}
 	defer bar.close()
+	var p *page.Page
+	if c.UI {
+		if p, err = r.openPage(&o, nil); err != nil {
+			return err
+		}
+	}
 	s, err := api.New(o)
 	if errors.Is(err, api.ErrExposed) {
-		return usage{err}
+		err = usage{err}
 	}
 	if err != nil {
+		if p != nil {
+			err = errors.Join(err, o.AppClose())
+		}
 		return err
+	}
+	if p != nil {
+		p.Use(s)
 	}
 	l, err := s.Listen()
 	if err != nil {
@@ -79,9 +92,6 @@ func (c *serveCmd) options(r *run) (api.Options, error) {
 	}
 	if o.States == "" {
 		o.States = filepath.Join(r.home.Data, "slots")
-	}
-	if c.UI {
-		o.Page = r.page
 	}
 	if o.Library, err = r.library(c.Library); err != nil {
 		return o, err

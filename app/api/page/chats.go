@@ -1,0 +1,316 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"godwit/app/store"
+)
+
+// Messages of a page that are sent unless it asks for another number, and at most.
+const (
+	someMessages = 60
+	mostMessages = 300
+	maxImport    = 256 << 20
+)
+
+func (p *Page) chatsChanged() { p.events.publish("chats", "chats", struct{}{}) }
+
+// chatChanged tells windows that a chat's messages are others now.
+func (p *Page) chatChanged(chat, message int64) {
+	p.events.publish("chat", keyOf("chat", chat), map[string]int64{"chat": chat, "message": message})
+}
+
+func (p *Page) listChats(_ http.ResponseWriter, r *http.Request) (any, error) {
+	chats, err := p.o.Store.Chats(r.Context(), store.List{})
+	if err != nil {
+		return nil, err
+	}
+	folders, err := p.o.Store.Folders(r.Context())
+	return map[string]any{"chats": chats, "folders": folders}, err
+}
+
+func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
+	var c store.Chat
+	if err := read(w, r, &c); err != nil {
+		return nil, err
+	}
+	made, err := p.o.Store.CreateChat(r.Context(), store.Chat{Title: c.Title, Folder: c.Folder, Model: c.Model, System: c.System, Settings: c.Settings})
+	if err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return made, nil
+}
+
+// opened is a chat with the part of its messages that a page shows.
+type opened struct {
+	Chat     store.Chat      `json:"chat"`
+	Messages []store.Message `json:"messages"`
+	Total    int             `json:"total"`
+}
+
+func (p *Page) openChat(_ http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	o := opened{}
+	if o.Chat, err = p.o.Store.Chat(r.Context(), chat); err != nil {
+		return nil, err
+	}
+	around, err := number(r, "around")
+	if err != nil {
+		return nil, err
+	}
+	part, err := p.part(r)
+	if err != nil {
+		return nil, err
+	}
+	if around > 0 {
+		depth, err := p.depth(r, int64(around))
+		if err != nil {
+			return nil, err
+		}
+		part.Before = depth + part.Limit/2
+	}
+	o.Messages, o.Total, err = p.messages(r, chat, part)
+	return o, err
+}
+
+// depth counts the messages before one.
+func (p *Page) depth(r *http.Request, message int64) (int, error) {
+	m, err := p.o.Store.Message(r.Context(), message)
+	if err != nil {
+		return 0, err
+	}
+	path, _, err := p.o.Store.Path(r.Context(), m.Chat, store.Page{})
+	if err != nil {
+		return 0, err
+	}
+	for i := range path {
+		if path[i].ID == message {
+			return i, nil
+		}
+	}
+	return len(path), nil
+}
+
+func (p *Page) part(r *http.Request) (store.Page, error) {
+	before, err := number(r, "before")
+	if err != nil {
+		return store.Page{}, err
+	}
+	limit, err := number(r, "limit")
+	if limit == 0 {
+		limit = someMessages
+	}
+	return store.Page{Before: before, Limit: min(limit, mostMessages)}, err
+}
+
+// messages reads a part of a chat, with what running answers have by now.
+func (p *Page) messages(r *http.Request, chat int64, part store.Page) ([]store.Message, int, error) {
+	list, total, err := p.o.Store.Path(r.Context(), chat, part)
+	for i := range list {
+		if a := p.answers.of(list[i].ID); a != nil {
+			a.fill(&list[i])
+		}
+	}
+	return list, total, err
+}
+
+func (p *Page) listMessages(_ http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	part, err := p.part(r)
+	if err != nil {
+		return nil, err
+	}
+	list, total, err := p.messages(r, chat, part)
+	return map[string]any{"messages": list, "total": total}, err
+}
+
+func (p *Page) changeChat(w http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	var change store.ChatChange
+	if err := read(w, r, &change); err != nil {
+		return nil, err
+	}
+	now, err := p.o.Store.ChangeChat(r.Context(), chat, change)
+	if err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return now, nil
+}
+
+func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	p.answers.stopChat(chat)
+	p.held.forget(chat)
+	if err := p.o.Store.DeleteChat(r.Context(), chat); err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return nil, nil
+}
+
+func (p *Page) exportChat(w http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	kind, err := p.export(r.Context(), &out, chat, r.URL.Query().Get("as"))
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(out.Bytes()) // a page that has gone cannot be told so
+	return sent{}, nil
+}
+
+// export writes a chat as json or markdown and returns its media type.
+func (p *Page) export(ctx context.Context, w io.Writer, chat int64, as string) (kind string, err error) {
+	switch as {
+	case "json":
+		return "application/json", p.o.Store.ExportJSON(ctx, w, chat)
+	case "markdown":
+		return "text/markdown; charset=utf-8", p.o.Store.ExportMarkdown(ctx, w, chat)
+	}
+	return "", bad("export as %.32q: json and markdown are possible", as)
+}
+
+func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
+	chats, err := p.o.Store.Chats(r.Context(), store.List{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(chats) == 0 {
+		return nil, bad("there are no chats to export")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := p.o.Store.ExportJSON(r.Context(), w); err != nil {
+		p.log.Warn("export broke off", "err", err)
+		panic(http.ErrAbortHandler) // the page must not take a part for the whole
+	}
+	return sent{}, nil
+}
+
+func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
+	made, err := p.o.Store.Import(r.Context(), http.MaxBytesReader(w, r.Body, maxImport+1))
+	if err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return map[string]any{"chats": made}, nil
+}
+
+func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return p.o.Store.Search(r.Context(), r.URL.Query().Get("q"), 50)
+}
+
+func (p *Page) saveFolder(w http.ResponseWriter, r *http.Request) (any, error) {
+	var f store.Folder
+	if err := read(w, r, &f); err != nil {
+		return nil, err
+	}
+	f, err := p.o.Store.SaveFolder(r.Context(), f)
+	if err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return f, nil
+}
+
+func (p *Page) deleteFolder(_ http.ResponseWriter, r *http.Request) (any, error) {
+	folder, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.o.Store.DeleteFolder(r.Context(), folder); err != nil {
+		return nil, err
+	}
+	p.chatsChanged()
+	return nil, nil
+}
+
+func (p *Page) savePreset(w http.ResponseWriter, r *http.Request) (any, error) {
+	var preset store.Preset
+	if err := read(w, r, &preset); err != nil {
+		return nil, err
+	}
+	if _, _, err := readSettings(preset.Settings); err != nil {
+		return nil, err
+	}
+	preset, err := p.o.Store.SavePreset(r.Context(), preset)
+	if err != nil {
+		return nil, err
+	}
+	return preset, p.presetsChanged(r)
+}
+
+func (p *Page) deletePreset(_ http.ResponseWriter, r *http.Request) (any, error) {
+	preset, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.o.Store.DeletePreset(r.Context(), preset); err != nil {
+		return nil, err
+	}
+	return nil, p.presetsChanged(r)
+}
+
+func (p *Page) presetsChanged(r *http.Request) error {
+	list, err := p.o.Store.Presets(r.Context())
+	if err == nil {
+		p.events.publish("presets", "presets", list)
+	}
+	return err
+}
+
+// choose shows the branch of a message.
+func (p *Page) choose(_ http.ResponseWriter, r *http.Request) (any, error) {
+	message, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.o.Store.Message(r.Context(), message)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.o.Store.Choose(r.Context(), message); err != nil {
+		return nil, err
+	}
+	p.chatChanged(m.Chat, message)
+	return nil, nil
+}
+
+func (p *Page) deleteMessage(_ http.ResponseWriter, r *http.Request) (any, error) {
+	message, err := id(r)
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.o.Store.Message(r.Context(), message)
+	if err != nil {
+		return nil, err
+	}
+	if p.answers.busy(m.Chat) {
+		return nil, errAnswering
+	}
+	if err := p.o.Store.DeleteMessage(r.Context(), message); err != nil {
+		return nil, err
+	}
+	p.chatChanged(m.Chat, message)
+	return nil, nil
+}

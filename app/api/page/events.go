@@ -1,0 +1,150 @@
+package page
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"godwit/app/api/wire"
+)
+
+const (
+	// beat is how often a stream says that it is alive while nothing comes.
+	beat = 15 * time.Second
+	// patience is how long a page may take to take in a piece of a stream.
+	patience = 30 * time.Second
+)
+
+// stream writes server-sent events.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func newStream(w http.ResponseWriter) (*stream, error) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache, no-store")
+	h.Set("X-Accel-Buffering", "no")
+	s := &stream{w, http.NewResponseController(w)}
+	w.WriteHeader(http.StatusOK)
+	return s, s.write(": hello\n\n")
+}
+
+// send writes one event; name is one of ours and has no line ends.
+func (s *stream) send(name string, data any) error {
+	return s.write("event: " + name + "\ndata: " + string(wire.JSON(data)) + "\n\n")
+}
+
+func (s *stream) alive() error { return s.write(": \n\n") }
+
+func (s *stream) write(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// broadcaster passes events on to every window. Of two events with one key that
+// a window has not taken yet, it gets the later one only.
+type broadcaster struct {
+	mu      sync.Mutex
+	windows map[*window]struct{}
+}
+
+// window is the long stream of one page.
+type window struct {
+	mu      sync.Mutex
+	order   []string // keys, oldest first
+	pending map[string]event
+	wake    chan struct{}
+}
+
+type event struct {
+	name string
+	data any
+}
+
+func (b *broadcaster) open() *window {
+	w := &window{pending: map[string]event{}, wake: make(chan struct{}, 1)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.windows == nil {
+		b.windows = map[*window]struct{}{}
+	}
+	b.windows[w] = struct{}{}
+	return w
+}
+
+func (b *broadcaster) close(w *window) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.windows, w)
+}
+
+// publish tells all windows. data must not change afterwards.
+func (b *broadcaster) publish(name, key string, data any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.windows {
+		w.put(key, event{name, data})
+	}
+}
+
+func (w *window) put(key string, e event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, waits := w.pending[key]; !waits {
+		w.order = append(w.order, key)
+	}
+	w.pending[key] = e
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the events that wait.
+func (w *window) take() []event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]event, len(w.order))
+	for i, key := range w.order {
+		list[i] = w.pending[key]
+	}
+	clear(w.pending)
+	w.order = w.order[:0]
+	return list
+}
+
+// follow is the long stream of a window.
+func (p *Page) follow(w http.ResponseWriter, r *http.Request) (any, error) {
+	mine := p.events.open()
+	defer p.events.close(mine)
+	out, err := newStream(w)
+	if err == nil {
+		err = out.send("models", p.list())
+	}
+	alive := time.NewTicker(beat)
+	defer alive.Stop()
+	for err == nil {
+		select {
+		case <-mine.wake:
+			for _, e := range mine.take() {
+				if err = out.send(e.name, e.data); err != nil {
+					break
+				}
+			}
+		case <-alive.C:
+			err = out.alive()
+		case <-r.Context().Done():
+			return sent{}, nil
+		case <-p.ctx.Done():
+			return sent{}, nil
+		}
+	}
+	return sent{}, nil // the window has gone
+}

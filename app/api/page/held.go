@@ -1,0 +1,220 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/hub"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// idle is how long a chat is quiet before its KV state is written to disk.
+const idle = 20 * time.Second
+
+// held knows which slots hold the cache of which chats.
+type held struct {
+	mu    sync.Mutex
+	chats map[int64]*holding
+}
+
+// holding is a chat whose cache is in a slot of a loaded model.
+type holding struct {
+	model   hub.Model
+	engine  *engine.Engine
+	slot    int
+	tokens  int   // in the slot
+	message int64 // the last one in it
+	saved   bool
+	timer   *time.Timer
+}
+
+func (h *held) forget(chat int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.chats[chat]; x != nil {
+		x.timer.Stop()
+		delete(h.chats, chat)
+	}
+}
+
+// put remembers a holding and returns the chat that had the slot before.
+func (h *held) put(chat int64, x *holding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.chats == nil {
+		h.chats = map[int64]*holding{}
+	}
+	for other, old := range h.chats {
+		if other == chat || old.engine == x.engine && old.slot == x.slot {
+			old.timer.Stop()
+			delete(h.chats, other)
+		}
+	}
+	h.chats[chat] = x
+}
+
+func (h *held) of(chat int64) *holding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.chats[chat]
+}
+
+// keyed names what a state was made with: the model and what its cache stores.
+func keyed(e *engine.Engine) string {
+	l := e.KV()
+	return fmt.Sprintf("%x %s/%s policy %d", e.File.Identity(), l.Want.K.Name, l.Want.V.Name, l.Policy)
+}
+
+// hold remembers the slot that an answer left its chat in, and has it saved when
+// the chat goes idle.
+func (p *Page) hold(lease *api.Lease, chat, message int64, result *engine.Result) {
+	s, err := p.settings()
+	if err != nil || s.Server.StateBudget <= 0 {
+		return
+	}
+	x := &holding{model: lease.Model, engine: lease.Engine, slot: result.Slot, tokens: result.Prompt + result.Completion - 1, message: message}
+	wait := idle
+	if keep := time.Duration(s.Server.KeepAlive); keep >= 0 {
+		wait = min(wait, keep/2) // it has to be saved before the model goes
+	}
+	x.timer = time.AfterFunc(wait, func() { p.saveLater(chat, x) })
+	p.held.put(chat, x)
+	if wait == 0 {
+		x.timer.Stop()
+		if err := p.saveState(p.ctx, chat, x); err != nil {
+			p.log.Warn("state of a chat not saved", "err", err)
+		}
+	}
+}
+
+func (p *Page) saveLater(chat int64, x *holding) {
+	p.spawn(func() {
+		if err := p.saveState(p.ctx, chat, x); err != nil && p.ctx.Err() == nil {
+			p.log.Warn("state of a chat not saved", "err", err)
+		}
+	})
+}
+
+// saveState writes the slot of a chat to disk, unless it holds something else by
+// now or its model is no longer loaded.
+func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
+	if x.saved || p.held.of(chat) != x || p.models.Standing(x.model.Path).State != api.Loaded {
+		return nil
+	}
+	slots, err := x.engine.Slots(ctx)
+	if errors.Is(err, engine.ErrClosed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if x.slot >= len(slots) || slots[x.slot].Busy || abs(slots[x.slot].Tokens-x.tokens) > 1 {
+		p.held.forget(chat)
+		return nil
+	}
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	p.o.Store.SetStateBudget(int64(s.Server.StateBudget))
+	st := store.State{Chat: chat, Message: x.message, Tokens: slots[x.slot].Tokens, Key: keyed(x.engine)}
+	_, err = p.o.Store.SaveState(ctx, st, func(w io.Writer) error {
+		_, err := x.engine.SaveSlot(ctx, x.slot, w)
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrClosed):
+		return nil // the chat or the model has gone
+	case err == nil:
+		x.saved = true
+	}
+	return err
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// saveHeld saves the chats of a model, or all, before it is unloaded.
+func (p *Page) saveHeld(ctx context.Context, path string) error {
+	p.held.mu.Lock()
+	list := map[int64]*holding{}
+	for chat, x := range p.held.chats {
+		if path == "" || x.model.Path == path {
+			x.timer.Stop()
+			list[chat] = x
+		}
+	}
+	p.held.mu.Unlock()
+	var errs []error
+	for chat, x := range list {
+		errs = append(errs, p.saveState(ctx, chat, x))
+		p.held.forget(chat)
+	}
+	return errors.Join(errs...)
+}
+
+// restore puts the saved state of a chat into a free slot, where no slot holds it
+// any more, and returns its tokens. A state that does not fit is forgotten.
+func (p *Page) restore(ctx context.Context, lease *api.Lease, chat int64) int {
+	e := lease.Engine
+	slots, err := e.Slots(ctx)
+	if err != nil {
+		return 0
+	}
+	if x := p.held.of(chat); x != nil && x.engine == e && x.slot < len(slots) && abs(slots[x.slot].Tokens-x.tokens) <= 1 {
+		return 0 // it is still there
+	}
+	st, file, err := p.o.Store.OpenState(ctx, chat)
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	slot := p.freeSlot(e, slots)
+	if slot < 0 || st.Key != keyed(e) {
+		return 0
+	}
+	n, err := e.RestoreSlot(ctx, slot, file)
+	if err != nil {
+		p.log.Info("saved state of a chat not used", "err", err)
+		if ctx.Err() == nil {
+			if err := p.o.Store.DropState(ctx, chat); err != nil {
+				p.log.Warn("saved state not deleted", "err", err)
+			}
+		}
+		return 0
+	}
+	return n
+}
+
+// freeSlot picks an idle slot: an empty one, else one that no chat of the page
+// holds, else one whose chat is saved; -1: none.
+func (p *Page) freeSlot(e *engine.Engine, slots []engine.SlotInfo) int {
+	p.held.mu.Lock()
+	defer p.held.mu.Unlock()
+	worth := func(s engine.SlotInfo) int {
+		if s.Tokens == 0 {
+			return 0
+		}
+		for _, x := range p.held.chats {
+			if x.engine == e && x.slot == s.Slot {
+				if x.saved {
+					return 2
+				}
+				return 3
+			}
+		}
+		return 1
+	}
+	best := -1
+	for i, s := range slots {
+		if !s.Busy && (best < 0 || worth(s) < worth(slots[best])) {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,408 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"godwit/app/api"
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// model is a model as the page shows it.
+type model struct {
+	hub.Model
+	State    api.State `json:"state"`
+	Progress float64   `json:"progress,omitempty"` // of a load, from 0 to 1
+	Failure  string    `json:"failure,omitempty"`  // why the last load did not work, and what to do
+	Context  int       `json:"loaded_context,omitempty"`
+	Bytes    int64     `json:"loaded_bytes,omitempty"`
+}
+
+// library is what the page knows of the model files, and the loads under way.
+type library struct {
+	mu       sync.Mutex
+	models   []hub.Model
+	progress map[string]float64 // by path
+	stopped  map[string]bool    // loads to end, by path
+	watchers map[string]map[*func(float64)]struct{}
+	reading  sync.Mutex // one look at the files at a time
+}
+
+func (l *library) find(name string) (hub.Model, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.models {
+		if l.models[i].Name == name {
+			return l.models[i], true
+		}
+	}
+	return hub.Model{}, false
+}
+
+// watch has f told how far the load of a path is, until the returned function is
+// called.
+func (l *library) watch(path string, f func(share float64)) func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watchers == nil {
+		l.watchers = map[string]map[*func(float64)]struct{}{}
+	}
+	if l.watchers[path] == nil {
+		l.watchers[path] = map[*func(float64)]struct{}{}
+	}
+	l.watchers[path][&f] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers[path], &f)
+	}
+}
+
+// refresh looks at the files again.
+func (p *Page) refresh() error {
+	p.library.reading.Lock()
+	defer p.library.reading.Unlock()
+	list, err := p.o.Library.List()
+	if err != nil {
+		return err
+	}
+	if m := p.o.Model; m != nil && !slices.ContainsFunc(list, func(x hub.Model) bool { return x.Path == m.Path }) {
+		list = append(list, *m)
+	}
+	p.library.mu.Lock()
+	p.library.models = list
+	p.library.mu.Unlock()
+	return nil
+}
+
+// list is the library with the state of each model.
+func (p *Page) list() []model {
+	p.library.mu.Lock()
+	files := p.library.models
+	p.library.mu.Unlock()
+	list := make([]model, 0, len(files))
+	for i := range files {
+		list = append(list, p.standing(&files[i]))
+	}
+	return list
+}
+
+func (p *Page) standing(f *hub.Model) model {
+	st := p.models.Standing(f.Path)
+	m := model{Model: *f, State: st.State, Context: st.Context, Bytes: st.Bytes}
+	m.Template = ""
+	p.library.mu.Lock()
+	defer p.library.mu.Unlock()
+	switch st.State {
+	case api.Loading:
+		m.Progress = p.library.progress[f.Path]
+	case api.Failed:
+		if errors.Is(st.Err, errStopped) {
+			m.State = api.Unloaded
+		} else {
+			m.Failure = advice(st.Err)
+		}
+	}
+	return m
+}
+
+func (p *Page) modelsChanged() { p.events.publish("models", "models", p.list()) }
+
+// Changed tells the page that a model's state is another one. It does not block.
+func (p *Page) Changed() {
+	if p.used.Load() {
+		p.spawn(p.modelsChanged)
+	}
+}
+
+// Progress tells the page how far a load is. Its error ends a load that a person
+// does not want any more.
+func (p *Page) Progress(path string, share float64) error {
+	l := &p.library
+	l.mu.Lock()
+	if l.stopped[path] {
+		delete(l.stopped, path)
+		l.mu.Unlock()
+		return errStopped
+	}
+	if l.progress == nil {
+		l.progress = map[string]float64{}
+	}
+	step := int(100*share) != int(100*l.progress[path])
+	l.progress[path] = share
+	var told []func(float64)
+	for f := range l.watchers[path] {
+		told = append(told, *f)
+	}
+	l.mu.Unlock()
+	if step && p.used.Load() {
+		for _, f := range told {
+			f(share)
+		}
+		p.modelsChanged()
+	}
+	return nil
+}
+
+// named is the model that a path of a request means.
+func (p *Page) named(r *http.Request) (hub.Model, error) {
+	m, ok := p.library.find(r.PathValue("name"))
+	if !ok {
+		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("there is no model %.128q in the library", r.PathValue("name"))}
+	}
+	return m, nil
+}
+
+// detail is everything about a model.
+type detail struct {
+	model
+	TemplateSource string `json:"template"`
+	TemplateHash   string `json:"template_hash,omitempty"`
+	TemplateNote   string `json:"template_note,omitempty"`
+	Problem        string `json:"problem,omitempty"` // why it cannot be run
+}
+
+func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	f, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	d := detail{model: p.standing(&f)}
+	if f.Error != "" {
+		return d, nil
+	}
+	m, err := engine.OpenModel(f.Path)
+	if err != nil {
+		d.Problem = err.Error()
+		return d, nil
+	}
+	d.TemplateSource, d.TemplateNote = m.ChatTemplate()
+	d.TemplateHash = engine.TemplateHash(d.TemplateSource)
+	return d, m.Close()
+}
+
+// loadModel begins to load a model and does not wait for it.
+func (p *Page) loadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = p.modelFor(m.Name); err != nil {
+		return nil, err
+	}
+	p.load(m)
+	return nil, nil
+}
+
+func (p *Page) load(m hub.Model) {
+	p.library.mu.Lock()
+	delete(p.library.stopped, m.Path)
+	delete(p.library.progress, m.Path)
+	p.library.mu.Unlock()
+	p.spawn(func() {
+		if lease, err := p.models.Acquire(p.ctx, m); err == nil {
+			lease.Release()
+		} // else its failure is part of the model's state
+	})
+}
+
+func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	if p.models.Standing(m.Path).State == api.Loading {
+		p.library.mu.Lock()
+		if p.library.stopped == nil {
+			p.library.stopped = map[string]bool{}
+		}
+		p.library.stopped[m.Path] = true
+		p.library.mu.Unlock()
+	}
+	return nil, nil
+}
+
+func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	return nil, p.unload(r.Context(), m)
+}
+
+// unload saves the chats that a model holds and unloads it.
+func (p *Page) unload(ctx context.Context, m hub.Model) error {
+	if err := p.saveHeld(ctx, m.Path); err != nil {
+		p.log.Warn("states of chats not saved", "err", err)
+	}
+	return p.models.Unload(m.Path)
+}
+
+// reloadModel loads a model with the settings as they are now.
+func (p *Page) reloadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.unload(r.Context(), m); err != nil {
+		return nil, err
+	}
+	p.load(m)
+	return nil, nil
+}
+
+func (p *Page) removeModel(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.unload(r.Context(), m); err != nil {
+		return nil, err
+	}
+	if err := p.o.Library.Remove(r.Context(), m.Name); err != nil {
+		return nil, err
+	}
+	return nil, p.refreshed()
+}
+
+// refreshed looks at the files again and tells the windows.
+func (p *Page) refreshed() error {
+	err := p.refresh()
+	p.modelsChanged()
+	return err
+}
+
+func (p *Page) refreshLibrary(http.ResponseWriter, *http.Request) (any, error) {
+	return nil, p.refreshed()
+}
+
+// importModel links a file, or every model of a folder's first level, in place.
+func (p *Page) importModel(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q struct {
+		Path string `json:"path"`
+	}
+	if err := read(w, r, &q); err != nil {
+		return nil, err
+	}
+	return p.link(r.Context(), []string{q.Path})
+}
+
+// linked are the models that an import made.
+type linked struct {
+	Models []string `json:"models"`
+}
+
+func (p *Page) link(ctx context.Context, paths []string) (any, error) {
+	var out linked
+	var errs []error
+	for _, path := range paths {
+		files, err := ggufs(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			m, err := p.o.Library.Import(ctx, file, p.linking(file))
+			switch {
+			case err == nil:
+				out.Models = append(out.Models, m.Name)
+			case len(files) == 1 || !errors.Is(err, hub.ErrExists):
+				errs = append(errs, err)
+			}
+		}
+	}
+	return out, errors.Join(errors.Join(errs...), p.refreshed())
+}
+
+// linking passes on how far a file has been read for its digest.
+func (p *Page) linking(file string) func(hub.Progress) {
+	return func(q hub.Progress) {
+		p.events.publish("import", "import/"+file, q)
+	}
+}
+
+// ggufs is the file of a path, or the model files in a folder.
+func ggufs(path string) ([]string, error) {
+	if path = strings.TrimSpace(path); path == "" {
+		return nil, bad("which file? Give the path of a GGUF file, or of a folder with some")
+	}
+	if rest, ok := strings.CutPrefix(path, "~"+string(filepath.Separator)); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			path = filepath.Join(home, rest)
+		}
+	}
+	if !filepath.IsAbs(path) {
+		return nil, bad("%.256q is no whole path: it has to begin at the root", path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.EqualFold(filepath.Ext(e.Name()), ".gguf") && !strings.HasPrefix(e.Name(), "mmproj") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, bad("there is no GGUF file in %s", path)
+	}
+	return files, nil
+}
+
+// uploadModel copies a file that was dropped on a page in a browser, which does
+// not tell where the file lies.
+func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := filepath.Base(r.URL.Query().Get("name"))
+	if !strings.EqualFold(filepath.Ext(name), ".gguf") || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\:`) {
+		return nil, bad("%.128q is not the name of a GGUF file", name)
+	}
+	dir := filepath.Join(p.o.Library.Dir(), "imported")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if _, err := root.Stat(name); err == nil {
+		return nil, fmt.Errorf("%w: a file %s was copied before", hub.ErrExists, name)
+	}
+	if err := copyIn(root, name, r.Body); err != nil {
+		return nil, err
+	}
+	return p.link(r.Context(), []string{filepath.Join(dir, name)})
+}
+
+// copyIn writes a file under a name that it gets when it is whole.
+func copyIn(root *os.Root, name string, from io.Reader) error {
+	part := name + ".part"
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return root.Rename(part, name)
+}

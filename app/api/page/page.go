@@ -1,0 +1,234 @@
+// Package page is what the built page talks to: endpoints below /app/ for chats,
+// models, downloads, settings and the cache panel, and one long stream of events
+// a window. They need a random token that the page reads from /app/config.json,
+// which other web pages cannot read.
+//
+//	p, err := page.New(page.Options{Store: chats, Library: models, File: settings, …})
+//	s, err := api.New(api.Options{App: p, Changed: p.Changed, Progress: p.Progress, Reload: p.Reload, …})
+//	p.Use(s)
+//
+// Answers belong to the server, not to the window that asked: they go on when it
+// closes, and any window can follow them.
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"godwit/app/api"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// Models lends models; *api.Server does.
+type Models interface {
+	Acquire(ctx context.Context, m hub.Model) (*api.Lease, error)
+	Standing(path string) api.Standing
+	Unload(path string) error
+}
+
+// Native is what only a window can do.
+type Native interface {
+	// PickFiles asks for model files; none where the person thinks better of it.
+	PickFiles(ctx context.Context) ([]string, error)
+	// PickFolder asks for a folder, empty for none.
+	PickFolder(ctx context.Context) (string, error)
+	// SaveFile asks where to save a file of that name, empty for nowhere.
+	SaveFile(ctx context.Context, name string) (string, error)
+	Reveal(path string) error
+	Open(url string) error
+}
+
+// Options of a Page. Store, Library, File, Env and Engine are needed.
+type Options struct {
+	Store   *store.Store
+	Library *hub.Library
+	File    *config.File
+	Env     config.Env
+	Start   config.Settings // in force at the start, flags included
+	Engine  func(*config.Engine) (engine.Options, error)
+	Model   *hub.Model // one that lies outside of the library; nil: none
+	Version string
+	Log     *slog.Logger             // nil: none
+	LogFile string                   // shown in diagnostics; empty: none
+	Level   func(level string) error // changes the level of the log; nil: cannot
+	Native  Native                   // nil: outside of the window
+	Notices []string                 // what went wrong before the page was there
+}
+
+// Page is the handler of /app/.
+type Page struct {
+	o       Options
+	log     *slog.Logger
+	token   string
+	mux     *http.ServeMux
+	models  Models
+	used    atomic.Bool // models is set
+	events  broadcaster
+	flags   map[string]any // settings that the command line holds, by name
+	ctx     context.Context
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	closing sync.RWMutex // held for writing while Close looks at work
+
+	library   library
+	downloads downloads
+	answers   answers
+	held      held
+	notices   notices
+}
+
+// New makes the handler. Use gives it the models.
+func New(o Options) (*Page, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Page{o: o, log: o.Log, token: rand.Text()}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	base, err := o.File.Settings(o.Env)
+	if err != nil {
+		p.notices.add("error", "Settings: "+err.Error())
+	}
+	p.flags = map[string]any{}
+	for _, f := range config.Fields() {
+		if started := f.Value(&o.Start); f.Flag != "" && !equal(f.Value(&base), started) {
+			p.flags[f.Name] = started
+		}
+	}
+	for _, text := range o.Notices {
+		p.notices.add("error", text)
+	}
+	if err := p.downloads.init(o.Library); err != nil {
+		p.notices.add("warning", err.Error())
+	}
+	p.routes()
+	return p, nil
+}
+
+// equal compares two values of a setting.
+func equal(a, b any) bool {
+	x, ok := a.([]string)
+	y, ok2 := b.([]string)
+	if ok && ok2 {
+		return slices.Equal(x, y)
+	}
+	return a == b
+}
+
+// Use sets what lends the models. It is called once, before the first request;
+// what Changed and Progress are told before that is not of interest yet.
+func (p *Page) Use(m Models) {
+	p.models = m
+	p.used.Store(true)
+}
+
+// Token is what requests have to bear.
+func (p *Page) Token() string { return p.token }
+
+// Close ends the answers, keeps what there is of them, and saves the states of
+// chats. It is called before the models are unloaded.
+func (p *Page) Close() error {
+	p.closing.Lock()
+	p.stop()
+	p.closing.Unlock()
+	p.work.Wait()
+	return p.saveHeld(context.Background(), "")
+}
+
+// spawn runs f in a goroutine that Close waits for. After Close nothing runs.
+func (p *Page) spawn(f func()) bool {
+	p.closing.RLock()
+	defer p.closing.RUnlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.work.Go(f)
+	return true
+}
+
+// settings are those in force now.
+func (p *Page) settings() (config.Settings, error) {
+	s, err := p.o.File.Settings(p.o.Env)
+	if err != nil {
+		return s, err
+	}
+	return s.With(p.flags)
+}
+
+// Reload returns the engine's options as the settings are now.
+func (p *Page) Reload() (engine.Options, error) {
+	s, err := p.settings()
+	if err != nil {
+		return engine.Options{}, err
+	}
+	return p.o.Engine(&s.Engine)
+}
+
+// ServeHTTP checks the token and answers. Host and Origin have been checked.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != configPath && !p.trusted(r) {
+		fail(w, &refusal{http.StatusForbidden, "wrong_token", "this request does not come from the page of this run of Godwit; load the page again"})
+		return
+	}
+	p.mux.ServeHTTP(w, r)
+}
+
+func (p *Page) trusted(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) == 1
+}
+
+// notice is a line that stays on the page until somebody takes it away.
+type notice struct {
+	ID    string `json:"id"`
+	Level string `json:"level"`
+	Text  string `json:"text"`
+}
+
+type notices struct {
+	mu   sync.Mutex
+	list []notice
+	next int
+}
+
+func (n *notices) add(level, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.next++
+	n.list = append(n.list, notice{fmt.Sprint(n.next), level, text})
+}
+
+func (n *notices) all() []notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]notice{}, n.list...)
+}
+
+func (n *notices) drop(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = slices.DeleteFunc(n.list, func(x notice) bool { return x.ID == id })
+}
+
+// say puts a notice on every page.
+func (p *Page) say(level, text string) {
+	p.notices.add(level, text)
+	p.events.publish("notices", "notices", p.notices.all())
+}
+
+// The errors of a run that ends.
+var (
+	errStopped = errors.New("stopped") // by a person
+	errClosing = errors.New("Godwit is closing")
+)

@@ -1,0 +1,146 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"godwit/app/api/wire"
+	"godwit/app/config"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// chatSettings is what a chat or a preset says about its answers.
+type chatSettings struct {
+	Sampling  map[string]float64 `json:"sampling"`
+	MaxTokens int                `json:"max_tokens"`
+	Thinking  *bool              `json:"thinking"`
+}
+
+// readSettings reads them and checks every number.
+func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingField, err error) {
+	if len(raw) == 0 {
+		return c, nil, nil
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return c, nil, bad("settings of the chat: %v", err)
+	}
+	if c.MaxTokens < 0 {
+		return c, nil, bad("an answer of %d tokens", c.MaxTokens)
+	}
+	known := 0
+	for _, f := range engine.SamplingFields() {
+		v, ok := c.Sampling[f.Name]
+		if !ok {
+			continue
+		}
+		known++
+		if err := f.Check(v); err != nil {
+			return c, nil, bad("%v", err)
+		}
+		set = append(set, f)
+	}
+	if known < len(c.Sampling) {
+		return c, nil, bad("the settings of the chat name a sampling parameter that does not exist")
+	}
+	return c, set, nil
+}
+
+// sampling is what the settings say.
+func sampling(c *config.Sampling) engine.Sampling {
+	s := engine.SamplingDefaults()
+	s.Temperature, s.TopK, s.TopP, s.MinP = c.Temperature, c.TopK, c.TopP, c.MinP
+	if c.Seed != nil {
+		s.Seed = *c.Seed
+	}
+	return s
+}
+
+// request builds what the engine is asked for an answer below the last of the
+// messages, or, with goOn, for the rest of it.
+func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engine.Request, error) {
+	s, err := p.settings()
+	if err != nil {
+		return engine.Request{}, err
+	}
+	own, set, err := readSettings(chat.Settings)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	r := engine.Request{Sampling: sampling(&s.Sampling), MaxTokens: max(s.Sampling.Predict, 0)}
+	for _, f := range set {
+		if err := f.Set(&r.Sampling, own.Sampling[f.Name]); err != nil {
+			return r, bad("%v", err)
+		}
+	}
+	if own.MaxTokens > 0 {
+		r.MaxTokens = own.MaxTokens
+	}
+	r.Chat = &engine.Chat{Messages: conversation(chat.System, path), Continue: goOn, Thinking: own.Thinking}
+	if s.Server.ChatTemplateKwargs != "" {
+		r.Chat.Kwargs = json.RawMessage(s.Server.ChatTemplateKwargs)
+	}
+	if r.Chat.Thinking == nil && s.Server.Reasoning != "auto" {
+		on := s.Server.Reasoning == "on"
+		r.Chat.Thinking = &on
+	}
+	return r, nil
+}
+
+// conversation is the list of messages in OpenAI's form, keys in a fixed order,
+// so that the same chat gives the same prompt.
+func conversation(system string, path []store.Message) json.RawMessage {
+	var list []json.RawMessage
+	if strings.TrimSpace(system) != "" {
+		var o wire.Object
+		o.SetText("role", "system")
+		o.SetText("content", system)
+		list = append(list, o.Raw())
+	}
+	for i := range path {
+		m := &path[i]
+		var o wire.Object
+		o.SetText("role", string(m.Role))
+		o.SetText("content", content(m))
+		if m.Reasoning != "" {
+			o.SetText("reasoning_content", m.Reasoning)
+		}
+		if len(m.ToolCalls) > 0 {
+			o.Set("tool_calls", m.ToolCalls)
+		}
+		if m.ToolCall != "" {
+			o.SetText("tool_call_id", m.ToolCall)
+		}
+		list = append(list, o.Raw())
+	}
+	return wire.RawList(list)
+}
+
+// content is the text of a message with its attachments before it.
+func content(m *store.Message) string {
+	if len(m.Attachments) == 0 {
+		return m.Content
+	}
+	var b strings.Builder
+	for _, a := range m.Attachments {
+		fmt.Fprintf(&b, "File %s:\n%s\n\n", a.Name, fenced(a.Text))
+	}
+	b.WriteString(m.Content)
+	return b.String()
+}
+
+// fenced wraps a file in a fence that is longer than any in it.
+func fenced(text string) string {
+	longest, run := 2, 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	fence := strings.Repeat("`", longest+1)
+	return fence + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence
+}

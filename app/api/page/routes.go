@@ -1,0 +1,188 @@
+package page
+
+import (
+	"net/http"
+	"strconv"
+
+	"godwit/app/config"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+const configPath = "/app/config.json"
+
+// handler answers with a value, which is sent as JSON, or an error. nil and no
+// error is an answer without a body, unless the handler has sent one itself.
+type handler func(w http.ResponseWriter, r *http.Request) (any, error)
+
+// sent is the value of a handler that has written its answer.
+type sent struct{}
+
+func (p *Page) routes() {
+	p.mux = http.NewServeMux()
+	for pattern, h := range map[string]handler{
+		"GET " + configPath: p.config,
+		"GET /app/state":    p.state,
+		"GET /app/events":   p.follow,
+
+		"GET /app/chats":                     p.listChats,
+		"POST /app/chats":                    p.createChat,
+		"GET /app/chats/{id}":                p.openChat,
+		"POST /app/chats/{id}":               p.changeChat,
+		"DELETE /app/chats/{id}":             p.deleteChat,
+		"GET /app/chats/{id}/messages":       p.listMessages,
+		"POST /app/chats/{id}/messages":      p.sendMessage,
+		"GET /app/chats/{id}/usage":          p.usage,
+		"GET /app/chats/{id}/export":         p.exportChat,
+		"GET /app/export":                    p.exportAll,
+		"POST /app/import":                   p.importChats,
+		"GET /app/search":                    p.search,
+		"POST /app/folders":                  p.saveFolder,
+		"DELETE /app/folders/{id}":           p.deleteFolder,
+		"POST /app/presets":                  p.savePreset,
+		"DELETE /app/presets/{id}":           p.deletePreset,
+		"POST /app/messages/{id}/edit":       p.editMessage,
+		"POST /app/messages/{id}/regenerate": p.regenerate,
+		"POST /app/messages/{id}/continue":   p.continueAnswer,
+		"POST /app/messages/{id}/choose":     p.choose,
+		"POST /app/messages/{id}/stop":       p.stopAnswer,
+		"GET /app/messages/{id}/stream":      p.streamAnswer,
+		"DELETE /app/messages/{id}":          p.deleteMessage,
+
+		"GET /app/models/{name}":         p.showModel,
+		"DELETE /app/models/{name}":      p.removeModel,
+		"POST /app/models/{name}/load":   p.loadModel,
+		"POST /app/models/{name}/cancel": p.cancelLoad,
+		"POST /app/models/{name}/unload": p.unloadModel,
+		"POST /app/models/{name}/reload": p.reloadModel,
+		"POST /app/models/{name}/reveal": p.revealModel,
+		"POST /app/library/import":       p.importModel,
+		"POST /app/library/pick":         p.pickModels,
+		"POST /app/library/upload":       p.uploadModel,
+		"POST /app/library/refresh":      p.refreshLibrary,
+		"GET /app/hub/search":            p.searchHub,
+		"POST /app/downloads":            p.startDownload,
+		"POST /app/downloads/pause":      p.pauseDownload,
+		"POST /app/downloads/discard":    p.discardDownload,
+
+		"GET /app/settings":        p.listSettings,
+		"POST /app/settings":       p.saveSettings,
+		"GET /app/kv/types":        p.cacheTypes,
+		"POST /app/kv/plan":        p.planCache,
+		"GET /app/kv/active":       p.activeCache,
+		"GET /app/diagnostics":     p.diagnostics,
+		"DELETE /app/notices/{id}": p.dropNotice,
+		"POST /app/native/save":    p.nativeSave,
+		"POST /app/native/open":    p.nativeOpen,
+		"POST /app/native/folder":  p.nativeFolder,
+	} {
+		p.mux.Handle(pattern, p.handle(h))
+	}
+	p.mux.HandleFunc("/app/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &refusal{http.StatusNotFound, "not_found", "the page has no endpoint of this name"})
+	})
+}
+
+func (p *Page) handle(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := h(w, r)
+		switch {
+		case err != nil:
+			fail(w, err)
+		case body == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case body != sent{}:
+			send(w, http.StatusOK, body)
+		}
+	})
+}
+
+// id is the number in a path.
+func id(r *http.Request) (int64, error) {
+	n, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, bad("%.32q is no id", r.PathValue("id"))
+	}
+	return n, nil
+}
+
+// number is a number in the query, 0 where it is missing.
+func number(r *http.Request, name string) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, bad("%s: %.32q is no number", name, text)
+	}
+	return n, nil
+}
+
+// Config is what a page has to know before it can ask for anything.
+type Config struct {
+	Base    string `json:"base"` // address of the server; empty: where the page came from
+	Token   string `json:"token"`
+	Desktop bool   `json:"desktop"`
+	Version string `json:"version"`
+}
+
+// Config returns what the page of a window reads; base is the server's address.
+func (p *Page) Config(base string) Config {
+	return Config{Base: base, Token: p.token, Desktop: p.o.Native != nil, Version: p.o.Version}
+}
+
+func (p *Page) config(http.ResponseWriter, *http.Request) (any, error) {
+	return p.Config(""), nil
+}
+
+// parameter describes a number of the sampling.
+type parameter struct {
+	Name    string  `json:"name"`
+	Help    string  `json:"help"`
+	Min     float64 `json:"min"`
+	Max     float64 `json:"max"`
+	Default float64 `json:"default"`
+	Integer bool    `json:"integer"`
+}
+
+// state answers with everything that a page shows before it is asked anything.
+func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
+	s, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	presets, err := p.o.Store.Presets(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := p.refresh(); err != nil {
+		return nil, err
+	}
+	return struct {
+		Models     []model        `json:"models"`
+		Downloads  []download     `json:"downloads"`
+		Notices    []notice       `json:"notices"`
+		Presets    []store.Preset `json:"presets"`
+		Parameters []parameter    `json:"parameters"`
+		Theme      string         `json:"theme"`
+		Welcomed   bool           `json:"welcomed"`
+		Version    string         `json:"version"`
+	}{p.list(), p.downloads.list(), p.notices.all(), presets, p.parameters(&s.Sampling), s.App.Theme, s.App.Welcomed, p.o.Version}, nil
+}
+
+func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
+	p.notices.drop(r.PathValue("id"))
+	p.events.publish("notices", "notices", p.notices.all())
+	return nil, nil
+}
+
+// parameters lists what sampling can be told, with the defaults of the settings.
+func (p *Page) parameters(s *config.Sampling) []parameter {
+	defaults := sampling(s)
+	var list []parameter
+	for _, f := range engine.SamplingFields() {
+		list = append(list, parameter{f.Name, f.Help, f.Min, f.Max, f.Value(&defaults), f.Integer})
+	}
+	return list
+}

@@ -1,0 +1,251 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/hub"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// saveTime is how long storing an answer may take when the program ends.
+const saveTime = 5 * time.Second
+
+// run has a draft written by a model, in a goroutine of its own.
+func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
+	message := d.Message()
+	chat, err := p.o.Store.Chat(ctx, message.Chat)
+	if err != nil {
+		return errors.Join(err, p.end(d, message, err))
+	}
+	path, err := p.upTo(ctx, message, goOn)
+	if err != nil {
+		return errors.Join(err, p.end(d, message, err))
+	}
+	request, err := p.request(&chat, path, goOn)
+	if err != nil {
+		return errors.Join(err, p.end(d, message, err))
+	}
+	work, cancel := context.WithCancelCause(p.ctx)
+	a := &answer{chat: message.Chat, message: message.ID, cancel: cancel, done: make(chan struct{})}
+	a.content.WriteString(message.Content)
+	a.reasoning.WriteString(message.Reasoning)
+	a.waiting = waiting{Phase: "queue"}
+	w := writer{p: p, a: a, d: d, m: m, request: request, start: time.Now(), message: message}
+	w.message.Model = m.Name
+	p.answers.add(a)
+	if p.spawn(func() { defer cancel(nil); w.write(work) }) {
+		return nil
+	}
+	p.answers.remove(a)
+	cancel(errClosing)
+	return errors.Join(errClosing, p.end(d, message, errClosing))
+}
+
+// end stores a draft that came to nothing.
+func (p *Page) end(d *store.Draft, m store.Message, cause error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	m.Status, m.Error = store.Failed, cause.Error()
+	_, err := d.Finish(ctx, m)
+	return err
+}
+
+// upTo returns the messages before one, or up to it.
+func (p *Page) upTo(ctx context.Context, m store.Message, itself bool) ([]store.Message, error) {
+	path, _, err := p.o.Store.Path(ctx, m.Chat, store.Page{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range path {
+		if path[i].ID == m.ID {
+			if itself {
+				i++
+			}
+			return path[:i], nil
+		}
+	}
+	return nil, fmt.Errorf("message %d: %w", m.ID, store.ErrNotFound)
+}
+
+// writer is one answer at work.
+type writer struct {
+	p       *Page
+	a       *answer
+	d       *store.Draft
+	m       hub.Model
+	request engine.Request
+	message store.Message
+	start   time.Time
+	first   time.Time // of the first word
+	resumed int       // tokens that came from a saved state
+	calls   []call
+}
+
+// call is a tool call in OpenAI's form.
+type call struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// write loads the model, generates, and stores what came of it.
+func (w *writer) write(ctx context.Context) {
+	var result *engine.Result
+	lease, err := w.load(ctx)
+	if err == nil {
+		w.resumed = w.p.restore(ctx, lease, w.a.chat)
+		result, err = w.generate(ctx, lease)
+	}
+	w.settle(ctx, lease, result, err)
+	if lease != nil {
+		if result != nil {
+			w.p.hold(lease, w.a.chat, w.a.message, result)
+		}
+		lease.Release()
+	}
+}
+
+// load waits for the model, and tells how far it is.
+func (w *writer) load(ctx context.Context) (*api.Lease, error) {
+	if w.p.models.Standing(w.m.Path).State != api.Loaded {
+		forget := w.p.library.watch(w.m.Path, func(share float64) {
+			w.a.change(func() { w.a.waiting = waiting{"load", int(1000 * share), 1000} })
+		})
+		defer forget()
+	}
+	return w.p.models.Acquire(ctx, w.m)
+}
+
+func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result, error) {
+	for ev, err := range lease.Engine.Generate(ctx, w.request) {
+		if err != nil {
+			return nil, err
+		}
+		switch ev.Kind {
+		case engine.Prefill:
+			w.a.change(func() { w.a.waiting = waiting{"prefill", ev.Done, ev.Total} })
+		case engine.Text, engine.Reasoning:
+			if w.first.IsZero() {
+				w.first = time.Now()
+			}
+			into := &w.a.content
+			if ev.Kind == engine.Reasoning {
+				into = &w.a.reasoning
+			}
+			w.a.change(func() { into.WriteString(ev.Text) })
+			if err := w.d.Save(ctx, w.text); err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		case engine.Call:
+			w.addCall(&ev.Call)
+		case engine.End:
+			return ev.Result, nil
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (w *writer) text() (content, reasoning string) {
+	w.a.mu.Lock()
+	defer w.a.mu.Unlock()
+	return w.a.content.String(), w.a.reasoning.String()
+}
+
+func (w *writer) addCall(d *engine.CallDelta) {
+	for len(w.calls) <= d.Index {
+		w.calls = append(w.calls, call{Type: "function"})
+	}
+	c := &w.calls[d.Index]
+	c.ID += d.ID
+	c.Function.Name += d.Name
+	c.Function.Arguments += d.Arguments
+}
+
+// settle stores the answer with its figures and tells everybody.
+func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Result, err error) {
+	m := w.message
+	m.Content, m.Reasoning = w.text()
+	if len(w.calls) > 0 {
+		m.ToolCalls, _ = json.Marshal(w.calls) // strings only: cannot fail
+	}
+	m.Status = store.Done
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		m.Status = store.Stopped
+	default:
+		m.Status, m.Error = store.Failed, advice(err)
+	}
+	m.Stats = w.stats(lease, result, &m)
+	save, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	stored, err := w.d.Finish(save, m)
+	if err != nil {
+		w.p.log.Error("answer not stored", "err", err)
+		w.p.say("error", "An answer could not be stored: "+err.Error())
+		stored = m
+		stored.Status, stored.Error = store.Failed, "not stored: "+err.Error()
+	}
+	w.a.change(func() { w.a.final = stored })
+	w.p.answers.remove(w.a)
+	close(w.a.done)
+	w.p.chatsChanged()
+	w.p.chatChanged(stored.Chat, stored.ID)
+}
+
+// stats are the figures of the answer. One that was stopped has no result of the
+// engine; its tokens are counted from its text.
+func (w *writer) stats(lease *api.Lease, result *engine.Result, m *store.Message) store.Stats {
+	s := store.Stats{TotalMS: ms(time.Since(w.start))}
+	if !w.first.IsZero() {
+		s.FirstMS = ms(w.first.Sub(w.start))
+	}
+	if result == nil {
+		if lease == nil || w.first.IsZero() {
+			return s
+		}
+		if tok, err := lease.Engine.Tokenizer(); err == nil {
+			s.OutputTokens = len(tok.EncodeText(m.Reasoning+m.Content, false, false))
+			if span := time.Since(w.first).Seconds(); span > 0 && s.OutputTokens > 1 {
+				s.TokensPerS = float64(s.OutputTokens-1) / span
+			}
+			if prompt, err := lease.Engine.Encode(&w.request); err == nil {
+				s.PromptTokens = len(prompt)
+			}
+		}
+		return s
+	}
+	s.PromptTokens, s.CachedTokens, s.OutputTokens, s.Finish = result.Prompt, result.Cached, result.Completion, result.Finish
+	s.ResumedFrom = min(w.resumed, result.Cached)
+	if result.Completion > 1 && result.Decode > 0 {
+		s.TokensPerS = float64(result.Completion-1) / result.Decode.Seconds()
+	}
+	return s
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// advice is an error with what to do about it.
+func advice(err error) string {
+	text := err.Error()
+	var long *engine.TooLong
+	switch {
+	case errors.As(err, &long):
+		return fmt.Sprintf("This chat has grown to %d tokens, the context holds %d. Choose a longer context or smaller cache types under Settings, KV cache, or begin a new chat.", long.Prompt, long.Context)
+	case errors.Is(err, engine.ErrClosed):
+		return "The model was unloaded while it answered. Regenerate to load it again."
+	case strings.Contains(text, "not enough memory"):
+		return text + ". Choose a shorter context or smaller cache types under Settings, KV cache, or a smaller model."
+	}
+	return text
+}

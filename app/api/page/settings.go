@@ -1,0 +1,160 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+
+	"godwit/app/config"
+)
+
+// setting is a setting with its value.
+type setting struct {
+	config.Field
+	Value  any           `json:"value"`
+	Origin config.Origin `json:"origin"`
+	Given  bool          `json:"given,omitempty"` // a secret is set, and not shown
+}
+
+func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
+	s, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	var list []setting
+	for _, f := range config.Fields() {
+		if f.Hidden {
+			continue
+		}
+		x := setting{Field: f, Value: f.Value(&s), Origin: config.FromDefault}
+		if _, ok := p.flags[f.Name]; ok {
+			x.Origin = config.FromFlag
+		} else if _, origin, err := p.o.File.Lookup(f.Name, p.o.Env); err == nil {
+			x.Origin = origin
+		}
+		if f.Secret {
+			keys, _ := x.Value.([]string)
+			x.Value, x.Given = nil, len(keys) > 0
+		}
+		list = append(list, x)
+	}
+	return map[string]any{"fields": list, "path": p.o.File.Path()}, nil
+}
+
+// saveSettings writes changes to the file and has those that apply at once apply.
+func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q struct {
+		Changes map[string]any `json:"changes"`
+	}
+	if err := read(w, r, &q); err != nil {
+		return nil, err
+	}
+	for name := range q.Changes {
+		if _, ok := p.flags[name]; ok {
+			return nil, bad("%s was given on the command line, which counts before the file", name)
+		}
+		if _, origin, _ := p.o.File.Lookup(name, p.o.Env); origin == config.FromEnvironment {
+			return nil, bad("%s is set in the environment, which counts before the file", name)
+		}
+	}
+	if err := p.o.File.Save(q.Changes); err != nil {
+		return nil, err
+	}
+	s, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.apply(&s); err != nil {
+		return nil, err
+	}
+	p.events.publish("settings", "settings", map[string]any{"theme": s.App.Theme})
+	return p.listSettings(w, r)
+}
+
+// apply has the settings that need no reload take effect.
+func (p *Page) apply(s *config.Settings) error {
+	p.o.Store.SetStateBudget(budget(s))
+	if p.o.Level != nil {
+		return p.o.Level(s.App.LogLevel)
+	}
+	return nil
+}
+
+// budget is the disk for states as the store understands it.
+func budget(s *config.Settings) int64 {
+	if s.Server.StateBudget == 0 {
+		return -1 // none are kept; 0 would be the store's own default
+	}
+	return int64(s.Server.StateBudget)
+}
+
+// tail is how much of the log diagnostics show.
+const tail = 16 << 10
+
+func (p *Page) diagnostics(w http.ResponseWriter, _ *http.Request) (any, error) {
+	var b bytes.Buffer
+	if err := p.diagnose(&b); err != nil {
+		return nil, err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(b.Bytes()) // a page that has gone cannot be told so
+	return sent{}, nil
+}
+
+// diagnose writes a text for a report of a fault. It holds no prompts, answers or
+// keys.
+func (p *Page) diagnose(b *bytes.Buffer) error {
+	s, err := p.settings()
+	if err != nil {
+		return err
+	}
+	m := p.machine()
+	fmt.Fprintf(b, "Godwit %s, %s %s/%s\n", p.o.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(b, "device: %s %s, %d MiB, %d MiB free, %d threads\n", m.Device, m.Detail, m.Memory>>20, m.Free>>20, m.Threads)
+	b.WriteString("\nsettings that are not the default:\n")
+	base := config.Default()
+	for _, f := range config.Fields() {
+		value := f.Value(&s)
+		switch {
+		case equal(f.Value(&base), value):
+		case f.Secret, f.Kind == "list":
+			fmt.Fprintf(b, "  %s (set)\n", f.Name)
+		default:
+			fmt.Fprintf(b, "  %s = %v\n", f.Name, value)
+		}
+	}
+	b.WriteString("\nmodels:\n")
+	for _, x := range p.list() {
+		fmt.Fprintf(b, "  %s, %s %s, %d MiB, %s %s %s\n", x.Name, x.Arch, x.Quant, x.Size>>20, x.State, x.Failure, x.Error)
+	}
+	if p.o.LogFile != "" {
+		fmt.Fprintf(b, "\nlog:\n%s", lastLines(p.o.LogFile))
+	}
+	return nil
+}
+
+func lastLines(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	from := max(0, info.Size()-tail)
+	data := make([]byte, info.Size()-from)
+	n, err := f.ReadAt(data, from)
+	if n == 0 && err != nil {
+		return err.Error()
+	}
+	text := string(data[:n])
+	if from > 0 {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+
+	"godwit/app/api"
+	"godwit/app/api/page"
+	"godwit/app/config"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// openPage makes the page's own endpoints and puts them, and the page, into the
+// options of a server, which closes them. The page has to be told of the server.
+func (r *run) openPage(o *api.Options, native page.Native) (*page.Page, error) {
+	var notices []string
+	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{
+		StateFolder: filepath.Join(r.home.Data, "states"), StateBudget: int64(o.Settings.Server.StateBudget),
+	})
+	var damage *store.Damage
+	if errors.As(err, &damage) {
+		notices = append(notices, "The chats could not be read. They were set aside as "+damage.Aside+" and nothing was deleted; an empty list is in use.")
+		r.log.Error("chats set aside", "err", damage)
+	} else if err != nil {
+		return nil, err
+	}
+	if r.problems != nil {
+		notices = append(notices, "Settings with faults are not in use:\n"+r.problems.Error())
+	}
+	start := o.Settings
+	start.App = r.app
+	p, err := page.New(page.Options{
+		Store: chats, Library: o.Library, File: r.file, Env: r.env, Start: start, Model: o.Model,
+		Engine:  func(c *config.Engine) (engine.Options, error) { return r.options(c) },
+		Version: o.Version, Log: o.Log, LogFile: r.logFile, Level: r.level, Native: native, Notices: notices,
+	})
+	if err != nil {
+		return nil, errors.Join(err, chats.Close())
+	}
+	o.Page, o.App, o.Changed, o.Reload = r.page, p, p.Changed, p.Reload
+	shown := o.Progress
+	o.Progress = func(path string, share float64) error {
+		if shown != nil {
+			if err := shown(path, share); err != nil {
+				return err
+			}
+		}
+		return p.Progress(path, share)
+	}
+	o.AppClose = func() error { return errors.Join(p.Close(), chats.Close()) }
+	return p, nil
+}

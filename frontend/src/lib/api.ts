@@ -1,0 +1,91 @@
+// The way to the local server. The same calls work in a browser, where the page
+// comes from that server, and in the window, where it comes from the program and
+// the server is elsewhere on loopback.
+
+export interface Config {
+  base: string;
+  token: string;
+  desktop: boolean;
+  version: string;
+}
+
+/** An answer that says no, or none at all (status 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+let config: Config | undefined;
+
+/** Reads where the server is. With a key, a server that wants one lets the page in. */
+export async function connect(key?: string): Promise<Config> {
+  const headers: Record<string, string> = key ? { 'X-Api-Key': key } : {};
+  const answer = await send('app/config.json', { headers, cache: 'no-store' });
+  config = (await answer.json()) as Config;
+  return config;
+}
+
+export function desktop(): boolean {
+  return config?.desktop ?? false;
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(url, init);
+  } catch (err) {
+    if (init.signal?.aborted) throw err;
+    throw new ApiError(0, 'offline', 'Godwit does not answer. Is it still running?');
+  }
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
+}
+
+/** Reads the error out of an answer, whatever form it has. */
+async function refusal(answer: Response): Promise<ApiError> {
+  const text = await answer.text().catch(() => '');
+  try {
+    const body = JSON.parse(text) as { error?: { message?: string; code?: string } | string };
+    if (typeof body.error === 'string') return new ApiError(answer.status, '', body.error);
+    if (body.error?.message) return new ApiError(answer.status, body.error.code ?? '', body.error.message);
+  } catch {
+    // not JSON
+  }
+  return new ApiError(answer.status, '', text.slice(0, 500) || `the server answered ${answer.status}`);
+}
+
+/** Starts a request of the page's own endpoints, or of any path of the server. */
+export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  if (!config) throw new ApiError(0, 'offline', 'not connected');
+  const headers: Record<string, string> = { Authorization: `Bearer ${config.token}` };
+  let payload: BodyInit | undefined;
+  if (body instanceof Blob) {
+    headers['Content-Type'] = 'application/octet-stream';
+    payload = body;
+  } else if (body !== undefined) {
+    headers['Content-Type'] = 'application/json';
+    payload = JSON.stringify(body);
+  }
+  return send(config.base + path, { method, headers, body: payload, signal, cache: 'no-store' });
+}
+
+export async function call<T = void>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const answer = await request(method, path, body, signal);
+  const text = await answer.text();
+  return (text ? JSON.parse(text) : undefined) as T;
+}
+
+export const get = <T>(path: string, signal?: AbortSignal) => call<T>('GET', path, undefined, signal);
+export const post = <T = void>(path: string, body: unknown = {}) => call<T>('POST', path, body);
+export const remove = (path: string) => call('DELETE', path);
+
+/** The words of an error for a person. */
+export function explain(err: unknown): string {
+  const text = err instanceof Error ? err.message : String(err);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,32 @@
+/** Puts text on the clipboard, and says so on the button that asked for it. */
+export async function copyText(text: string, button?: Element): Promise<boolean> {
+  const done = (await viaClipboard(text)) || viaSelection(text);
+  if (button && done) {
+    const before = button.textContent;
+    button.textContent = 'Copied';
+    setTimeout(() => (button.textContent = before), 1500);
+  }
+  return done;
+}
+
+async function viaClipboard(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // not allowed here, or not there
+  }
+}
+
+// Some web views know only the older way.
+function viaSelection(text: string): boolean {
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.style.position = 'fixed';
+  area.style.opacity = '0';
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand('copy');
+  area.remove();
+  return done;
+}

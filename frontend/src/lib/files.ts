@@ -1,0 +1,49 @@
+import type { Attachment } from './types';
+
+/** Bytes of one file that may be attached; more would not fit any context. */
+const largest = 4 << 20;
+
+/** Reads text files. What is no text, or too large, is an error that says so. */
+export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
+  const list: Attachment[] = [];
+  for (const file of files) {
+    if (file.size > largest) throw new Error(`${file.name} is larger than 4 MiB`);
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    let text: string;
+    try {
+      text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    } catch {
+      throw new Error(`${file.name} is not a text file: text and code can be attached`);
+    }
+    if (text.includes('\0')) throw new Error(`${file.name} is not a text file: text and code can be attached`);
+    list.push({ name: file.name, type: file.type || 'text/plain', text });
+  }
+  return list;
+}
+
+/** Gives a text to the person as a file. */
+export function saveFile(name: string, data: Blob) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(data);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** A name that every system takes for a file. */
+export function fileName(title: string): string {
+  return title.replace(/[\\/:*?"<>|\p{Cc}]+/gu, ' ').trim().slice(0, 80) || 'chat';
+}
+
+/** Lets the person choose files. */
+export function chooseFiles(accept: string, multiple = true): Promise<File[]> {
+  return new Promise((resolve) => {
+    const input = document.createElement('input');
+    input.type = 'file';
+    input.accept = accept;
+    input.multiple = multiple;
+    input.onchange = () => resolve([...(input.files ?? [])]);
+    input.oncancel = () => resolve([]);
+    input.click();
+  });
+}

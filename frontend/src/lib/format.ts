@@ -1,0 +1,79 @@
+// Numbers and times as people read them. The language is the browser's; a
+// language that Intl does not know, such as "C", is English.
+
+function language(): string {
+  try {
+    return Intl.getCanonicalLocales(navigator.language)[0] ?? 'en';
+  } catch {
+    return 'en';
+  }
+}
+
+const locale = language();
+const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+const dateOnly = new Intl.DateTimeFormat(locale, { dateStyle: 'medium' });
+const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short' });
+
+export function count(n: number): string {
+  return whole.format(n);
+}
+
+/** A number with as many digits as are worth reading. */
+export function figure(n: number, digits = 3): string {
+  return new Intl.NumberFormat(locale, { maximumSignificantDigits: Math.max(digits, 1) }).format(n);
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+export function bytes(n: number): string {
+  let unit = 0;
+  while (Math.abs(n) >= 1024 && unit < units.length - 1) {
+    n /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? whole.format(n) : figure(n)} ${units[unit]}`;
+}
+
+/** Tokens in short: 512, 4k, 128k, 1M where that is exact, else 1.5k. */
+export function tokens(n: number): string {
+  for (const [size, suffix] of [
+    [1 << 20, 'M'],
+    [1 << 10, 'k'],
+  ] as const) {
+    if (n >= size) return `${n % size === 0 ? n / size : figure(n / size, 3)}${suffix}`;
+  }
+  return String(n);
+}
+
+export function parameters(n: number): string {
+  if (n >= 1e9) return `${figure(n / 1e9, 2)}B`;
+  if (n >= 1e6) return `${figure(n / 1e6, 3)}M`;
+  return count(n);
+}
+
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${figure(ms / 1000, 2)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function day(time: string): string {
+  return dateOnly.format(new Date(time));
+}
+
+export function moment(time: string): string {
+  return dateTime.format(new Date(time));
+}
+
+/** The heading under which a time is listed. */
+export function since(time: string, now = new Date()): string {
+  const start = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  const days = Math.ceil((start - new Date(time).getTime()) / 86_400_000);
+  if (days <= 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  if (days <= 7) return 'Last seven days';
+  if (days <= 30) return 'Last thirty days';
+  return 'Older';
+}

@@ -1,0 +1,45 @@
+// Colours for code, in a part of its own that is loaded with the first code block.
+import hljs from 'highlight.js/lib/core';
+import bash from 'highlight.js/lib/languages/bash';
+import c from 'highlight.js/lib/languages/c';
+import cpp from 'highlight.js/lib/languages/cpp';
+import csharp from 'highlight.js/lib/languages/csharp';
+import css from 'highlight.js/lib/languages/css';
+import diff from 'highlight.js/lib/languages/diff';
+import dockerfile from 'highlight.js/lib/languages/dockerfile';
+import go from 'highlight.js/lib/languages/go';
+import ini from 'highlight.js/lib/languages/ini';
+import java from 'highlight.js/lib/languages/java';
+import javascript from 'highlight.js/lib/languages/javascript';
+import json from 'highlight.js/lib/languages/json';
+import kotlin from 'highlight.js/lib/languages/kotlin';
+import lua from 'highlight.js/lib/languages/lua';
+import makefile from 'highlight.js/lib/languages/makefile';
+import markdown from 'highlight.js/lib/languages/markdown';
+import php from 'highlight.js/lib/languages/php';
+import python from 'highlight.js/lib/languages/python';
+import r from 'highlight.js/lib/languages/r';
+import ruby from 'highlight.js/lib/languages/ruby';
+import rust from 'highlight.js/lib/languages/rust';
+import sql from 'highlight.js/lib/languages/sql';
+import swift from 'highlight.js/lib/languages/swift';
+import typescript from 'highlight.js/lib/languages/typescript';
+import xml from 'highlight.js/lib/languages/xml';
+import yaml from 'highlight.js/lib/languages/yaml';
+
+const languages = {
+  bash, c, cpp, csharp, css, diff, dockerfile, go, ini, java, javascript, json, kotlin, lua, makefile, markdown, php, python, r, ruby,
+  rust, sql, swift, typescript, xml, yaml,
+};
+for (const [name, definition] of Object.entries(languages)) hljs.registerLanguage(name, definition);
+hljs.registerAliases(['toml'], { languageName: 'ini' });
+hljs.registerAliases(['svelte', 'vue'], { languageName: 'xml' });
+
+/** Code that is longer than this stays in one colour. */
+const longest = 100_000;
+
+/** Returns code as HTML with classes for its parts, or nothing for an unknown language. */
+export function highlight(text: string, lang: string): string | undefined {
+  if (text.length > longest || !hljs.getLanguage(lang)) return undefined;
+  return hljs.highlight(text, { language: lang, ignoreIllegals: true }).value;
+}

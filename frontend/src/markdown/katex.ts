@@ -1,0 +1,5 @@
+// KaTeX with its style sheet, in a part of its own that is loaded with the first
+// formula.
+import 'katex/dist/katex.min.css';
+
+export { default } from 'katex';

@@ -1,0 +1,48 @@
+import type { RendererObject } from 'marked';
+
+export function escape(text: string): string {
+  return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+}
+
+/** Whether an address may stand behind a link. */
+export function safeLink(href: string): boolean {
+  return /^(?:https?:\/\/|mailto:)/i.test(href.trim());
+}
+
+// What a model writes is text. HTML in it is shown as written, images become
+// links since loading one tells its server that it was seen, and a link leads
+// only to the web or to a mail program.
+export const renderer: RendererObject = {
+  html({ text, block }) {
+    return block ? `<p class="raw">${escape(text.trimEnd())}</p>` : escape(text);
+  },
+  link({ href, title, tokens }) {
+    const text = this.parser.parseInline(tokens);
+    if (!safeLink(href)) return `${text} <span class="address">(${escape(href)})</span>`;
+    return `<a href="${escape(href)}"${title ? ` title="${escape(title)}"` : ''} target="_blank" rel="noopener noreferrer">${text}</a>`;
+  },
+  image({ href, text }) {
+    const name = escape(text || 'image');
+    if (!safeLink(href)) return `<span class="image">${name}</span>`;
+    return `<a class="image" href="${escape(href)}" target="_blank" rel="noopener noreferrer">${name}</a>`;
+  },
+  checkbox({ checked }) {
+    return `<span class="box" role="img" aria-label="${checked ? 'done' : 'open'}">${checked ? '☑' : '☐'}</span> `;
+  },
+  code({ text, lang }) {
+    const name = escape(/^[\w+#.-]*/.exec(lang ?? '')?.[0] ?? '');
+    return (
+      `<figure class="code"><figcaption><span>${name}</span><button type="button" data-copy="">Copy</button></figcaption>` +
+      `<pre tabindex="0"><code>${escape(text)}</code></pre></figure>`
+    );
+  },
+  table(token) {
+    const cell = (c: (typeof token.header)[number], tag: string) =>
+      `<${tag}${c.align ? ` align="${c.align}"` : ''}>${this.parser.parseInline(c.tokens)}</${tag}>`;
+    const row = (cells: typeof token.header, tag: string) => `<tr>${cells.map((c) => cell(c, tag)).join('')}</tr>`;
+    return (
+      `<div class="scroll" tabindex="0" role="region" aria-label="table"><table><thead>${row(token.header, 'th')}</thead>` +
+      `<tbody>${token.rows.map((r) => row(r, 'td')).join('')}</tbody></table></div>`
+    );
+  },
+};

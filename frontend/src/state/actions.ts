@@ -1,0 +1,102 @@
+import Download from '@lucide/svelte/icons/download';
+import FileJson from '@lucide/svelte/icons/file-braces';
+import FolderInput from '@lucide/svelte/icons/folder-input';
+import FolderMinus from '@lucide/svelte/icons/folder-minus';
+import Pencil from '@lucide/svelte/icons/pencil';
+import Pin from '@lucide/svelte/icons/pin';
+import PinOff from '@lucide/svelte/icons/pin-off';
+import Trash2 from '@lucide/svelte/icons/trash-2';
+import { desktop, post, request } from '../lib/api';
+import { chooseFiles, fileName, saveFile } from '../lib/files';
+import type { Chat } from '../lib/types';
+import type { Item } from '../parts/Menu.svelte';
+import { confirmed, named } from './ask.svelte';
+import { chats } from './chats.svelte';
+import { open } from './open.svelte';
+import { go } from './route.svelte';
+import { attempt, say } from './toasts.svelte';
+
+/** What can be done with a chat. */
+export function chatMenu(chat: Chat): (Item | 'line')[] {
+  const folders: Item[] = chats.folders
+    .filter((f) => f.id !== chat.folder)
+    .map((f) => ({ label: `Move to ${f.name}`, icon: FolderInput, run: () => void change(chat, { folder: f.id }) }));
+  return [
+    { label: 'Rename', icon: Pencil, run: () => void rename(chat) },
+    { label: chat.pinned ? 'Unpin' : 'Pin', icon: chat.pinned ? PinOff : Pin, run: () => void change(chat, { pinned: !chat.pinned }) },
+    ...folders,
+    { label: 'Move to a new folder', icon: FolderInput, run: () => void moveToNew(chat) },
+    ...(chat.folder ? [{ label: 'Take out of its folder', icon: FolderMinus, run: () => void change(chat, { folder: 0 }) }] : []),
+    'line',
+    { label: 'Export as Markdown', icon: Download, run: () => void exportChat(chat, 'markdown') },
+    { label: 'Export as JSON', icon: FileJson, run: () => void exportChat(chat, 'json') },
+    'line',
+    { label: 'Delete', icon: Trash2, danger: true, run: () => void drop(chat) },
+  ];
+}
+
+const change = (chat: Chat, what: Partial<Chat>) => attempt(() => chats.change(chat.id, what));
+
+async function rename(chat: Chat) {
+  const title = await named('Rename chat', chat.title);
+  if (title) await change(chat, { title });
+}
+
+async function moveToNew(chat: Chat) {
+  const name = await named('New folder', '', 'Create', 'Name of the folder');
+  if (!name) return;
+  await attempt(async () => {
+    const folder = await chats.saveFolder({ name });
+    await chats.change(chat.id, { folder: folder.id });
+    await chats.refresh();
+  });
+}
+
+async function drop(chat: Chat) {
+  if (!(await confirmed('Delete this chat?', `“${chat.title || 'New chat'}” and its saved state are deleted. This cannot be undone.`, 'Delete'))) return;
+  if (!(await attempt(() => chats.drop(chat.id)))) return;
+  if (open.id === chat.id) go({ view: 'chat', chat: 0 }, true);
+}
+
+async function exportChat(chat: Chat, as: 'markdown' | 'json') {
+  const name = `${fileName(chat.title)}.${as === 'json' ? 'json' : 'md'}`;
+  await save(name, `/app/chats/${chat.id}/export?as=${as}`);
+}
+
+/** Exports every chat. */
+export const exportAll = () => save('godwit-chats.json', '/app/export');
+
+// The window saves through a dialog of the system: web views keep downloads to
+// themselves.
+async function save(name: string, path: string) {
+  await attempt(async () => {
+    if (desktop()) {
+      const { path: where } = await post<{ path: string }>('/app/native/save', { name, path });
+      if (where) say(`Saved ${where}`);
+      return;
+    }
+    const answer = await request('GET', path);
+    saveFile(name, await answer.blob());
+  });
+}
+
+export async function importChats() {
+  const files = await chooseFiles('.json,.md,.markdown,application/json,text/markdown');
+  if (files.length > 0) await importFiles(files);
+}
+
+export async function importFiles(files: File[]) {
+  await attempt(async () => {
+    let last: Chat | undefined;
+    let n = 0;
+    for (const file of files) {
+      const answer = await request('POST', '/app/import', file);
+      const { chats: made } = (await answer.json()) as { chats: Chat[] };
+      n += made.length;
+      last = made[0] ?? last;
+    }
+    await chats.refresh();
+    say(n === 1 ? 'Imported 1 chat' : `Imported ${n} chats`);
+    if (last) go({ view: 'chat', chat: last.id });
+  });
+}

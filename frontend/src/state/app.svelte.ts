@@ -1,0 +1,125 @@
+import { ApiError, connect, explain, get, type Config } from '../lib/api';
+import { stream } from '../lib/sse';
+import type { Download, Model, Notice, Parameter, Preset } from '../lib/types';
+import { chats } from './chats.svelte';
+import { open } from './open.svelte';
+
+/** What the server says when the page opens, and again when anything of it changes. */
+interface Snapshot {
+  models: Model[];
+  downloads: Download[];
+  notices: Notice[];
+  presets: Preset[];
+  parameters: Parameter[];
+  theme: Theme;
+  welcomed: boolean;
+  version: string;
+}
+
+export type Theme = 'system' | 'light' | 'dark';
+
+class App {
+  phase = $state<'starting' | 'locked' | 'ready' | 'broken'>('starting');
+  failure = $state('');
+  online = $state(true);
+  config = $state<Config>();
+  models = $state<Model[]>([]);
+  downloads = $state<Download[]>([]);
+  notices = $state<Notice[]>([]);
+  presets = $state<Preset[]>([]);
+  parameters = $state<Parameter[]>([]);
+  theme = $state<Theme>('system');
+  welcomed = $state(true);
+  version = $state('');
+  /** Counts up when settings were saved, here or in another window. */
+  settled = $state(0);
+
+  loaded = $derived(this.models.filter((m) => m.state === 'loaded'));
+  usable = $derived(this.models.filter((m) => !m.error));
+
+  model(name: string): Model | undefined {
+    return this.models.find((m) => m.name === name);
+  }
+
+  async start(key?: string) {
+    try {
+      this.config = await connect(key);
+      await this.refresh();
+      await chats.refresh();
+      this.phase = 'ready';
+      void this.listen();
+    } catch (err) {
+      if (err instanceof ApiError && err.status === 401) {
+        this.phase = 'locked';
+        this.failure = key ? 'That is not a key of this server.' : '';
+        return;
+      }
+      this.phase = 'broken';
+      this.failure = explain(err);
+    }
+  }
+
+  async refresh() {
+    const now = await get<Snapshot>('/app/state');
+    this.models = now.models;
+    this.downloads = now.downloads;
+    this.notices = now.notices;
+    this.presets = now.presets;
+    this.parameters = now.parameters;
+    this.theme = now.theme;
+    this.welcomed = now.welcomed;
+    this.version = now.version;
+  }
+
+  /** Follows the one long-lived stream of a window, and opens it again when it breaks. */
+  private async listen() {
+    for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
+      try {
+        for await (const event of stream('/app/events', new AbortController().signal)) {
+          if (!this.online) {
+            this.online = true;
+            await Promise.all([this.refresh(), chats.refresh(), open.refresh()]);
+          }
+          wait = 500;
+          this.take(event.name, JSON.parse(event.data));
+        }
+      } catch (err) {
+        if (err instanceof ApiError && err.status === 403) {
+          location.reload(); // another run of the program, with another token
+          return;
+        }
+      }
+      this.online = false;
+      await new Promise((done) => setTimeout(done, wait));
+    }
+  }
+
+  private take(name: string, data: unknown) {
+    switch (name) {
+      case 'models':
+        this.models = data as Model[];
+        break;
+      case 'downloads':
+        this.downloads = data as Download[];
+        break;
+      case 'notices':
+        this.notices = data as Notice[];
+        break;
+      case 'presets':
+        this.presets = data as Preset[];
+        break;
+      case 'settings':
+        this.theme = (data as { theme: Theme }).theme;
+        this.settled++;
+        break;
+      case 'chats':
+        void chats.refresh();
+        break;
+      case 'chat':
+        open.changed(data as { chat: number; message: number });
+        break;
+    }
+  }
+}
+
+export const app = new App();
