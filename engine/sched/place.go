@@ -8,33 +8,74 @@ import (
 	"godwit/engine/llm"
 )
 
-// place gives queued jobs a slot, in order, as long as there are idle ones.
+// place gives queued jobs a slot, in order, as long as there are idle ones. A
+// job that wants a slot which is busy lets the others pass. After the cells
+// have run out nobody is placed until a job has ended.
 func (s *Sched) place() {
-	for len(s.queue) > 0 {
-		t := s.queue[0]
-		i := s.choose(t)
-		if i < 0 {
-			return
+	if s.hold && s.busy() > 0 {
+		return
+	}
+	s.hold = false
+	kept := s.queue[:0]
+	for k, t := range s.queue {
+		if !s.fits(t) {
+			kept = append(kept, s.queue[k:]...)
+			break
 		}
-		copy(s.queue, s.queue[1:])
-		s.queue[len(s.queue)-1] = nil
-		s.queue = s.queue[:len(s.queue)-1]
-		s.admit++
-		if t.order == 0 {
-			t.order = s.admit
-		}
-		t.started = time.Now()
-		t.stats.Waited = t.started.Sub(t.queued)
-		t.stats.Slot = i
-		s.slots[i].task = t
-		reused := min(len(s.slots[i].tokens), t.stats.Prompt)
-		if t.stats.Generated == 0 {
-			t.stats.Cached = reused
-		}
-		if t.Prefilled != nil {
-			t.Prefilled(reused, t.stats.Prompt)
+		if i := s.choose(t); i >= 0 {
+			s.start(t, i)
+		} else {
+			kept = append(kept, t)
 		}
 	}
+	clear(s.queue[len(kept):])
+	s.queue = kept
+}
+
+// fits reports whether a job that had to give its cells back finds room for
+// its text and a page more. Without it, it would be read again in vain.
+func (s *Sched) fits(t *task) bool {
+	if t.order == 0 || s.busy() == 0 {
+		return true
+	}
+	room := s.cache.Free()
+	for i := range s.slots {
+		if s.slots[i].task == nil {
+			room += len(s.slots[i].tokens)
+		}
+	}
+	return room >= len(t.tokens)+kv.PageCells
+}
+
+// start gives a job its slot, which holds the reused part of its prompt.
+func (s *Sched) start(t *task, i int) {
+	s.admit++
+	if t.order == 0 {
+		t.order = s.admit
+	}
+	if t.started.IsZero() {
+		t.started = time.Now()
+		t.stats.Waited = t.started.Sub(t.queued)
+	}
+	t.stats.Slot = i
+	s.slots[i].task = t
+	reused := min(len(s.slots[i].tokens), t.stats.Prompt)
+	if t.stats.Generated == 0 {
+		t.stats.Cached = reused
+	}
+	if t.Prefilled != nil {
+		t.Prefilled(reused, t.stats.Prompt)
+	}
+}
+
+// busy is the number of slots with a job.
+func (s *Sched) busy() (n int) {
+	for i := range s.slots {
+		if s.slots[i].task != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // choose finds a slot for a job and leaves in it the longest prefix of the
@@ -165,16 +206,12 @@ func (s *Sched) extend(i, n int) (bool, error) {
 			continue
 		}
 		newest := i
-		busy := 0
 		for j := range s.slots {
-			if t := s.slots[j].task; t != nil {
-				busy++
-				if t.order > s.slots[newest].task.order {
-					newest = j
-				}
+			if t := s.slots[j].task; t != nil && t.order > s.slots[newest].task.order {
+				newest = j
 			}
 		}
-		if busy == 1 {
+		if s.busy() == 1 {
 			return false, err
 		}
 		s.requeue(newest)
@@ -205,6 +242,7 @@ func (s *Sched) dropIdle() bool {
 func (s *Sched) requeue(i int) {
 	t := s.slots[i].task
 	s.slots[i].task = nil
+	s.hold = true
 	s.empty(i)
 	s.queue = append(s.queue, nil)
 	copy(s.queue[1:], s.queue)

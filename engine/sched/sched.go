@@ -68,6 +68,7 @@ type Job struct {
 	Fresh    bool // recompute the whole prompt
 	OneByOne bool // feed the prompt through decode, a token a step
 	Slot     int  // the slot to use; negative: any
+	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
 }
 
 // Stats are the counts and times of a job.
@@ -79,6 +80,7 @@ type Stats struct {
 	Prefill   time.Duration // from the start to the first logits
 	Decode    time.Duration // from there to the end
 	Waited    time.Duration // in the queue
+	Shifts    int           // times that the sequence was full and its middle was dropped
 }
 
 // Options size a scheduler.
@@ -89,7 +91,11 @@ type Options struct {
 	Vocab   int // width of an output row
 	// StateModel says that sequences rewind to checkpoints only.
 	StateModel bool
-	Observe    func(Step) // told of every step; may be nil
+	// Shift drops the middle of a full sequence instead of ending its job;
+	// Rotary, one a layer, says how to move keys. nil: they are computed again.
+	Shift   bool
+	Rotary  []Rotary
+	Observe func(Step) // told of every step; may be nil
 }
 
 // Step is what one run of the device did, for metrics and tests.
@@ -119,6 +125,9 @@ type Sched struct {
 	clock   uint64
 	admit   uint64
 	stepped []int
+	turn    int  // the slot whose row comes first
+	hold    bool // cells ran out: nobody is placed until a job ends
+	starved bool // decode rows left prompts no room in the last step
 }
 
 // task is a job in the queue or in a slot.
@@ -126,6 +135,7 @@ type task struct {
 	Job
 	ctx     context.Context
 	tokens  []llm.Token // prompt and what was generated
+	read    int         // of these, tokens that are read as a prompt
 	order   uint64      // admission, for who yields to whom
 	stats   Stats
 	queued  time.Time
@@ -194,15 +204,21 @@ func (s *Sched) Submit(ctx context.Context, j Job) error {
 	if n == 0 {
 		return errors.New("the prompt is empty")
 	}
-	if n > s.o.Context || n == s.o.Context && j.Next != nil {
-		return &TooLong{n, s.o.Context}
+	if most := s.capacity(); n > most || n == most && j.Next != nil {
+		return &TooLong{n, most}
 	}
 	if j.Slot >= len(s.slots) {
 		return fmt.Errorf("%w %d of %d", ErrSlot, j.Slot, len(s.slots))
 	}
 	t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
-	t.stats.Prompt = n
+	t.stats.Prompt, t.read = n, n
 	return s.do(ctx, func() { s.queue = append(s.queue, t) })
+}
+
+// capacity is the most tokens that a sequence can hold with all cells to itself.
+func (s *Sched) capacity() int {
+	cells := s.cache.Layout().Settings.Cells
+	return min(s.o.Context, (cells+kv.PageCells-1)/kv.PageCells*kv.PageCells)
 }
 
 // loop is the device's owner.
@@ -286,6 +302,7 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	sl := &s.slots[i]
 	t := sl.task
 	sl.task = nil
+	s.hold = false
 	s.clock++
 	sl.used = s.clock
 	if t.first.IsZero() {

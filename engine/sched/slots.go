@@ -16,6 +16,9 @@ import (
 // ErrSession is the class of errors about saved sessions that cannot be used.
 var ErrSession = errors.New("saved session")
 
+// SlotMagic begins every saved slot and names the form of the file.
+const SlotMagic = "godwit slot 1\n"
+
 // SlotInfo describes a slot.
 type SlotInfo struct {
 	Slot   int
@@ -113,7 +116,9 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.Reader) (n int, err err
 		if tokens, err = readTokens(r, s.o.Context, s.o.Vocab); err != nil {
 			return
 		}
-		err = s.cache.Load(r, sl.seq, s.prog)
+		if err = s.cache.Load(r, sl.seq, s.prog); errors.Is(err, kv.ErrSession) {
+			err = fmt.Errorf("%w: %w", ErrSession, err)
+		}
 		if got := s.cache.Len(sl.seq); err == nil && got != len(tokens) {
 			err = fmt.Errorf("%w: %d tokens and %d cells", ErrSession, len(tokens), got)
 		}
@@ -128,8 +133,11 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.Reader) (n int, err err
 	return n, errors.Join(e, err)
 }
 
-// writeTokens writes a count, the ids and a checksum.
+// writeTokens writes the magic, a count, the ids and a checksum.
 func writeTokens(w io.Writer, tokens []llm.Token) error {
+	if _, err := io.WriteString(w, SlotMagic); err != nil {
+		return err
+	}
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(tokens)))
 	for _, t := range tokens {
 		b = binary.LittleEndian.AppendUint32(b, uint32(t))
@@ -140,6 +148,10 @@ func writeTokens(w io.Writer, tokens []llm.Token) error {
 }
 
 func readTokens(r io.Reader, most, vocab int) ([]llm.Token, error) {
+	magic := make([]byte, len(SlotMagic))
+	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != SlotMagic {
+		return nil, fmt.Errorf("%w: this is no saved slot of this version", ErrSession)
+	}
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"godwit/engine/kv"
@@ -45,16 +46,52 @@ func (s *Sched) step() {
 func (sl *slot) remaining() int { return len(sl.task.tokens) - len(sl.tokens) }
 
 // reading reports whether the slot's job still reads its prompt.
-func (sl *slot) reading() bool { return len(sl.tokens) < sl.task.stats.Prompt && sl.remaining() > 0 }
+func (sl *slot) reading() bool { return len(sl.tokens) < sl.task.read && sl.remaining() > 0 }
 
-// addDecode adds a row for every generating sequence.
+// addDecode adds a row for every generating sequence. Where the batch is too
+// small for all, they take turns, and prompts get their share.
 func (s *Sched) addDecode() (rows int) {
+	room := s.o.Rows
+	prompts := s.prompts()
+	if prompts && (room > 1 || s.starved) {
+		room--
+	}
+	s.starved = false
+	left := -1
+	for k := range s.slots {
+		i := (s.turn + k) % len(s.slots)
+		if !s.decodes(i) {
+			continue
+		}
+		if rows == room || s.add(i, 1) == 0 {
+			if left < 0 && s.slots[i].task != nil {
+				left = i
+			}
+			continue
+		}
+		rows++
+	}
+	if left >= 0 {
+		s.turn = left // who was left out comes first in the next step
+	}
+	s.starved = prompts && rows == s.o.Rows
+	return rows
+}
+
+// decodes reports whether a slot's job waits for the row of its last token.
+func (s *Sched) decodes(i int) bool {
+	sl := &s.slots[i]
+	return sl.task != nil && sl.remaining() == 1 && (!sl.reading() || sl.task.OneByOne)
+}
+
+// prompts reports whether any slot's job reads its prompt.
+func (s *Sched) prompts() bool {
 	for i := range s.slots {
-		if t := s.slots[i].task; t != nil && s.slots[i].remaining() == 1 && (!s.slots[i].reading() || t.OneByOne) {
-			rows += s.add(i, 1)
+		if t := s.slots[i].task; t != nil && s.slots[i].remaining() > 0 && !s.decodes(i) {
+			return true
 		}
 	}
-	return rows
+	return false
 }
 
 // addPrefill divides the rest of the batch among the prompts being read, so
@@ -88,7 +125,7 @@ func (s *Sched) addPrefill() (rows int) {
 
 func (s *Sched) prefills(i int) bool {
 	t := s.slots[i].task
-	return t != nil && s.slots[i].remaining() > 0 && !s.inBatch(i)
+	return t != nil && s.slots[i].remaining() > 0 && !s.decodes(i) && !s.inBatch(i)
 }
 
 func (s *Sched) inBatch(i int) bool {
@@ -135,7 +172,10 @@ func (s *Sched) add(i, n int) int {
 	if n > 0 {
 		ok, err = s.extend(i, n)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, kv.ErrFull) && t.stats.Generated > 0:
+		s.finish(i, Length, nil) // it has all cells, and they are full
+	case err != nil:
 		s.finish(i, Failed, err)
 	}
 	if !ok {
@@ -255,8 +295,24 @@ func (s *Sched) next(i int, logits []float32) {
 	case !more:
 		s.finish(i, Stopped, nil)
 	case len(t.tokens) >= s.o.Context:
-		s.finish(i, Length, nil)
+		s.full(i, tok)
 	default:
 		t.tokens = append(t.tokens, tok)
 	}
+}
+
+// full ends the job of a sequence that has reached the context, or makes room
+// for its next token.
+func (s *Sched) full(i int, next llm.Token) {
+	if !s.o.Shift {
+		s.finish(i, Length, nil)
+		return
+	}
+	if err := s.shift(i); err != nil {
+		s.empty(i)
+		s.finish(i, Failed, err)
+		return
+	}
+	t := s.slots[i].task
+	t.tokens = append(t.tokens, next)
 }

@@ -1,0 +1,154 @@
+package sched_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"godwit/engine/kv"
+	"godwit/engine/sched"
+)
+
+// A slot of every cache type comes back byte for byte in another scheduler,
+// whose pages lie elsewhere, and the next request reuses it.
+func TestSaveRestore(t *testing.T) {
+	for _, typ := range kv.Types() {
+		t.Run(typ.Name, func(t *testing.T) {
+			c := tiny{k: typ, v: typ, cells: 1024, seqs: 3, context: 512, rows: 32, window: 200, seed: 1}
+			s, f := newTiny(t, c)
+			prompt := text(5, 150)
+			first := run(t, s, sched.Job{Prompt: prompt, Slot: 1}, 4)
+			if first.err != nil {
+				t.Fatal(first.err)
+			}
+			var file bytes.Buffer
+			n, err := s.Save(t.Context(), 1, &file)
+			if err != nil || n != 153 { // the last token was never computed
+				t.Fatalf("saved %d tokens, %v", n, err)
+			}
+			c.seed = 99
+			s2, f2 := newTiny(t, c)
+			run(t, s2, sched.Job{Prompt: text(6, 70), Slot: 0}, 1)
+			n, err = s2.Restore(t.Context(), 2, bytes.NewReader(file.Bytes()))
+			if err != nil || n != 153 {
+				t.Fatalf("restored %d tokens, %v", n, err)
+			}
+			var again bytes.Buffer
+			if _, err := s2.Save(t.Context(), 2, &again); err != nil || !bytes.Equal(file.Bytes(), again.Bytes()) {
+				t.Errorf("the restored slot is saved as %d other bytes, was %d, %v", again.Len(), file.Len(), err)
+			}
+			r := run(t, s2, sched.Job{Prompt: prompt, Slot: -1}, 4)
+			if r.err != nil || r.stats.Cached != 128 || !slices.Equal(r.tokens, first.tokens) {
+				t.Errorf("%d tokens reused, want 128; %v, want %v; %v", r.stats.Cached, r.tokens, first.tokens, r.err)
+			}
+			if len(f.taken()) == 0 || len(f2.taken()) == 0 {
+				t.Error("no step was taken")
+			}
+		})
+	}
+}
+
+// Files that are cut, changed or made for something else are refused with the
+// reason; the slot is then empty and the scheduler goes on.
+func TestDamage(t *testing.T) {
+	c := tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1}
+	s, _ := newTiny(t, c)
+	prompt := text(5, 100)
+	run(t, s, sched.Job{Prompt: prompt, Slot: 0}, 2)
+	var file bytes.Buffer
+	if _, err := s.Save(t.Context(), 0, &file); err != nil {
+		t.Fatal(err)
+	}
+	whole := file.Bytes()
+	check := func(what string, data []byte) {
+		t.Helper()
+		n, err := s.Restore(t.Context(), 1, bytes.NewReader(data))
+		if !errors.Is(err, sched.ErrSession) || n != 0 {
+			t.Errorf("%s: %d tokens, %v", what, n, err)
+		}
+		slots, err := s.Slots(t.Context())
+		if err != nil || slots[1].Tokens != 0 {
+			t.Errorf("%s: the slot holds %d tokens, %v", what, slots[1].Tokens, err)
+		}
+	}
+	check("nothing", nil)
+	check("no saved slot", []byte("GGUF file of another kind, long enough to be read"))
+	for at := 0; at < len(whole); at += 1 + len(whole)/150 {
+		check("cut", whole[:at])
+		broken := bytes.Clone(whole)
+		broken[at] ^= 0x10
+		check("changed", broken)
+	}
+	for _, other := range []tiny{
+		{k: parse(t, "q8_0"), v: parse(t, "q8_0"), cells: 1024, seqs: 2, context: 512, rows: 32},
+		{cells: 1024, seqs: 2, context: 512, rows: 32, window: 50},
+		{cells: 1024, seqs: 2, context: 64, rows: 32},
+	} {
+		s2, _ := newTiny(t, other)
+		if _, err := s2.Restore(t.Context(), 1, bytes.NewReader(whole)); !errors.Is(err, sched.ErrSession) {
+			t.Errorf("into another cache: %v", err)
+		}
+	}
+	ended(t, "afterwards", run(t, s, sched.Job{Prompt: prompt, Slot: 1}, 3), prompt, 3, 0)
+}
+
+// Busy slots, and slots that are not there, are left alone.
+func TestSlotErrors(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1})
+	running := make(chan struct{})
+	var signal func()
+	once := false
+	signal = func() {
+		if !once {
+			once = true
+			close(running)
+		}
+	}
+	done, err := begin(t.Context(), s, sched.Job{Prompt: text(1, 10), Slot: 0}, 400, signal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	var file bytes.Buffer
+	for _, slot := range []int{0, -1, 2} {
+		if _, err := s.Save(t.Context(), slot, &file); !errors.Is(err, sched.ErrSlot) || file.Len() > 0 {
+			t.Errorf("save of slot %d: %v, %d bytes", slot, err, file.Len())
+		}
+		if _, err := s.Restore(t.Context(), slot, &file); !errors.Is(err, sched.ErrSlot) {
+			t.Errorf("restore of slot %d: %v", slot, err)
+		}
+		if _, err := s.Erase(t.Context(), slot); !errors.Is(err, sched.ErrSlot) {
+			t.Errorf("erase of slot %d: %v", slot, err)
+		}
+	}
+	<-done
+	n, err := s.Erase(t.Context(), 0)
+	if err != nil || n != 409 {
+		t.Errorf("erased %d tokens, %v; want 409", n, err)
+	}
+	use, err := s.Usage(t.Context())
+	if err != nil || use.Free != 1024 {
+		t.Errorf("%d cells are free, %v; want all 1024", use.Free, err)
+	}
+}
+
+// FuzzRestore feeds arbitrary files.
+func FuzzRestore(f *testing.F) {
+	c := tiny{cells: 256, seqs: 2, context: 128, rows: 32, seed: 1}
+	s, _ := newTiny(f, c)
+	run(f, s, sched.Job{Prompt: text(5, 40), Slot: 0}, 2)
+	var file bytes.Buffer
+	if _, err := s.Save(f.Context(), 0, &file); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file.Bytes())
+	f.Add([]byte(sched.SlotMagic))
+	f.Add(file.Bytes()[:300])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := s.Restore(t.Context(), 1, bytes.NewReader(data))
+		if err == nil && !bytes.HasPrefix(data, file.Bytes()) {
+			t.Errorf("%d tokens of a file that was not saved", n)
+		}
+	})
+}
