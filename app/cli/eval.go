@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"godwit/app/config"
 	"godwit/engine"
@@ -20,7 +23,8 @@ type evalCmd struct {
 type evalFlags struct {
 	modelArg
 	config.Engine
-	File string `short:"f" type:"existingfile" placeholder:"FILE" help:"Text to measure on."`
+	File string `short:"f" type:"existingfile" placeholder:"FILE" help:"Text to measure on. Default: the corpus in this program."`
+	Text string `default:"all" placeholder:"NAME" help:"Part of that corpus: all, prose, dialogue, code, table, korean, chinese or arabic."`
 	JSON bool   `name:"json" help:"Machine-readable output."`
 }
 
@@ -36,24 +40,45 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 	return nil
 }
 
+// opener opens the model with a pair of types.
+func (f *evalFlags) opener(r *run) eval.Opener {
+	return func(ctx context.Context, k, v string, context int) (*engine.Engine, error) {
+		load := loadFlags{f.Engine}
+		load.CacheTypeK, load.CacheTypeV, load.Parallel, load.CtxSize, load.KVCells = k, v, 1, context, 0
+		return r.open(ctx, f.Model, &load)
+	}
+}
+
 // with opens the model with one pair of types.
 func (f *evalFlags) with(r *run, ctx int, k, v string, do func(e *engine.Engine) error) error {
-	load := loadFlags{f.Engine}
-	load.CacheTypeK, load.CacheTypeV, load.Parallel, load.CtxSize, load.KVCells = k, v, 1, ctx, 0
-	e, err := r.open(r.ctx, f.Model, &load)
+	open := f.opener(r)
+	e, err := open(r.ctx, k, v, ctx)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	return do(e)
+	if err = do(e); err != nil {
+		k, v = eval.Types(e)
+	}
+	return eval.Locate(r.ctx, open, err, k, v)
 }
 
-// text reads and tokenises the file.
-func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, addBOS bool, err error) {
-	if f.File == "" {
-		return nil, 0, false, usage{fmt.Errorf("-f FILE is missing")}
+// source is the text to measure on.
+func (f *evalFlags) source() (string, error) {
+	if f.File != "" {
+		b, err := os.ReadFile(f.File)
+		return string(b), err
 	}
-	b, err := os.ReadFile(f.File)
+	text, err := eval.Text(f.Text)
+	if err != nil {
+		return "", usage{err}
+	}
+	return text, nil
+}
+
+// text tokenises the text.
+func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, addBOS bool, err error) {
+	source, err := f.source()
 	if err != nil {
 		return nil, 0, false, err
 	}
@@ -61,7 +86,7 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	if err != nil {
 		return nil, 0, false, err
 	}
-	return t.EncodeText(string(b), true, false), t.BOS(), t.AddBOS(), nil
+	return t.EncodeText(source, true, false), t.BOS(), t.AddBOS(), nil
 }
 
 // window is the chunking of the flags.
@@ -102,7 +127,11 @@ func (c *evalPerplexityCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	return c.printPerplexities(r, list)
+}
+
+func (f *evalFlags) printPerplexities(r *run, list []eval.PerplexityResult) error {
+	if f.JSON {
 		return r.oneOrList(len(list), list, func(i int) any { return list[i] })
 	}
 	t := newTable("K", "V", "PERPLEXITY", "±", "TOKENS")
@@ -122,7 +151,9 @@ func (r *run) oneOrList(n int, list any, at func(int) any) error {
 
 type evalKLDCmd struct {
 	evalFlags
-	Chunks int `default:"8" help:"Chunks to measure, 0: all."`
+	Chunks   int    `default:"8" help:"Chunks to measure, 0: all."`
+	Base     string `type:"existingfile" placeholder:"FILE" help:"Compare with a run that --save-base stored, instead of one made now."`
+	SaveBase string `type:"path" placeholder:"FILE" help:"Store the run at f16 for later comparisons and measure no more than its perplexity: two bytes for each token of the vocabulary and counted position."`
 }
 
 // Run compares every pair of types with f16.
@@ -130,29 +161,77 @@ func (c *evalKLDCmd) Run(r *run) error {
 	if c.CtxSize == 0 {
 		c.CtxSize = evalContext
 	}
-	var list []eval.KLDResult
-	err := c.with(r, c.CtxSize, "f16", "f16", func(base *engine.Engine) error {
-		return c.each(r, c.CtxSize, func(e *engine.Engine) error {
-			tokens, w, done, err := c.window(r, e, c.Chunks)
-			if err != nil {
-				return err
-			}
-			res, err := eval.KLD(r.ctx, base, e, tokens, w)
-			done()
-			list = append(list, res)
+	switch {
+	case c.SaveBase != "" && c.Base != "":
+		return usage{errors.New("--base and --save-base exclude each other")}
+	case c.SaveBase != "":
+		p, err := c.save(r, c.SaveBase)
+		if err != nil {
 			return err
-		})
-	})
+		}
+		return c.printPerplexities(r, []eval.PerplexityResult{p})
+	}
+	path := c.Base
+	if path == "" {
+		dir, err := os.MkdirTemp("", "godwit-eval-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // the system's folder, which it sweeps too
+		path = filepath.Join(dir, "base")
+		if _, err := c.save(r, path); err != nil {
+			return err
+		}
+	}
+	base, err := eval.OpenBase(path)
 	if err != nil {
 		return err
 	}
+	list, err := c.compare(r, base)
+	if err = errors.Join(err, base.Close()); err != nil {
+		return err
+	}
+	return c.print(r, list)
+}
+
+// save stores the run at f16.
+func (c *evalKLDCmd) save(r *run, path string) (p eval.PerplexityResult, err error) {
+	err = c.with(r, c.CtxSize, "f16", "f16", func(e *engine.Engine) error {
+		tokens, w, done, err := c.window(r, e, c.Chunks)
+		if err != nil {
+			return err
+		}
+		defer done()
+		p, err = eval.SaveBase(r.ctx, path, e, tokens, w)
+		return err
+	})
+	return p, err
+}
+
+// compare measures every pair of types against the base.
+func (c *evalKLDCmd) compare(r *run, base *eval.Base) (list []eval.KLDResult, err error) {
+	err = c.each(r, c.CtxSize, func(e *engine.Engine) error {
+		tokens, w, done, err := c.window(r, e, c.Chunks)
+		if err != nil {
+			return err
+		}
+		defer done()
+		res, err := eval.KLDFrom(r.ctx, base, e, tokens, w)
+		list = append(list, res)
+		return err
+	})
+	return list, err
+}
+
+func (c *evalKLDCmd) print(r *run, list []eval.KLDResult) error {
 	if c.JSON {
 		return r.oneOrList(len(list), list, func(i int) any { return list[i] })
 	}
-	t := newTable("K", "V", "KLD", "±", "MEDIAN", "99 %", "MAX", "TOP-1 %", "PPL")
+	t := newTable("K", "V", "KLD", "±", "MEDIAN", "99 %", "99.9 %", "MAX", "TOP-1 %", "TOP-P %", "ΔP RMS %", "PPL")
 	for _, k := range list {
 		t.add(k.TypeK, k.TypeV, fmt.Sprintf("%.5f", k.Mean), fmt.Sprintf("%.5f", k.Stderr), fmt.Sprintf("%.5f", k.Median),
-			fmt.Sprintf("%.4f", k.P99), fmt.Sprintf("%.3f", k.Max), fmt.Sprintf("%.1f", 100*k.Top1), fmt.Sprintf("%.3f", k.Perplexity))
+			fmt.Sprintf("%.4f", k.P99), fmt.Sprintf("%.3f", k.P999), fmt.Sprintf("%.3f", k.Max), fmt.Sprintf("%.1f", 100*k.Top1),
+			fmt.Sprintf("%.1f", 100*k.TopP), fmt.Sprintf("%.2f", 100*k.DeltaPRMS), fmt.Sprintf("%.3f", k.Perplexity))
 	}
 	return t.write(r.out)
 }

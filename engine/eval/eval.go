@@ -21,10 +21,6 @@ import (
 // ErrShort is wrapped when a text is too short for what was asked.
 var ErrShort = errors.New("text is too short")
 
-// ErrNaN is wrapped when a model gives logits that are no numbers; they are
-// reported and never averaged away.
-var ErrNaN = errors.New("logits are not numbers")
-
 // Window cuts a text into chunks, each a fresh context. The predictions of the
 // second half of each chunk count. Source: llama.cpp's perplexity tool.
 type Window struct {
@@ -113,6 +109,12 @@ type PerplexityResult struct {
 
 // Perplexity measures how well a model predicts a text.
 func Perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window) (PerplexityResult, error) {
+	return perplexity(ctx, e, tokens, w, func([]float32, float64) error { return nil })
+}
+
+// perplexity also calls each with the logits of every counted position and
+// their logSum.
+func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, each func([]float32, float64) error) (PerplexityResult, error) {
 	r := PerplexityResult{}
 	r.TypeK, r.TypeV = Types(e)
 	chunks, err := w.chunks(tokens)
@@ -124,10 +126,10 @@ func Perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 		err := e.EachLogits(ctx, c, w.counted, false, func(pos int, row []float32) error {
 			s, err := logSum(row)
 			if err != nil {
-				return fmt.Errorf("%w: chunk %d, position %d", err, i, pos)
+				return &NaN{Chunk: i, Tokens: c, Pos: pos, Layer: unknown}
 			}
 			nll.add(s - float64(row[c[pos+1]]))
-			return nil
+			return each(row, s)
 		})
 		if err != nil {
 			return r, err

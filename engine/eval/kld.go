@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,6 +21,8 @@ type KLDResult struct {
 	Max        float64 `json:"kld_max"`
 	Top1       float64 `json:"top1"` // share of positions with the same likeliest token
 	Top1Stderr float64 `json:"top1_stderr"`
+	TopP       float64 `json:"top_p"` // tokens that both need for a probability of 0.9, over those that either needs
+	TopPStderr float64 `json:"top_p_stderr"`
 	DeltaP     float64 `json:"delta_p_mean"` // change of the true token's probability
 	DeltaPRMS  float64 `json:"delta_p_rms"`
 	Perplexity float64 `json:"perplexity"`
@@ -31,11 +34,12 @@ type KLDResult struct {
 
 // kldStats gathers what KLDResult reports.
 type kldStats struct {
-	kld, top1, delta, deltaSq, nll, base mean
-	all                                  []float64
+	kld, top1, topP, delta, deltaSq, nll, base mean
+	all                                        []float64
+	setP, setQ                                 nucleus
 }
 
-// add compares one position; true is the token that really follows.
+// add compares one position; truth is the token that really follows.
 func (s *kldStats) add(base, got []float32, truth llm.Token) error {
 	zp, err := logSum(base)
 	if err != nil {
@@ -69,6 +73,7 @@ func (s *kldStats) add(base, got []float32, truth llm.Token) error {
 		same = 1
 	}
 	s.top1.add(same)
+	s.topP.add(overlap(s.setP.of(base, zp), s.setQ.of(got, zq)))
 	lp, lq := float64(base[truth])-zp, float64(got[truth])-zq
 	d := math.Exp(lq) - math.Exp(lp)
 	s.delta.add(d)
@@ -83,38 +88,115 @@ func (s *kldStats) result() KLDResult {
 	at := func(q float64) float64 { return s.all[min(len(s.all)-1, int(q*float64(len(s.all))))] }
 	return KLDResult{
 		Mean: s.kld.value(), Stderr: s.kld.stderr(), Median: at(0.5), P99: at(0.99), P999: at(0.999), Max: at(1),
-		Top1: s.top1.value(), Top1Stderr: s.top1.stderr(), DeltaP: s.delta.value(), DeltaPRMS: math.Sqrt(s.deltaSq.value()),
+		Top1: s.top1.value(), Top1Stderr: s.top1.stderr(), TopP: s.topP.value(), TopPStderr: s.topP.stderr(), DeltaP: s.delta.value(), DeltaPRMS: math.Sqrt(s.deltaSq.value()),
 		Perplexity: math.Exp(s.nll.value()), BasePPL: math.Exp(s.base.value()), Tokens: int(s.kld.n),
 	}
 }
 
+// nucleusMass is the probability that the likeliest tokens of a nucleus reach.
+const nucleusMass = 0.9
+
+// nucleus finds the fewest tokens that together have a probability of
+// nucleusMass; it keeps its memory.
+type nucleus struct {
+	ids []int32
+	set []int32
+}
+
+// of returns the nucleus in ascending order.
+func (n *nucleus) of(logits []float32, sum float64) []int32 {
+	n.ids = n.ids[:0]
+	// What is less likely than this is in no nucleus: all such together have
+	// less than the mass outside.
+	least := float32(sum + math.Log((1-nucleusMass)/float64(len(logits))))
+	for i, v := range logits {
+		if v >= least {
+			n.ids = append(n.ids, int32(i))
+		}
+	}
+	slices.SortFunc(n.ids, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(logits[b], logits[a]), cmp.Compare(a, b))
+	})
+	var mass float64
+	k := 0
+	for k < len(n.ids) && mass < nucleusMass {
+		mass += math.Exp(float64(logits[n.ids[k]]) - sum)
+		k++
+	}
+	n.set = append(n.set[:0], n.ids[:k]...)
+	slices.Sort(n.set)
+	return n.set
+}
+
+// overlap is the share of the union of two ascending sets that is in both.
+func overlap(a, b []int32) float64 {
+	both, i, j := 0, 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] == b[j]:
+			both, i, j = both+1, i+1, j+1
+		case a[i] < b[j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return float64(both) / float64(max(len(a)+len(b)-both, 1))
+}
+
 // KLD compares e with base, an engine of the same model at f16, in one run.
 func KLD(ctx context.Context, base, e *engine.Engine, tokens []llm.Token, w Window) (KLDResult, error) {
-	chunks, err := w.chunks(tokens)
-	if err != nil {
-		return KLDResult{}, err
-	}
 	vocab := e.Config().Vocab
 	if base.Config().Vocab != vocab {
 		return KLDResult{}, fmt.Errorf("the base has a vocabulary of %d, the model one of %d", base.Config().Vocab, vocab)
 	}
 	rows := make([]float32, 0, (w.Context/2)*vocab)
-	var s kldStats
-	for i, c := range chunks {
+	prepare := func(_ int, c []llm.Token) error {
 		rows = rows[:0]
-		err := base.EachLogits(ctx, c, w.counted, false, func(_ int, row []float32) error {
+		return base.EachLogits(ctx, c, w.counted, false, func(_ int, row []float32) error {
 			rows = append(rows, row...)
 			return nil
 		})
+	}
+	return kld(ctx, e, tokens, w, prepare, func(_, n int) ([]float32, error) { return rows[n*vocab : (n+1)*vocab], nil })
+}
+
+// KLDFrom compares e with what SaveBase stored.
+func KLDFrom(ctx context.Context, b *Base, e *engine.Engine, tokens []llm.Token, w Window) (KLDResult, error) {
+	chunks, err := w.chunks(tokens)
+	if err == nil {
+		err = b.check(e, chunks, &w)
+	}
+	if err != nil {
+		return KLDResult{}, err
+	}
+	row := make([]float32, b.head.Vocab)
+	prepare := func(int, []llm.Token) error { return nil }
+	return kld(ctx, e, tokens, w, prepare, func(chunk, n int) ([]float32, error) { return row, b.read(row, chunk, n) })
+}
+
+// kld compares e with rows; prepare is called before each chunk, row for each
+// counted position of it.
+func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, prepare func(int, []llm.Token) error, row func(chunk, n int) ([]float32, error)) (KLDResult, error) {
+	chunks, err := w.chunks(tokens)
+	if err != nil {
+		return KLDResult{}, err
+	}
+	var s kldStats
+	for i, c := range chunks {
 		n := 0
+		err := prepare(i, c)
 		if err == nil {
-			err = e.EachLogits(ctx, c, w.counted, false, func(pos int, row []float32) error {
-				err := s.add(rows[n*vocab:(n+1)*vocab], row, c[pos+1])
-				n++
+			err = e.EachLogits(ctx, c, w.counted, false, func(pos int, got []float32) error {
+				base, err := row(i, n)
 				if err != nil {
-					err = fmt.Errorf("%w: chunk %d, position %d", err, i, pos)
+					return err
 				}
-				return err
+				n++
+				if s.add(base, got, c[pos+1]) != nil {
+					return &NaN{Chunk: i, Tokens: c, Pos: pos, Layer: unknown}
+				}
+				return nil
 			})
 		}
 		if err != nil {
@@ -146,7 +228,7 @@ func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress
 		best := 0
 		for i, v := range row {
 			if v != v {
-				return fmt.Errorf("%w: position %d, token %d", ErrNaN, pos, i)
+				return &NaN{Tokens: tokens, Pos: pos, Layer: unknown}
 			}
 			if v > row[best] {
 				best = i

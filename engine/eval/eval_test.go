@@ -1,0 +1,332 @@
+package eval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"godwit/engine"
+	"godwit/engine/eval"
+	"godwit/engine/internal/golden"
+	"godwit/engine/llm"
+	"godwit/engine/testmodel"
+)
+
+const tiny = "llama-hd64.gguf"
+
+// opener opens a model as the commands do.
+func opener(t testing.TB, path string) eval.Opener {
+	return func(ctx context.Context, k, v string, context int) (*engine.Engine, error) {
+		want, err := engine.ParseCacheTypes(k, v)
+		if err != nil {
+			return nil, err
+		}
+		return engine.Open(ctx, path, engine.Options{Context: context, Parallel: 1, Want: want})
+	}
+}
+
+func open(t testing.TB, path, k, v string, context int) *engine.Engine {
+	t.Helper()
+	e, err := opener(t, path)(t.Context(), k, v, context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// arbitrary returns n ids of a vocabulary of 320.
+func arbitrary(n int) []llm.Token {
+	tokens := make([]llm.Token, n)
+	state := uint32(7)
+	for i := range tokens {
+		state = state*1664525 + 1013904223
+		tokens[i] = llm.Token(int(state>>8) % 320)
+	}
+	return tokens
+}
+
+func TestText(t *testing.T) {
+	all, err := eval.Text(eval.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, name := range eval.TextNames()[1:] {
+		part, err := eval.Text(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += len(part)
+		if !utf8.ValidString(part) || len(part) < 2000 || !strings.HasSuffix(part, "\n") {
+			t.Errorf("%s: %d bytes, valid UTF-8 %v", name, len(part), utf8.ValidString(part))
+		}
+		// The mixture begins with a piece of every part.
+		if at := strings.Index(all, part[:100]); at < 0 || at > 8*4096 {
+			t.Errorf("%s begins at byte %d of the mixture", name, at)
+		}
+	}
+	if len(all) != sum || sum > 300<<10 {
+		t.Errorf("the mixture has %d bytes, its parts %d, at most %d", len(all), sum, 300<<10)
+	}
+	if prose, _ := eval.Text("prose"); prose != string(golden.Read(t, "models", "ppl", "corpus_en.txt")) {
+		t.Error("prose is not the text of the perplexity goldens")
+	}
+	if _, err := eval.Text("latin"); err == nil {
+		t.Error("a text that is not there was given")
+	}
+}
+
+// TestBase checks that a stored run gives what a live one gives, but for the
+// 16 bits of a stored log-probability.
+func TestBase(t *testing.T) {
+	path := golden.Path(t, "models", "tiny", tiny)
+	tokens := arbitrary(150)
+	w := eval.Window{Context: 64, Chunks: 2}
+	f16 := open(t, path, "f16", "f16", 64)
+	file := filepath.Join(t.TempDir(), "base")
+	p, err := eval.SaveBase(t.Context(), file, f16, tokens, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := eval.Perplexity(t.Context(), f16, tokens, w)
+	if err != nil || direct.Perplexity != p.Perplexity || p.Tokens != 2*31 {
+		t.Errorf("perplexity %v over %d tokens, without saving %v, error %v", p.Perplexity, p.Tokens, direct.Perplexity, err)
+	}
+	base, err := eval.OpenBase(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	self, err := eval.KLDFrom(t.Context(), base, f16, tokens, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Logits of the model span less than 40 nats, so a step is 6e-4 at most and
+	// the divergence of rounding by half a step at most step²/8.
+	if limit := 6e-4 * 6e-4 / 8; self.Max > limit || self.Top1 != 1 || self.Tokens != p.Tokens {
+		t.Errorf("f16 against its own base: maximum %g, limit %g, top-1 %g", self.Max, limit, self.Top1)
+	}
+	packed := open(t, path, "q4_0", "q4_0", 64)
+	stored, err := eval.KLDFrom(t.Context(), base, packed, tokens, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := eval.KLD(t.Context(), f16, packed, tokens, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := math.Abs(stored.Mean - live.Mean); d > 1e-2*live.Mean {
+		t.Errorf("mean divergence %g from the file, %g live", stored.Mean, live.Mean)
+	}
+	if !(live.Median <= live.P99 && live.P99 <= live.P999 && live.P999 <= live.Max && live.Mean > 0 && live.TopP < 1 && live.DeltaPRMS > 0) {
+		t.Errorf("quantiles out of order or nothing measured: %+v", live)
+	}
+	if one, err := eval.KLDFrom(t.Context(), base, packed, tokens, eval.Window{Context: 64, Chunks: 1}); err != nil || one.Tokens != 31 {
+		t.Errorf("fewer chunks than stored: %d tokens, %v", one.Tokens, err)
+	}
+}
+
+// TestWrongBase checks that no base but the right one is compared with.
+func TestWrongBase(t *testing.T) {
+	tokens, other := arbitrary(128), arbitrary(128)
+	other[3] = (other[3] + 1) % 320
+	w := eval.Window{Context: 64}
+	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	file := filepath.Join(t.TempDir(), "base")
+	if _, err := eval.SaveBase(t.Context(), file, e, tokens, w); err != nil {
+		t.Fatal(err)
+	}
+	base, err := eval.OpenBase(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	model := open(t, golden.Path(t, "models", "tiny", "qwen2-hd64.gguf"), "f16", "f16", 64)
+	for what, run := range map[string]func() error{
+		"another model": func() error { _, err := eval.KLDFrom(t.Context(), base, model, tokens, w); return err },
+		"another text":  func() error { _, err := eval.KLDFrom(t.Context(), base, e, other, w); return err },
+		"tokens, asked": func() error {
+			_, err := eval.KLDFrom(t.Context(), base, e, tokens, eval.Window{Context: 32})
+			return err
+		},
+	} {
+		if err := run(); !errors.Is(err, eval.ErrBase) || !strings.Contains(err.Error(), what) {
+			t.Errorf("want an error about %s, got %v", what, err)
+		}
+	}
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := bytes.Replace(good, []byte(`"vocab":320`), []byte(`"vocab":160`), 1)
+	huge := slices.Clone(good)
+	binary.LittleEndian.PutUint32(huge[8:], math.MaxUint32)
+	for what, data := range map[string][]byte{
+		"empty": nil, "text": []byte("not a base file at all"), "cut": good[:len(good)-1], "longer": append(slices.Clone(good), 0),
+		"vocabulary": vocab, "header": huge, "half a header": good[:20],
+	} {
+		bad := filepath.Join(t.TempDir(), "bad")
+		if err := os.WriteFile(bad, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := eval.OpenBase(bad); !errors.Is(err, eval.ErrBase) {
+			t.Errorf("%s: opened %v, error %v", what, b, err)
+		}
+	}
+	flipped := slices.Clone(good)
+	flipped[len(flipped)-40] ^= 1
+	bad := filepath.Join(t.TempDir(), "flipped")
+	if err := os.WriteFile(bad, flipped, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := eval.OpenBase(bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if _, err := eval.KLDFrom(t.Context(), b, e, tokens, w); !errors.Is(err, eval.ErrBase) {
+		t.Errorf("a flipped bit: %v", err)
+	}
+}
+
+func TestShort(t *testing.T) {
+	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	for _, n := range []int{0, 1, 63} {
+		if _, err := eval.Perplexity(t.Context(), e, arbitrary(n), eval.Window{Context: 64}); !errors.Is(err, eval.ErrShort) {
+			t.Errorf("%d tokens for a window of 64: %v", n, err)
+		}
+	}
+	if _, err := eval.Perplexity(t.Context(), e, arbitrary(64), eval.Window{Context: 3}); !errors.Is(err, eval.ErrShort) {
+		t.Errorf("a window of 3: %v", err)
+	}
+}
+
+// broken writes a copy of the tiny model with a weight that is no number.
+func broken(t *testing.T, tensor string) string {
+	t.Helper()
+	src := golden.Path(t, "models", "tiny", tiny)
+	m, err := engine.OpenFile(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	x, ok := m.Tensor(tensor)
+	if !ok {
+		t.Fatalf("no tensor %s", tensor)
+	}
+	data, err := os.ReadFile(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, x.Data[:64])
+	if at < 0 {
+		t.Fatalf("data of %s not found", tensor)
+	}
+	binary.LittleEndian.PutUint32(data[at:], math.Float32bits(float32(math.NaN())))
+	path := filepath.Join(t.TempDir(), "broken.gguf")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestNaN checks that numbers gone wrong are reported with layer and token by
+// every measurement.
+func TestNaN(t *testing.T) {
+	for tensor, layer := range map[string]string{
+		"blk.0.ffn_down.weight": "layer 0", "blk.1.attn_v.weight": "layer 1", "output_norm.weight": "layer 1",
+	} {
+		path := broken(t, tensor)
+		e := open(t, path, "f32", "f32", 64)
+		tokens := arbitrary(64)
+		_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
+		_, choices := eval.Choices(t.Context(), e, tokens, nil)
+		_, kld := eval.KLD(t.Context(), e, e, tokens, eval.Window{Context: 64})
+		for what, err := range map[string]error{"perplexity": ppl, "choices": choices, "divergence": kld} {
+			err = eval.Locate(t.Context(), opener(t, path), err, "f32", "f32")
+			if !errors.Is(err, eval.ErrNaN) || !strings.Contains(err.Error(), layer) || !strings.Contains(err.Error(), "token "+strconv.Itoa(int(tokens[0]))) {
+				t.Errorf("%s of a model with a broken %s: %v", what, tensor, err)
+			}
+		}
+	}
+	plain := errors.New("something else")
+	if err := eval.Locate(t.Context(), nil, plain, "f16", "f16"); !errors.Is(err, plain) {
+		t.Errorf("an error that is about no number became %v", err)
+	}
+}
+
+// peer reads the running perplexities of the peer's f16 run.
+func peer(t *testing.T, model string) []float64 {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(golden.Read(t, "models", "ppl", "ppl.csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row[0] == model && row[1] == "f16" {
+			var out []float64
+			for word := range strings.FieldsSeq(row[len(row)-1]) {
+				v, err := strconv.ParseFloat(word, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = append(out, v)
+			}
+			return out
+		}
+	}
+	t.Fatalf("no f16 run of %s", model)
+	return nil
+}
+
+// TestPerplexity compares f16 with the peer chunk by chunk, 1 % as the peer
+// itself rounds activations to 8 bits.
+func TestPerplexity(t *testing.T) {
+	text, err := eval.Text("prose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, testmodel.SmolLM2(t), "f16", "f16", 512)
+	tok, err := e.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := eval.Window{Context: 512, Chunks: 2, BOS: tok.BOS(), AddBOS: tok.AddBOS()}
+	if os.Getenv("GODWIT_TEST") == "all" {
+		w.Chunks = 8
+	}
+	r, err := eval.Perplexity(t.Context(), e, tok.EncodeText(text, true, false), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range peer(t, "smollm2")[:w.Chunks] {
+		t.Logf("%d chunks: %.4f, the peer's %.4f (%+.2f %%)", i+1, r.Running[i], want, 100*(r.Running[i]/want-1))
+	}
+	want := peer(t, "smollm2")[w.Chunks-1]
+	if d := r.Perplexity/want - 1; math.Abs(d) > 0.01 {
+		t.Errorf("perplexity %.4f, the peer's %.4f", r.Perplexity, want)
+	}
+}
+
+// TestAgree checks the counting.
+func TestAgree(t *testing.T) {
+	r := eval.Agree([]llm.Token{1, 2, 3, 4}, []llm.Token{1, 2, 9, 4})
+	if r.Agreement != 0.75 || r.First != 2 || r.Tokens != 4 || r.Stderr != math.Sqrt(0.75*0.25/3) {
+		t.Errorf("%+v", r)
+	}
+}
