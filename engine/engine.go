@@ -54,6 +54,9 @@ type Options struct {
 	KV      kv.Settings // policies; Cells, Seqs and UBatch are filled in
 	SparseV float32     // V of cells with a smaller weight is skipped; 0: off
 
+	// ContextShift drops the middle of a full sequence instead of ending the answer.
+	ContextShift bool
+
 	Log *slog.Logger // nil: none
 	// Progress is told how far loading is, from 0 to 1; an error cancels.
 	Progress func(share float64) error
@@ -142,6 +145,7 @@ func (e *Engine) start(ctx context.Context) error {
 	e.sched = sched.New(e.prog, e.cache, sched.Options{
 		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
 		StateModel: len(p.States) > 0, Observe: e.o.Observe,
+		Shift: e.o.ContextShift, Rotary: rotaries(p, e.Config().Layers),
 	})
 	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,
 		"ctx", e.o.Context, "bytes", e.prog.Memory().Weights+e.prog.Memory().Cache)

@@ -177,7 +177,7 @@ func (g *generation) job() sched.Job {
 		slot = *g.r.Slot
 	}
 	return sched.Job{
-		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot,
+		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep,
 		Next: g.next, Done: g.done,
 		Prefilled: func(done, total int) { g.out.push(Event{Kind: Prefill, Done: done, Total: total}) },
 	}
@@ -293,7 +293,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: g.stop.hit, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
 		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens),
-		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited,
+		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts,
 	}})
 	g.out.close()
 }

@@ -104,6 +104,7 @@ type Result struct {
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration
+	Shifts     int // times that the context was full and its middle was dropped
 }
 
 // Encode turns a request's prompt into tokens.

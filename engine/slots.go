@@ -23,6 +23,9 @@ type (
 	Step     = sched.Step     // one run of the device
 )
 
+// SlotMagic begins every saved slot.
+const SlotMagic = sched.SlotMagic
+
 // Slots describes the slots: the sequences that the cache holds.
 func (e *Engine) Slots(ctx context.Context) ([]SlotInfo, error) { return e.sched.Slots(ctx) }
 

@@ -43,7 +43,7 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 	o := engine.Options{
 		Threads: c.Threads, NoRepack: c.Repack == "off", FloatAttn: c.AttnMath == "float",
 		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch,
-		SparseV: float32(c.SparseV), Preset: c.KVPreset, Log: r.log,
+		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
 	}
 	var err error
 	if o.Driver, err = device.Driver(c.Backend); err != nil {

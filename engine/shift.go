@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/sched"
+)
+
+// rotaries reads from the plan how the keys of each layer are turned by their
+// position. It returns nil for models whose keys depend on it in another way:
+// a context shift then reads the text again.
+func rotaries(p *graph.Plan, layers int) []sched.Rotary {
+	t := tracer{p: p, from: make(map[graph.Value]*graph.Node)}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		t.from[n.Out] = n
+		if op, ok := n.Op.(graph.Embed); ok && op.From == graph.ByPosition {
+			return nil
+		}
+	}
+	out := make([]sched.Rotary, layers)
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		op, ok := n.Op.(graph.Attend)
+		if !ok || n.In[1] == graph.None {
+			continue
+		}
+		parts, ok := t.parts(n.In[1])
+		if !ok {
+			return nil
+		}
+		for _, r := range parts {
+			if r.First+2*len(r.Freqs) > op.DimK {
+				return nil
+			}
+		}
+		out[op.Layer].Parts = parts
+	}
+	return out
+}
+
+// tracer follows keys back to where they are turned.
+type tracer struct {
+	p    *graph.Plan
+	from map[graph.Value]*graph.Node
+}
+
+// parts are the turned columns of each head of v. ok is false where something
+// comes after the turn that does not go together with turning further.
+func (t *tracer) parts(v graph.Value) (parts []sched.RotaryPart, ok bool) {
+	n := t.from[v]
+	if n == nil {
+		return nil, true
+	}
+	switch op := n.Op.(type) {
+	case graph.Linear, graph.HeadLinear, graph.Embed:
+		return nil, true
+	case graph.Rope:
+		parts, ok = t.parts(n.In[0])
+		if len(op.Freqs) > 0 {
+			parts = append(parts, sched.RotaryPart{First: op.First, Freqs: op.Freqs, Adjacent: op.Adjacent})
+		}
+		return parts, ok
+	case graph.Concat:
+		a, okA := t.parts(n.In[0])
+		b, okB := t.parts(n.In[1])
+		for _, r := range b {
+			r.First += op.GroupA
+			a = append(a, r)
+		}
+		return a, okA && okB
+	case graph.Scale, graph.Repeat:
+		return t.parts(n.In[0])
+	case graph.Norm:
+		parts, ok = t.parts(n.In[0])
+		plain := op.W == nil && op.B == nil && op.Kind != graph.Layer // keeps angles
+		return parts, ok && (plain || len(parts) == 0)
+	}
+	for _, in := range n.In {
+		if in == graph.None {
+			continue
+		}
+		if parts, ok := t.parts(in); !ok || len(parts) > 0 {
+			return nil, false
+		}
+	}
+	return nil, true
+}
