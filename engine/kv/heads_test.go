@@ -76,22 +76,26 @@ func TestHeadSizes(t *testing.T) {
 	}
 	for dim, rows := range table {
 		for _, r := range rows {
-			w := want(t, r.name, r.name)
 			zero := 0
-			l := resolve(t, w, model(1, 2, 2, dim), Settings{Cells: 64, Policy: &zero})
+			l := resolve(t, want(t, r.name, r.name), model(1, 2, 2, dim), Settings{Cells: 64, Policy: &zero})
 			y := &l.Layers[0]
 			if y.K.Active.Name != r.k || y.V.Active.Name != r.v || y.K.Padded != r.padded {
 				t.Errorf("head %d %s: %s/%s padded %d, want %s/%s padded %d",
 					dim, r.name, y.K.Active.Name, y.V.Active.Name, y.K.Padded, r.k, r.v, r.padded)
 			}
-			for _, s := range []*SideLayout{&y.K, &y.V} {
-				if (s.Active == s.Wanted && s.Padded == dim) != (s.Reason == "") && s.Active.Name != s.Wanted.Name {
-					t.Errorf("head %d %s: active %s with reason %q", dim, r.name, s.Active.Name, s.Reason)
-				}
-				checkSegments(t, s)
-			}
+			checkSide(t, &y.K)
+			checkSide(t, &y.V)
 		}
 	}
+}
+
+// checkSide: a change of type has a reason, and segments cover the head.
+func checkSide(t *testing.T, s *SideLayout) {
+	t.Helper()
+	if (s.Active == s.Wanted && s.Padded == s.HeadDim) != (s.Reason == "") && s.Active.Name != s.Wanted.Name {
+		t.Errorf("head %d %s: active %s with reason %q", s.HeadDim, s.Wanted.Name, s.Active.Name, s.Reason)
+	}
+	checkSegments(t, s)
 }
 
 // checkSegments: segments cover the head, the rotated domain and the bytes.
