@@ -2,18 +2,15 @@ package kernel
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 
 	"godwit/engine/dtype"
 )
 
-// eachTier runs f once for every tier of the machine. CI names the tiers it expects in
-// GODWIT_CPU_TIERS_RUN; without it the list is only logged.
+// eachTier runs f once for every tier of the machine.
 func eachTier(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	was := Active()
@@ -39,10 +36,8 @@ func eachTierBench(b *testing.B, f func(b *testing.B)) {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func TestMain(m *testing.M) {
-	fmt.Fprintln(os.Stderr, "cpu tiers tested:", Tiers())
-	os.Exit(m.Run())
-}
+// TestTiers names the tiers of this machine; eachTier runs in every one.
+func TestTiers(t *testing.T) { t.Logf("cpu tiers: kernels %v", Tiers()) }
 
 var quantized = []dtype.Type{
 	dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0,
