@@ -4,7 +4,7 @@ import "unsafe"
 
 // weightChunk is how many bytes of weights stay in the second-level cache
 // while all activation rows pass over them.
-const weightChunk = 128 << 10
+const weightChunk = 384 << 10
 
 // tiling is one multiplication cut into the shapes that kernels take.
 type tiling struct {
@@ -17,16 +17,17 @@ type tiling struct {
 	size   int  // bytes of a panel
 	wide   bool // there are kernels for eight rows,
 	pair   int  // and for two panels by so many
+	ahead  int  // weights before this panel may be fetched
 	blocks int  // of a row of weights; columns if the activations are floats
 }
 
-func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if active == Generic || w.Cols == 0 {
 		matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 		return
 	}
 	t := tiling{
-		w: w, a: a, y: y, ldy: ldy, wide: active == AVX512,
+		w: w, a: a, y: y, ldy: ldy, ahead: ahead, wide: active == AVX512,
 		size: panelBytes(w.Type, w.Cols), blocks: w.Cols / w.Type.Elems(),
 	}
 	if t.wide {
@@ -58,29 +59,24 @@ func (t *tiling) run(row0, row1, panel0, panel1 int) {
 	whole := min(panel1, t.w.Rows/PanelRows)
 	for p := panel0; p < whole; p += step {
 		n := min(step, whole-p)
-		for i := row0; i < row1; {
-			i += t.rows(i, row0, row1, p, n)
+		if n > 1 && n%2 == 1 && row1-row0 > 1 {
+			n-- // pairs first
+			t.block(row0, row1, p+n, 1)
 		}
+		t.block(row0, row1, p, n)
 	}
 	if whole < panel1 {
 		t.last(row0, row1)
 	}
 }
 
-// rows does n panels from p for a tile of activation rows from i on and returns how many
-// it has done.
-func (t *tiling) rows(i, row0, row1, p, n int) int {
-	from, rows, panels := t.next(i, row0, row1, n)
-	if pairs := n &^ 1; panels == 2 {
-		t.kernel(2, rows, &t.y[from*t.ldy+p*PanelRows], 4*t.ldy, from, p, pairs)
-		p, n = p+pairs, n-pairs
+// block does n panels from p, one or an even number if there is more than one row.
+func (t *tiling) block(row0, row1, p, n int) {
+	for i := row0; i < row1; {
+		from, rows, panels := t.next(i, row0, row1, n)
+		t.kernel(panels, rows, &t.y[from*t.ldy+p*PanelRows], 4*t.ldy, from, p, n)
+		i = from + rows
 	}
-	for j := from; n > 0 && j < from+rows; {
-		k, r, _ := t.next(j, from, from+rows, 1)
-		t.kernel(1, r, &t.y[k*t.ldy+p*PanelRows], 4*t.ldy, k, p, n)
-		j = k + r
-	}
-	return from + rows - i
 }
 
 // next chooses the rows to do at row i, and whether two panels at once. The
@@ -113,9 +109,9 @@ func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 	} else {
 		a, lda := (*byte)(t.a.ptr(row)), t.a.stride*int(unsafe.Sizeof(actBlock{}))
 		if active == AVX512 {
-			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n)
+			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		} else {
-			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n)
+			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		}
 	}
 	if !ok {

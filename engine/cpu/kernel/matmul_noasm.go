@@ -2,7 +2,7 @@
 
 package kernel
 
-func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, _ int) {
 	matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 }
 

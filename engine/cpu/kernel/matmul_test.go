@@ -30,7 +30,8 @@ func TestMatMulBits(t *testing.T) {
 				}
 				for i := range batch {
 					got := make([]float32, rows)
-					MatVec(got, w, a, i, 0, w.Panels())
+					MatVecAhead(got, w, a, i, 0, 3, w.Panels()+7)
+					MatVec(got, w, a, i, 3, w.Panels())
 					sameBits(t, typ, got, want[i*rows:(i+1)*rows])
 				}
 			})
@@ -111,6 +112,60 @@ func BenchmarkMatVecCache(b *testing.B) {
 			})
 		}
 	})
+}
+
+// Runs of three panels of 576 columns, as a thread of several claims them:
+// every other run, and its own one after the other with fetching ahead.
+func BenchmarkMatVecRuns(b *testing.B) {
+	const rows, cols, run = 16 * 2046, 576, 3
+	n, _ := PackedSize(dtype.Q4_1, rows, cols)
+	w := &Packed{Type: dtype.Q4_1, Rows: rows, Cols: cols, Data: huge(b, n)}
+	Pack(w.Data, w.Type, rows, cols, randomRows(rnd(1), w.Type, rows, cols), 0, w.Panels())
+	a := NewActs(1, cols)
+	a.Quantize(0, gauss(rnd(2), cols))
+	y := make([]float32, rows)
+	b.Run("alternate", func(b *testing.B) {
+		b.SetBytes(int64(n / 2))
+		for b.Loop() {
+			for p := 0; p < w.Panels(); p += 2 * run {
+				MatVec(y, w, a, 0, p, p+run)
+			}
+		}
+	})
+	b.Run("ahead", func(b *testing.B) {
+		b.SetBytes(int64(n))
+		for b.Loop() {
+			for p := 0; p < w.Panels(); p += run {
+				MatVecAhead(y, w, a, 0, p, p+run, p+4*run)
+			}
+		}
+	})
+}
+
+// A batch of rows over weights from memory, in runs of eight panels.
+func BenchmarkMatMulMemory(b *testing.B) {
+	const cols, run = 2048, 8
+	for _, typ := range quantized {
+		rows := (128 << 20) / typ.RowBytes(cols) / (16 * run) * 16 * run
+		n, _ := PackedSize(typ, rows, cols)
+		w := &Packed{Type: typ, Rows: rows, Cols: cols, Data: huge(b, n)}
+		Pack(w.Data, typ, rows, cols, randomRows(rnd(1), typ, rows, cols), 0, w.Panels())
+		for _, batch := range []int{2, 4, 8} {
+			b.Run(typ.String()+"/"+itoa(batch), func(b *testing.B) {
+				a := NewActs(batch, cols)
+				for i := range batch {
+					a.Quantize(i, gauss(rnd(2), cols))
+				}
+				y := make([]float32, batch*rows)
+				b.SetBytes(int64(n))
+				for b.Loop() {
+					for p := 0; p < w.Panels(); p += run {
+						MatMul(y, rows, w, a, 0, batch, p, p+run)
+					}
+				}
+			})
+		}
+	}
 }
 
 func BenchmarkMatMul(b *testing.B) {

@@ -4,16 +4,16 @@
 
 #include "textflag.h"
 
-// func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+288, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel1:
@@ -169,9 +169,9 @@ DATA ones<>+24(SB)/4, $0x00010001
 DATA ones<>+28(SB)/4, $0x00010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
-// func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -179,7 +179,7 @@ TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+288, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel4:
@@ -529,16 +529,16 @@ block7:
 	VZEROUPPER
 	RET
 
-// func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+320, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel9:
@@ -674,9 +674,9 @@ block10:
 	VZEROUPPER
 	RET
 
-// func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -684,7 +684,7 @@ TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+320, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel12:
@@ -1028,16 +1028,16 @@ block15:
 	VZEROUPPER
 	RET
 
-// func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+352, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel17:
@@ -1248,9 +1248,9 @@ DATA mask10<>+24(SB)/4, $0x10101010
 DATA mask10<>+28(SB)/4, $0x10101010
 GLOBL mask10<>(SB), RODATA|NOPTR, $32
 
-// func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1258,7 +1258,7 @@ TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+352, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel20:
@@ -1679,16 +1679,16 @@ block23:
 	VZEROUPPER
 	RET
 
-// func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+384, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel25:
@@ -1889,9 +1889,9 @@ block26:
 	VZEROUPPER
 	RET
 
-// func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1899,7 +1899,7 @@ TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+384, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel28:
@@ -2314,16 +2314,16 @@ block31:
 	VZEROUPPER
 	RET
 
-// func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+544, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -512(SI)(R11*1), R11
 
 panel33:
@@ -2505,9 +2505,9 @@ DATA mask80<>+24(SB)/4, $0x80808080
 DATA mask80<>+28(SB)/4, $0x80808080
 GLOBL mask80<>(SB), RODATA|NOPTR, $32
 
-// func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2515,7 +2515,7 @@ TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+544, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -512(SI)(R11*1), R11
 
 panel36:
@@ -2973,16 +2973,16 @@ block39:
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+288, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel41:
@@ -3208,9 +3208,9 @@ DATA levelsNL<>+14(SB)/1, $0x59
 DATA levelsNL<>+15(SB)/1, $0x71
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
-// func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3218,7 +3218,7 @@ TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+288, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel44:
@@ -3712,16 +3712,16 @@ block47:
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+272, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel49:
@@ -3951,9 +3951,9 @@ DATA step<>+24(SB)/4, $0x00800000
 DATA step<>+28(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $32
 
-// func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3961,7 +3961,7 @@ TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+272, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel52:
@@ -4363,16 +4363,16 @@ block55:
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-56
+TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+1344, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -128(SI)(R11*1), R11
 
 panel57:
@@ -4605,9 +4605,9 @@ DATA fifteen<>+24(SB)/4, $0x0000000f
 DATA fifteen<>+28(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $32
 
-// func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-56
+TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -4615,7 +4615,7 @@ TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+1344, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -128(SI)(R11*1), R11
 
 panel60:
@@ -5096,16 +5096,16 @@ group64:
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-56
+TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+1760, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -192(SI)(R11*1), R11
 
 panel65:
@@ -5437,9 +5437,9 @@ DATA mask04<>+24(SB)/4, $0x04040404
 DATA mask04<>+28(SB)/4, $0x04040404
 GLOBL mask04<>(SB), RODATA|NOPTR, $32
 
-// func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-56
+TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -5447,7 +5447,7 @@ TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+1760, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -192(SI)(R11*1), R11
 
 panel68:
@@ -6083,16 +6083,16 @@ group72:
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2304, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel73:
@@ -6303,9 +6303,9 @@ DATA mask3f<>+24(SB)/4, $0x3f3f3f3f
 DATA mask3f<>+28(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $32
 
-// func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -6313,7 +6313,7 @@ TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2304, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel76:
@@ -6780,16 +6780,16 @@ group80:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2816, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel81:
@@ -7055,9 +7055,9 @@ group83:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -7065,7 +7065,7 @@ TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2816, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
 panel84:
@@ -7603,16 +7603,16 @@ group88:
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-56
+TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+3360, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -384(SI)(R11*1), R11
 
 panel89:
@@ -7823,9 +7823,9 @@ DATA mask0c<>+24(SB)/4, $0x0c0c0c0c
 DATA mask0c<>+28(SB)/4, $0x0c0c0c0c
 GLOBL mask0c<>(SB), RODATA|NOPTR, $32
 
-// func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-56
+TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -7833,7 +7833,7 @@ TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+3360, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -384(SI)(R11*1), R11
 
 panel92:
@@ -8302,16 +8302,16 @@ group96:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2176, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel97:
@@ -8600,9 +8600,9 @@ group99:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -8610,7 +8610,7 @@ TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+2176, R11, R11
-	IMULQ  panels+48(FP), R11
+	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
 panel100:

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -15,7 +15,7 @@ TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+288, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel1:
@@ -71,9 +71,9 @@ block2:
 	VZEROUPPER
 	RET
 
-// func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -83,7 +83,7 @@ TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+288, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel4:
@@ -182,9 +182,9 @@ block5:
 	VZEROUPPER
 	RET
 
-// func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -196,7 +196,7 @@ TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+288, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel7:
@@ -355,9 +355,9 @@ block8:
 	VZEROUPPER
 	RET
 
-// func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ40p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ40p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -639,9 +639,9 @@ block11:
 	VZEROUPPER
 	RET
 
-// func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -650,7 +650,7 @@ TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+320, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel13:
@@ -708,9 +708,9 @@ block14:
 	VZEROUPPER
 	RET
 
-// func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -720,7 +720,7 @@ TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+320, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel16:
@@ -824,9 +824,9 @@ block17:
 	VZEROUPPER
 	RET
 
-// func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -838,7 +838,7 @@ TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+320, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel19:
@@ -1006,9 +1006,9 @@ block20:
 	VZEROUPPER
 	RET
 
-// func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ41p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ41p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1310,9 +1310,9 @@ block23:
 	VZEROUPPER
 	RET
 
-// func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1323,7 +1323,7 @@ TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+352, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel25:
@@ -1395,9 +1395,9 @@ block26:
 	VZEROUPPER
 	RET
 
-// func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1409,7 +1409,7 @@ TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+352, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel28:
@@ -1524,9 +1524,9 @@ block29:
 	VZEROUPPER
 	RET
 
-// func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1540,7 +1540,7 @@ TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+352, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel31:
@@ -1715,9 +1715,9 @@ block32:
 	VZEROUPPER
 	RET
 
-// func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ50p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ50p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2031,9 +2031,9 @@ block35:
 	VZEROUPPER
 	RET
 
-// func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2044,7 +2044,7 @@ TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+384, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel37:
@@ -2118,9 +2118,9 @@ block38:
 	VZEROUPPER
 	RET
 
-// func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2132,7 +2132,7 @@ TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+384, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel40:
@@ -2252,9 +2252,9 @@ block41:
 	VZEROUPPER
 	RET
 
-// func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2268,7 +2268,7 @@ TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $0-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+384, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel43:
@@ -2452,9 +2452,9 @@ block44:
 	VZEROUPPER
 	RET
 
-// func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ51p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ51p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2788,16 +2788,16 @@ block47:
 	VZEROUPPER
 	RET
 
-// func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
 	MOVQ   blocks+40(FP), R12
 	IMUL3Q $+544, R12, R12
-	IMULQ  panels+48(FP), R12
+	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
 panel49:
@@ -2853,9 +2853,9 @@ block50:
 	VZEROUPPER
 	RET
 
-// func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2863,7 +2863,7 @@ TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $0-56
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R12
 	IMUL3Q $+544, R12, R12
-	IMULQ  panels+48(FP), R12
+	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
 panel52:
@@ -2962,9 +2962,9 @@ block53:
 	VZEROUPPER
 	RET
 
-// func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2974,7 +2974,7 @@ TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-56
 	LEAQ   (R10)(R8*2), R11
 	MOVQ   blocks+40(FP), R12
 	IMUL3Q $+544, R12, R12
-	IMULQ  panels+48(FP), R12
+	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
 panel55:
@@ -3133,9 +3133,9 @@ block56:
 	VZEROUPPER
 	RET
 
-// func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·matQ80p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matQ80p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3407,9 +3407,9 @@ block59:
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3419,7 +3419,7 @@ TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+288, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel61:
@@ -3501,9 +3501,9 @@ DATA levelsNL<>+14(SB)/1, $0xd9
 DATA levelsNL<>+15(SB)/1, $0xf1
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
-// func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3514,7 +3514,7 @@ TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+288, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel64:
@@ -3621,9 +3621,9 @@ block65:
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3636,7 +3636,7 @@ TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+288, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel67:
@@ -3803,9 +3803,9 @@ block68:
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matIQ4NLp2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matIQ4NLp2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4104,9 +4104,9 @@ block71:
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4116,7 +4116,7 @@ TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsMX<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+272, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel73:
@@ -4213,9 +4213,9 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $4
 DATA step<>+0(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $4
 
-// func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4226,7 +4226,7 @@ TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsMX<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+272, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel76:
@@ -4339,9 +4339,9 @@ block77:
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4354,7 +4354,7 @@ TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-56
 	VBROADCASTI32X4 levelsMX<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+272, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel79:
@@ -4527,9 +4527,9 @@ block80:
 	VZEROUPPER
 	RET
 
-// func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matMXFP4p2n6AVX512(SB), NOSPLIT, $0-56
+TEXT ·matMXFP4p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4840,9 +4840,9 @@ block83:
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -4851,7 +4851,7 @@ TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1344, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
 panel85:
@@ -4949,9 +4949,9 @@ GLOBL by32<>(SB), RODATA|NOPTR, $4
 DATA fifteen<>+0(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $4
 
-// func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -4961,7 +4961,7 @@ TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1344, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
 panel88:
@@ -5115,9 +5115,9 @@ group90:
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5129,7 +5129,7 @@ TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1344, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
 panel91:
@@ -5371,9 +5371,9 @@ group93:
 	VZEROUPPER
 	RET
 
-// func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ2Kp2n4AVX512(SB), NOSPLIT, $256-56
+TEXT ·matQ2Kp2n4AVX512(SB), NOSPLIT, $256-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5678,9 +5678,9 @@ group96:
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5691,7 +5691,7 @@ TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1760, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
 panel97:
@@ -5820,9 +5820,9 @@ GLOBL mask0f<>(SB), RODATA|NOPTR, $4
 DATA mask30<>+0(SB)/4, $0x30303030
 GLOBL mask30<>(SB), RODATA|NOPTR, $4
 
-// func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5834,7 +5834,7 @@ TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1760, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
 panel100:
@@ -6004,9 +6004,9 @@ group102:
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6020,7 +6020,7 @@ TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+1760, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
 panel103:
@@ -6262,9 +6262,9 @@ group105:
 	VZEROUPPER
 	RET
 
-// func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ3Kp2n4AVX512(SB), NOSPLIT, $768-56
+TEXT ·matQ3Kp2n4AVX512(SB), NOSPLIT, $768-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6609,9 +6609,9 @@ group108:
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6620,7 +6620,7 @@ TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2304, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel109:
@@ -6714,9 +6714,9 @@ group111:
 DATA mask3f<>+0(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $4
 
-// func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6726,7 +6726,7 @@ TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2304, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel112:
@@ -6863,9 +6863,9 @@ group114:
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6877,7 +6877,7 @@ TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2304, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
 panel115:
@@ -7078,9 +7078,9 @@ group117:
 	VZEROUPPER
 	RET
 
-// func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ4Kp2n6AVX512(SB), NOSPLIT, $768-56
+TEXT ·matQ4Kp2n6AVX512(SB), NOSPLIT, $768-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7442,9 +7442,9 @@ group120:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7455,7 +7455,7 @@ TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2816, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel121:
@@ -7562,9 +7562,9 @@ group123:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7576,7 +7576,7 @@ TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2816, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel124:
@@ -7729,9 +7729,9 @@ group126:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $384-56
+TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $384-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7745,7 +7745,7 @@ TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $384-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+2816, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
 panel127:
@@ -7962,9 +7962,9 @@ group129:
 	VZEROUPPER
 	RET
 
-// func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ5Kp2n6AVX512(SB), NOSPLIT, $768-56
+TEXT ·matQ5Kp2n6AVX512(SB), NOSPLIT, $768-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8358,9 +8358,9 @@ group132:
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8371,7 +8371,7 @@ TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+3360, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
 panel133:
@@ -8463,9 +8463,9 @@ group135:
 DATA mask3c<>+0(SB)/4, $0x3c3c3c3c
 GLOBL mask3c<>(SB), RODATA|NOPTR, $4
 
-// func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8477,7 +8477,7 @@ TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+3360, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
 panel136:
@@ -8616,9 +8616,9 @@ group138:
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $128-56
+TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $128-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8632,7 +8632,7 @@ TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $128-56
 	VPBROADCASTD AX, Z29
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+3360, R12, R12
-	IMULQ        panels+48(FP), R12
+	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
 panel139:
@@ -8843,9 +8843,9 @@ group141:
 	VZEROUPPER
 	RET
 
-// func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ6Kp2n4AVX512(SB), NOSPLIT, $256-56
+TEXT ·matQ6Kp2n4AVX512(SB), NOSPLIT, $256-64
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -9122,9 +9122,9 @@ group144:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $256-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9134,7 +9134,7 @@ TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $256-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+2176, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel145:
@@ -9266,9 +9266,9 @@ group147:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $256-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9279,7 +9279,7 @@ TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $256-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+2176, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel148:
@@ -9454,9 +9454,9 @@ group150:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-56
+TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9469,7 +9469,7 @@ TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-56
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
 	MOVQ            blocks+40(FP), R12
 	IMUL3Q          $+2176, R12, R12
-	IMULQ           panels+48(FP), R12
+	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
 panel151:
@@ -9704,9 +9704,9 @@ group153:
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)
+// func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·matIQ4XSp2n6AVX512(SB), NOSPLIT, $512-56
+TEXT ·matIQ4XSp2n6AVX512(SB), NOSPLIT, $512-64
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX

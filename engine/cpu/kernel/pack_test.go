@@ -62,3 +62,18 @@ func TestRawDecoded(t *testing.T) {
 		sameBits(t, typ, y, want)
 	}
 }
+
+func BenchmarkPack(b *testing.B) {
+	for _, typ := range quantized {
+		b.Run(typ.String(), func(b *testing.B) {
+			const rows, cols = 576, 1536
+			src := randomRows(rnd(1), typ, rows, cols)
+			n, _ := PackedSize(typ, rows, cols)
+			dst := make([]byte, n)
+			b.SetBytes(int64(n))
+			for b.Loop() {
+				Pack(dst, typ, rows, cols, src, 0, rows/PanelRows)
+			}
+		})
+	}
+}

@@ -25,3 +25,14 @@ func products(rounds int) int64 {
 	}
 	return productsGeneric(rounds)
 }
+
+func prefetch(p []byte) {
+	n := len(p) / 64
+	switch {
+	case n == 0:
+	case active == AVX512:
+		prefetchAVX512(&p[0], n)
+	case active == AVX2:
+		prefetchAVX2(&p[0], n)
+	}
+}

@@ -56,3 +56,16 @@ again2:
 	JNZ        again2
 	VZEROUPPER
 	RET
+
+// func prefetchAVX2(p *byte, n int)
+// Requires: MMX+
+TEXT ·prefetchAVX2(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+
+again3:
+	PREFETCHT1 (SI)
+	ADDQ       $0x40, SI
+	SUBQ       $0x01, CX
+	JNZ        again3
+	RET

@@ -28,18 +28,30 @@ func (t Tier) String() string {
 	return fmt.Sprintf("tier %d", uint8(t))
 }
 
-// active is the tier in use. It is set once at start, by [Use] only in tests.
-var active = start(os.Getenv("GODWIT_CPU_TIER"))
+// envTier names a tier to use in place of the best one.
+const envTier = "GODWIT_CPU_TIER"
 
-func start(want string) Tier {
+// active is the tier in use. It is set once at start, by [Use] only in tests.
+var active, errEnv = choose(os.Getenv(envTier))
+
+// choose finds the tier of that name, the best one for no name.
+func choose(name string) (Tier, error) {
 	all := Tiers()
+	best := all[len(all)-1]
+	if name == "" {
+		return best, nil
+	}
 	for _, t := range all {
-		if t.String() == want {
-			return t
+		if t.String() == name {
+			return t, nil
 		}
 	}
-	return all[len(all)-1]
+	return best, fmt.Errorf("%s=%q: this machine has %v", envTier, name, all)
 }
+
+// EnvError is what was wrong with GODWIT_CPU_TIER when the program started: a
+// name that is no tier of this machine. The best tier is in use then.
+func EnvError() error { return errEnv }
 
 // Active is the tier in use: the best of [Tiers], or the one that the environment
 // variable GODWIT_CPU_TIER names if the machine has it.

@@ -43,7 +43,7 @@ func matrix2(a *asm) {
 func (m *mat2) signed() bool { return m.top > 127 }
 
 func (m *mat2) emit() {
-	m.fn(tileName(m.form, shape{1, m.n}, "AVX2"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
+	m.fn(tileName(m.form, shape{1, m.n}, "AVX2"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes. "+fetchDoc)
 	if n := m.stack(); n > 0 {
 		m.loc = m.AllocLocal(n)
 	}
@@ -54,7 +54,7 @@ func (m *mat2) emit() {
 	m.col = m.strides(m.n)
 	m.ld("blocks", reg.R11)
 	m.IMUL3Q(I32(int32(m.blk)), reg.R11, reg.R11)
-	m.IMULQ(m.arg("panels"), reg.R11)
+	m.IMULQ(m.arg("fetch"), reg.R11)
 	m.LEAQ(mem(reg.RSI, reg.R11, 1, -m.grp), reg.R11)
 	panel := m.label("panel")
 	m.Label(panel)

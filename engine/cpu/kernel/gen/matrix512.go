@@ -77,8 +77,10 @@ type mat512 struct {
 }
 
 const (
-	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int)"
+	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)"
 )
+
+const fetchDoc = "The weights of the first fetch panels may be fetched."
 
 func matrix512(a *asm) {
 	for _, f := range formList {
@@ -105,7 +107,7 @@ func tileName(f form, s shape, tier string) string {
 }
 
 func (m *mat512) emit() {
-	m.fn(tileName(m.form, m.shape, "AVX512"), matSig, "multiplies panels of "+m.name+", "+itoa(m.panels)+" at once, by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes.")
+	m.fn(tileName(m.form, m.shape, "AVX512"), matSig, "multiplies panels of "+m.name+", "+itoa(m.panels)+" at once, by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes. "+fetchDoc)
 	if n := m.stack(); n > 0 {
 		m.loc = m.AllocLocal(n)
 	}
@@ -162,10 +164,10 @@ func (m *mat512) panelStride(r reg.Register) {
 	m.IMUL3Q(I32(int32(m.blk)), r, r)
 }
 
-// end computes where the last group begins.
+// end computes where the last group to fetch begins.
 func (m *mat512) end(r reg.Register) {
 	m.panelStride(r)
-	m.IMULQ(m.arg("panels"), r)
+	m.IMULQ(m.arg("fetch"), r)
 	m.LEAQ(mem(reg.RSI, r, 1, -m.grp), r)
 }
 
@@ -300,7 +302,7 @@ func (m *mat512) group() {
 	m.finish()
 }
 
-// fetch asks for the lines of a group further on, never beyond the last one.
+// fetch asks for the lines of a group further on, never beyond the last one to fetch.
 func (m *mat512) fetch() {
 	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
 	m.CMPQ(reg.RAX, reg.R12)

@@ -41,4 +41,13 @@ func roofline(v *vec) {
 		}
 	})
 	v.end()
+
+	v.fn("prefetch"+v.tier(), "(p *byte, n int)", "asks for n lines of 64 bytes.")
+	v.ld("p", reg.RSI)
+	v.ld("n", reg.RCX)
+	v.repeat(1, func() {
+		v.PREFETCHT1(at(reg.RSI, 0))
+		v.ADDQ(imm(64), reg.RSI)
+	})
+	v.RET()
 }
