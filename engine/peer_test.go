@@ -126,7 +126,8 @@ func (m *maker) moe(i, n, experts int) {
 func (m *maker) file(t testing.TB) []byte {
 	t.Helper()
 	list := []gguf.KV{
-		{Key: "general.architecture", Value: m.arch}, {Key: "general.name", Value: "peer " + m.arch},
+		{Key: "general.architecture", Value: m.arch},
+		{Key: "general.name", Value: "peer " + m.arch},
 		{Key: "tokenizer.ggml.model", Value: "no_vocab"},
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.kv)) {
