@@ -2,7 +2,7 @@ package kernel
 
 import "testing"
 
-func TestTiers(t *testing.T) {
+func TestChooseTier(t *testing.T) {
 	all := Tiers()
 	if all[0] != Generic {
 		t.Errorf("slowest tier is %v", all[0])
