@@ -11,7 +11,6 @@ import (
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
-	"godwit/engine/model"
 )
 
 type tinyModel struct {
@@ -108,9 +107,6 @@ func argMax(x []float32) llm.Token { return llm.Token(slices.Index(x, slices.Max
 func TestTinyModels(t *testing.T) {
 	for _, m := range manifest(t).Tiny {
 		t.Run(m.Name, func(t *testing.T) {
-			if !slices.Contains(model.Archs(), m.Arch) {
-				t.Skipf("architecture %s is not there yet", m.Arch)
-			}
 			file := m.Logits
 			if m.Ideal != "" {
 				file = m.Ideal
@@ -136,6 +132,36 @@ func TestTinyModels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The way in which a prompt is cut into batches, and the number of workers,
+// change no bit of the logits.
+func TestTinyModelsCut(t *testing.T) {
+	for _, m := range manifest(t).Tiny {
+		t.Run(m.Name, func(t *testing.T) {
+			run := m.Runs[len(m.Runs)-1]
+			var want []float32
+			for _, o := range []engine.Options{{UBatch: 1024, Threads: 1}, {UBatch: 64, Threads: 1}, {UBatch: 17, Threads: 1}, {UBatch: 1024, Threads: 3}} {
+				got := logits(t, open(t, m.File, run.Context, run.K, run.V, o), run.Tokens, run.Positions, false)
+				if want == nil {
+					want = got
+				}
+				if i := differs(got, want); i >= 0 {
+					t.Errorf("batches of %d on %d workers: logit %d is %g, in one piece %g", o.UBatch, o.Threads, i, got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// differs is the first index at which two rows differ in a bit, -1 for none.
+func differs(a, b []float32) int {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 func check(t *testing.T, m tinyModel, run tinyRun, how string, got, want []float32) {

@@ -29,6 +29,13 @@ func bindAttention(f *model.File, c *model.Config, h heads, layer int, rope *rot
 	return a
 }
 
+// bindBiased is bindAttention with a required bias behind it.
+func bindBiased(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
+	a := bindAttention(f, c, h, layer, rope)
+	a.bo = f.Weight(blk(layer, "attn_output.bias"), c.Embd)
+	return a
+}
+
 // newAttention is a layer's attention without weights.
 func newAttention(f *model.File, c *model.Config, h heads, layer int, rope *rotary) *attention {
 	if h.kv == 0 {

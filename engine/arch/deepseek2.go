@@ -97,7 +97,7 @@ func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *laten
 	name := func(n string) string { return blk(layer, n) }
 	a := &latent{latentSizes: s, layer: layer}
 	width := s.heads * (s.plain + s.rotated)
-	if f.HasTensor(name("attn_q.weight")) {
+	if f.HasTensor(name("attn_q.weight")) || !f.Has("attention.q_lora_rank") {
 		a.q = f.Matrix(name("attn_q.weight"), c.Embd, width)
 	} else {
 		rank := f.Int("attention.q_lora_rank")

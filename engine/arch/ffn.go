@@ -33,6 +33,14 @@ func bindPlainFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *
 	}
 }
 
+// bindBiasedFFN binds a block without a gate whose biases are required.
+func bindBiasedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
+	m := bindPlainFFN(f, c, layer, n, fn)
+	m.bup = f.Weight(blk(layer, "ffn_up.bias"), n)
+	m.bdown = f.Weight(blk(layer, "ffn_down.bias"), c.Embd)
+	return m
+}
+
 // bindMergedFFN binds a block whose gate and up are one matrix.
 func bindMergedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) *ffn {
 	return &ffn{

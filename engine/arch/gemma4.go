@@ -120,7 +120,7 @@ func (m *gemma4) bindLayer(f *model.File, i int) gemma4Layer {
 		l.back = f.Matrix(blk(i, "proj.weight"), m.perLayer, c.Embd)
 		l.ownPost = rms(f, blk(i, "post_norm"), c.Embd)
 	}
-	if f.HasTensor(blk(i, "ffn_gate_inp.weight")) {
+	if f.IntOr("expert_count", 0) > 0 {
 		r := readRouting(f, c, i, graph.Softmax, true)
 		l.experts = bindExperts(f, c, i, expertSize(f, c, i, r), r, graph.GELU)
 		l.routerScale = f.Weight(blk(i, "ffn_gate_inp.scale"), c.Embd)

@@ -22,9 +22,8 @@ func openGPTOSS(f *model.File) (model.Model, error) {
 	r.Base = f.FloatOr("rope.freq_base_swa", r.Base)
 	ropes[true] = newRope(r, h[0].dimK, false)
 	for i := range c.Layers {
-		a := bindAttention(f, c, h[i], i, ropes[windowed[i]])
+		a := bindBiased(f, c, h[i], i, ropes[windowed[i]])
 		a.Sinks = f.Weight(blk(i, "attn_sinks.weight"), a.Heads)
-		a.bo = f.Weight(blk(i, "attn_output.bias"), c.Embd)
 		if windowed[i] {
 			a.Window = window
 		}

@@ -21,8 +21,8 @@ func openPhi2(f *model.File) (model.Model, error) {
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, block{
 			mixNorm:  biased(f, blk(i, "attn_norm"), c.Embd),
-			mix:      bindAttention(f, c, h[i], i, rope),
-			ffn:      bindPlainFFN(f, c, i, hidden[i], graph.GELU),
+			mix:      bindBiased(f, c, h[i], i, rope),
+			ffn:      bindBiasedFFN(f, c, i, hidden[i], graph.GELU),
 			parallel: true,
 		})
 	}

@@ -20,8 +20,8 @@ func openStarCoder2(f *model.File) (model.Model, error) {
 		m.blocks = append(m.blocks, block{
 			mixNorm: biased(f, blk(i, "attn_norm"), c.Embd),
 			ffnNorm: biased(f, blk(i, "ffn_norm"), c.Embd),
-			mix:     bindAttention(f, c, h[i], i, rope),
-			ffn:     bindPlainFFN(f, c, i, hidden[i], graph.GELU),
+			mix:     bindBiased(f, c, h[i], i, rope),
+			ffn:     bindBiasedFFN(f, c, i, hidden[i], graph.GELU),
 		})
 	}
 	return m, nil

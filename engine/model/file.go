@@ -277,8 +277,8 @@ func (f *File) Spread(name string, n, times int) *graph.Weight {
 	return out
 }
 
-// Config reads what every architecture has. The vocabulary is the embedding's
-// number of rows; blocks that only predict further tokens are left out.
+// Config reads what every architecture has. Blocks that only predict further
+// tokens are left out.
 func (f *File) Config() Config {
 	name, _ := f.gguf.KV.String("general.name")
 	c := Config{
@@ -295,10 +295,23 @@ func (f *File) Config() Config {
 	}
 	// A model whose rows see the rows behind them cannot generate.
 	c.Embedding = !f.BoolOr("attention.causal", true)
-	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
-		c.Vocab = t.Shape[1]
-	}
+	c.Vocab = f.vocabulary()
 	return c
+}
+
+// vocabulary is the number of tokens that the file lists or, without a list,
+// names; 0 lets the embedding say.
+func (f *File) vocabulary() int {
+	if v, ok := f.gguf.KV.Value("tokenizer.ggml.tokens"); ok && v.Len() > 0 {
+		return v.Len()
+	}
+	if n := f.IntOr("vocab_size", 0); n > 0 {
+		return n
+	}
+	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 {
+		return t.Shape[1]
+	}
+	return 0
 }
 
 // pooling reads pooling_type; what does not say, or says none, gets the mean.

@@ -1,0 +1,221 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"godwit/engine/gguf"
+	"godwit/engine/internal/golden"
+	"godwit/engine/model"
+)
+
+// modelFile is a file that a test takes apart.
+type modelFile struct {
+	kv      []gguf.KV
+	tensors []gguf.Tensor
+}
+
+func parseModel(t *testing.T, f *gguf.File) modelFile {
+	t.Helper()
+	var m modelFile
+	for k, v := range f.KV.All() {
+		m.kv = append(m.kv, gguf.KV{Key: k, Value: v})
+	}
+	for _, x := range f.Tensors {
+		m.tensors = append(m.tensors, x)
+	}
+	return m
+}
+
+// open opens what the parts make.
+func (m modelFile) open(t *testing.T) (model.Model, error) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := gguf.Write(&b, m.kv, m.tensors); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model.Open(f)
+}
+
+// allModels are the golden models and those of peerModels.
+func allModels(t *testing.T) map[string]modelFile {
+	t.Helper()
+	out := make(map[string]modelFile)
+	for name, make := range peerModels() {
+		f, err := gguf.Parse(make().file(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = parseModel(t, f)
+	}
+	for _, m := range manifest(t).Tiny {
+		f, err := gguf.Open(golden.Path(t, "models", filepath.FromSlash(m.File)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		out[m.Name] = parseModel(t, f)
+	}
+	return out
+}
+
+// optional are tensors that a model can do without.
+var optional = regexp.MustCompile(`\.bias$|^output\.weight$|^rope_f|^token_types|layer_output_scale|^blk\.\d+\.attn_[qk]_norm\.weight$|attn_v\.weight$|attn_qkv\.weight$|ssm_in\.weight$|\.scale$`)
+
+// required are the tensors among them that architectures insist on.
+var required = map[string]*regexp.Regexp{
+	"phi2":       regexp.MustCompile(`output|attn_norm|ffn_`),
+	"olmo2":      regexp.MustCompile(`^output\.|_norm`),
+	"gpt-oss":    regexp.MustCompile(`^output\.|exps\.bias|gate_inp\.bias|attn_output\.bias`),
+	"qwen2moe":   regexp.MustCompile(`^output\.`),
+	"starcoder2": regexp.MustCompile(`norm\.bias|attn_output|ffn_`),
+	"qwen3":      regexp.MustCompile(`_norm`),
+	"qwen3moe":   regexp.MustCompile(`_norm`),
+	"gemma3":     regexp.MustCompile(`_norm`),
+	"gemma4":     regexp.MustCompile(`_norm|rope_freqs`),
+	"lfm2moe":    regexp.MustCompile(`exp_probs_b|_norm`),
+}
+
+// TestTensors takes every tensor of every model away, and gives it another
+// shape: either way the error names it, unless the model can do without.
+func TestTensors(t *testing.T) {
+	for name, m := range allModels(t) {
+		t.Run(name, func(t *testing.T) {
+			arch := ""
+			for _, e := range m.kv {
+				if v, ok := e.Value.(gguf.Value); ok && e.Key == "general.architecture" {
+					arch, _ = v.Text()
+				}
+			}
+			if _, err := m.open(t); err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range m.tensors[:min(len(m.tensors), 150)] {
+				if arch == "glm4moe" && strings.HasPrefix(x.Name, "blk.2.") {
+					continue // predicts further tokens, not bound
+				}
+				less := modelFile{m.kv, slices.Delete(slices.Clone(m.tensors), i, i+1)}
+				_, err := less.open(t)
+				if need := required[arch]; err == nil && (!optional.MatchString(x.Name) || need != nil && need.MatchString(x.Name)) {
+					t.Errorf("without %s: no error", x.Name)
+				}
+				if err != nil && !errors.Is(err, model.ErrTensor) {
+					t.Errorf("without %s: %v", x.Name, err)
+				}
+				if base, _, _ := strings.Cut(x.Name, ".weight"); err != nil && !strings.Contains(err.Error(), strings.TrimSuffix(strings.TrimSuffix(base, "qkv"), "_in")) && !substitute(x.Name) {
+					t.Errorf("without %s: the error does not name it: %v", x.Name, err)
+				}
+				other := modelFile{m.kv, slices.Clone(m.tensors)}
+				wider := &other.tensors[i]
+				wider.Shape = slices.Clone(wider.Shape)
+				wider.Shape[len(wider.Shape)-1]++
+				wider.Data = append(slices.Clone(wider.Data), make([]byte, int(wider.Type.RowBytes(wider.Shape[0]))*rowsOf(wider.Shape)-len(wider.Data))...)
+				if _, err := other.open(t); x.Name != "token_types.weight" && (err == nil || !strings.Contains(err.Error(), x.Name)) {
+					t.Errorf("%s as %v: %v", x.Name, wider.Shape, err)
+				}
+			}
+		})
+	}
+}
+
+// substitute says that another tensor is looked for when this one is missing.
+func substitute(name string) bool {
+	return strings.Contains(name, "ffn_gate_up_exps") || strings.Contains(name, "ssm_in") || strings.Contains(name, "attn_q.weight")
+}
+
+func rowsOf(shape []int) int {
+	n := 1
+	for _, d := range shape[1:] {
+		n *= d
+	}
+	return n
+}
+
+// TestHyperParameters sets single values of small models to what nobody knows.
+func TestHyperParameters(t *testing.T) {
+	for _, c := range []struct {
+		make func() *maker
+		key  string // that the error names, or its first part
+		v    any
+	}{
+		{llamaMerged, "rope.scaling.type", "su"},
+		{llamaMerged, "rope.dimension_count", 7},
+		{llamaMerged, "rope.dimension_count", 4 * peerHead},
+		{llamaMerged, "rope.freq_base", -1.0},
+		{llamaMerged, "attention.head_count", 3},
+		{llamaMerged, "attention.head_count_kv", 0},
+		{llamaMerged, "attention.head_count_kv", 3},
+		{llamaMerged, "attention.key_length", 0},
+		{llamaMerged, "block_count", 0},
+		{llamaMerged, "block_count", 1 << 20},
+		{llamaMerged, "embedding_length", "wide"},
+		{llamaMerged, "pooling_type", 4},
+		{llamaMerged, "nextn_predict_layers", 2},
+		{llamaMerged, rmsEps, "small"},
+		{graniteMoE, "expert_gating_func", 4},
+		{graniteMoE, "expert_used_count", 5},
+		{graniteMoE, "expert_used_count", 0},
+		{graniteMoE, "expert_count", 3},
+		{graniteMoE, "expert_group_count", 4},
+		{graniteMoE, "logit_scale", "loud"},
+		{lfm2MoE, "attention.head_count_kv", []int{0, 1}},
+		{lfm2MoE, "shortconv.l_cache", 0},
+		{graniteHybrid, "ssm.time_step_rank", 5},
+		{qwen3NextLegacy, "full_attention_interval", 0},
+		{qwen3NextLegacy, "attention.causal", false},
+		{deepSeekLite, "attention.kv_lora_rank", 0},
+		{deepSeekLite, "attention.key_length_mla", 8},
+		{deepSeekLite, "attention.temperature_length", 0},
+	} {
+		m := c.make()
+		if _, err := m.parts(t).open(t); err != nil {
+			t.Fatal(err)
+		}
+		m.kv[c.key] = c.v
+		_, err := m.parts(t).open(t)
+		if err == nil {
+			t.Errorf("%s: %s = %v: no error", m.arch, c.key, c.v)
+			continue
+		}
+		part := c.key[:strings.IndexAny(c.key+".", "._")]
+		if !strings.Contains(err.Error(), c.key) && !strings.Contains(err.Error(), part) && !errors.Is(err, model.ErrTensor) {
+			t.Errorf("%s: %s = %v: %v", m.arch, c.key, c.v, err)
+		}
+	}
+}
+
+func (m *maker) parts(t *testing.T) modelFile {
+	t.Helper()
+	f, err := gguf.Parse(m.file(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parseModel(t, f)
+}
+
+// TestArchs looks at the error about an unknown architecture.
+func TestArchs(t *testing.T) {
+	m := newMaker("perceptron", 1, nil)
+	_, err := m.parts(t).open(t)
+	if !errors.Is(err, model.ErrArch) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"perceptron", "llama", "qwen35moe", "gpt-oss", "nomic-bert"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s: %v", want, err)
+		}
+	}
+}
