@@ -10,18 +10,62 @@ import (
 // form is how one weight type lies in panels. All functions work on one block
 // of 16 rows; blk starts at the block.
 type form struct {
-	elems  int // columns of a block
-	subs   int // groups of 32 columns of a block
-	halves bool
-	mins   bool
+	elems  int  // columns of a block
+	subs   int  // groups of 32 columns of a block
+	halves bool // scales for every 16 columns
+	mins   bool // minima beside the scales
+
+	// Where the codes of a group of 32 columns lie.
+	first, grp int   // the first group in a block, and the distance of the next
+	codes      codes // what the bytes of a group are
+	at         int   // the codes in the group
+	plane      int   // the bits above them in the group, if bit is not 0
+	bit        int   // the position of those bits
+	offset     int8  // taken off a code
+	levels     *[16]int8
 
 	// pack interleaves one block: row r of the source starts at src[r·stride:].
 	// Only the first n rows exist; dst is zeroed beforehand if n < 16.
 	pack func(dst, src []byte, stride, n int)
-	// codes extracts the signed codes of one group of one row.
-	codes func(dst *[32]int8, blk []byte, sub, row int)
 	// scales gives the scales and minima of the two halves of a group of one row.
 	scales func(blk []byte, sub, row int) scales
+}
+
+// codes are the ways of storing 32 columns.
+type codes uint8
+
+const (
+	bytesOf codes = iota
+	sixBits
+	nibblesOf
+	crumbs
+)
+
+// unpack extracts the signed codes of a group of one row.
+func (f *form) unpack(dst *[32]int8, blk []byte, sub, row int) {
+	g := blk[f.first+f.grp*sub:]
+	switch f.codes {
+	case bytesOf:
+		for k := range 8 {
+			put4(dst[4*k:], u32(g[64*k+4*row:]))
+		}
+	case sixBits:
+		fromSixes(dst, g, row)
+	case nibblesOf:
+		fromNibbles(dst, g[f.at:], row)
+	case crumbs:
+		fromCrumbs(dst, g, row)
+	}
+	if f.bit > 0 {
+		orPlane(dst, g[f.plane:], row, f.bit)
+	}
+	for c, q := range dst {
+		if f.levels != nil {
+			dst[c] = f.levels[q&15]
+		} else {
+			dst[c] = q - f.offset
+		}
+	}
 }
 
 // scales are those of 32 columns: value = d[col/16]·code + m[col/16].
@@ -113,20 +157,6 @@ func orPlane(dst *[32]int8, grp []byte, row, bit int) {
 	}
 }
 
-// less subtracts the offset of unsigned codes.
-func less(dst *[32]int8, by int8) {
-	for c := range dst {
-		dst[c] -= by
-	}
-}
-
-// lookUp replaces codes by levels.
-func lookUp(dst *[32]int8, levels *[16]int8) {
-	for c, q := range dst {
-		dst[c] = levels[q&15]
-	}
-}
-
 // sixes places four words of 6-bit codes: three as they are, the fourth in their top bits.
 func sixes(dst []byte, c *[4]uint32, r int) {
 	put32(dst[4*r:], c[0]|c[3]>>4&0x03030303<<6)
@@ -141,14 +171,14 @@ func fromSixes(dst *[32]int8, grp []byte, row int) {
 		for k := range 3 {
 			v := u32(grp[192*h+64*k+4*row:])
 			last = last<<2 | v>>6&0x03030303
-			put32x4(dst[16*h+4*k:], v&0x3f3f3f3f)
+			put4(dst[16*h+4*k:], v&0x3f3f3f3f)
 		}
-		put32x4(dst[16*h+12:], last)
+		put4(dst[16*h+12:], last)
 	}
 }
 
-// put32x4 stores four bytes.
-func put32x4(dst []int8, v uint32) {
+// put4 stores four bytes.
+func put4(dst []int8, v uint32) {
 	for i := range 4 {
 		dst[i] = int8(v >> (8 * i))
 	}

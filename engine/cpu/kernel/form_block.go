@@ -6,6 +6,7 @@ import "math"
 
 var formQ4_0 = form{
 	elems: 32, subs: 1,
+	first: 32, grp: 256, codes: nibblesOf, offset: 8,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -13,15 +14,12 @@ var formQ4_0 = form{
 			nibbles(dst[32:], s[2:], r)
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[32:], row)
-		less(dst, 8)
-	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
 
 var formQ4_1 = form{
 	elems: 32, subs: 1, mins: true,
+	first: 64, grp: 256, codes: nibblesOf,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -30,14 +28,12 @@ var formQ4_1 = form{
 			nibbles(dst[64:], s[4:], r)
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[64:], row)
-	},
 	scales: blockMin,
 }
 
 var formQ5_0 = form{
 	elems: 32, subs: 1,
+	first: 32, grp: 320, codes: nibblesOf, at: 64, bit: 4, offset: 16,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -46,16 +42,12 @@ var formQ5_0 = form{
 			nibbles(dst[96:], s[6:], r)
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[96:], row)
-		orPlane(dst, blk[32:], row, 4)
-		less(dst, 16)
-	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
 
 var formQ5_1 = form{
 	elems: 32, subs: 1, mins: true,
+	first: 64, grp: 320, codes: nibblesOf, at: 64, bit: 4,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -65,15 +57,12 @@ var formQ5_1 = form{
 			nibbles(dst[128:], s[8:], r)
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[128:], row)
-		orPlane(dst, blk[64:], row, 4)
-	},
 	scales: blockMin,
 }
 
 var formQ8_0 = form{
 	elems: 32, subs: 1,
+	first: 32, grp: 512, codes: bytesOf, offset: -128,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -83,36 +72,25 @@ var formQ8_0 = form{
 			}
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		for k := range 8 {
-			put32x4(dst[4*k:], u32(blk[32+64*k+4*row:])^0x80808080)
-		}
-	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
 
 var formIQ4_NL = form{
 	elems: 32, subs: 1,
-	pack: formQ4_0.pack,
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[32:], row)
-		lookUp(dst, &levelsNL)
-	},
+	first: 32, grp: 256, codes: nibblesOf, levels: &levelsNL,
+	pack:   formQ4_0.pack,
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(f16(blk, row))} },
 }
 
 var formMXFP4 = form{
 	elems: 32, subs: 1,
+	first: 16, grp: 256, codes: nibblesOf, levels: &levelsMX,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
 			dst[r] = s[0]
 			nibbles(dst[16:], s[1:], r)
 		}
-	},
-	codes: func(dst *[32]int8, blk []byte, _, row int) {
-		fromNibbles(dst, blk[16:], row)
-		lookUp(dst, &levelsMX)
 	},
 	scales: func(blk []byte, _, row int) scales { return scales{d: same(halfE8M0(blk[row]))} },
 }

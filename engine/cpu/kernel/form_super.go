@@ -4,6 +4,7 @@ package kernel
 
 var formQ4_K = form{
 	elems: 256, subs: 8, mins: true,
+	first: 256, grp: 256, codes: nibblesOf,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -13,14 +14,12 @@ var formQ4_K = form{
 			}
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		fromNibbles(dst, blk[256+256*sub:], row)
-	},
 	scales: scalesK,
 }
 
 var formQ5_K = form{
 	elems: 256, subs: 8, mins: true,
+	first: 256, grp: 320, codes: nibblesOf, at: 64, bit: 4,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -31,11 +30,6 @@ var formQ5_K = form{
 				nibblesK(g[64:], s[48:], sub, r)
 			}
 		}
-	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[256+320*sub:]
-		fromNibbles(dst, g[64:], row)
-		orPlane(dst, g, row, 4)
 	},
 	scales: scalesK,
 }
@@ -93,6 +87,7 @@ func scalesK(blk []byte, sub, row int) scales {
 
 var formQ6_K = form{
 	elems: 256, subs: 8, halves: true,
+	first: 288, grp: 384, codes: sixBits, offset: 32,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -112,10 +107,6 @@ var formQ6_K = form{
 			}
 		}
 	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		fromSixes(dst, blk[288+384*sub:], row)
-		less(dst, 32)
-	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
 		for h := range s.d {
@@ -127,6 +118,7 @@ var formQ6_K = form{
 
 var formQ2_K = form{
 	elems: 256, subs: 8, halves: true, mins: true,
+	first: 320, grp: 128, codes: crumbs,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -137,9 +129,6 @@ var formQ2_K = form{
 				crumbsK(dst[320+128*sub:], s[16+sub/4*32:], sub%4*2, r)
 			}
 		}
-	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		fromCrumbs(dst, blk[320+128*sub:], row)
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d, dmin := f16(blk, row), f16(blk, 16+row)
@@ -153,6 +142,7 @@ var formQ2_K = form{
 
 var formQ3_K = form{
 	elems: 256, subs: 8, halves: true,
+	first: 224, grp: 192, codes: crumbs, plane: 128, bit: 2, offset: 4,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -164,12 +154,6 @@ var formQ3_K = form{
 				put32(g[128+4*r:], planeK(s, sub))
 			}
 		}
-	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		g := blk[224+192*sub:]
-		fromCrumbs(dst, g, row)
-		orPlane(dst, g[128:], row, 2)
-		less(dst, 4)
 	},
 	scales: func(blk []byte, sub, row int) (s scales) {
 		d := f16(blk, row)
@@ -185,6 +169,7 @@ var formQ3_K = form{
 
 var formIQ4_XS = form{
 	elems: 256, subs: 8,
+	first: 128, grp: 256, codes: nibblesOf, levels: &levelsNL,
 	pack: func(dst, src []byte, stride, n int) {
 		for r := range n {
 			s := src[r*stride:]
@@ -195,10 +180,6 @@ var formIQ4_XS = form{
 				nibbles(dst[128+256*sub:], s[8+16*sub:], r)
 			}
 		}
-	},
-	codes: func(dst *[32]int8, blk []byte, sub, row int) {
-		fromNibbles(dst, blk[128+256*sub:], row)
-		lookUp(dst, &levelsNL)
 	},
 	scales: func(blk []byte, sub, row int) scales {
 		sc := blk[32+16*(sub/2)+row]>>(sub%2*4)&15 | blk[96+16*(sub/4)+row]>>(sub%4*2)&3<<4

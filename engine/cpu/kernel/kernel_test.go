@@ -139,7 +139,7 @@ func (w *Packed) exact(r int, x []actBlock) (sum, mag float64) {
 	var codes [32]int8
 	for i, b := range x {
 		blk := panel[i/f.subs*size:]
-		f.codes(&codes, blk, i%f.subs, r%PanelRows)
+		f.unpack(&codes, blk, i%f.subs, r%PanelRows)
 		s := f.scales(blk, i%f.subs, r%PanelRows)
 		for c, q := range codes {
 			v := float64(b.d) * float64(b.q[c])

@@ -15,7 +15,7 @@ func matMulGeneric(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0,
 		for b := range w.Cols / f.elems {
 			blk := panel[b*size : (b+1)*size]
 			for sub := range f.subs {
-				f.codes(&codes, blk, sub, r%PanelRows)
+				f.unpack(&codes, blk, sub, r%PanelRows)
 				s := f.scales(blk, sub, r%PanelRows)
 				for i := row0; i < row1; i++ {
 					p := &y[i*ldy+r]

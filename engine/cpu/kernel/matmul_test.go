@@ -39,6 +39,39 @@ func TestMatMulBits(t *testing.T) {
 	}
 }
 
+// Any bytes are weights: scales that are infinite, NaN, subnormal or zero give
+// the same bits in every tier, and harm no other row.
+func TestMatMulAnyBytes(t *testing.T) {
+	const rows, cols, batch = 33, 512, 9
+	for _, typ := range quantized {
+		r := rnd(12)
+		src := make([]byte, rows*typ.RowBytes(cols))
+		for i := range src {
+			src[i] = byte(r.Uint32())
+		}
+		copy(src, make([]byte, 2*typ.RowBytes(cols)))
+		w := pack(t, typ, rows, cols, src)
+		a := NewActs(batch, cols)
+		for i := range batch {
+			x := gauss(r, cols)
+			if i == 4 {
+				x[77] = float32(math.Inf(1))
+			}
+			a.Quantize(i, x)
+		}
+		want := make([]float32, batch*rows)
+		matMulGeneric(want, rows, w, a, 0, batch, 0, w.Panels())
+		eachTier(t, func(t *testing.T) {
+			got := make([]float32, batch*rows)
+			MatMul(got, rows, w, a, 0, batch, 0, w.Panels())
+			sameBits(t, typ, got, want)
+		})
+		if want[0] != 0 || want[4*rows] == want[4*rows] {
+			t.Errorf("%v: zero weights give %g, infinite activations %g", typ, want[0], want[4*rows])
+		}
+	}
+}
+
 // The same for float weights; odd columns too.
 func TestMatMulF32Bits(t *testing.T) {
 	const rows, batch, ldx = 5*16 + 3, 19, 104

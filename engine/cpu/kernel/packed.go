@@ -96,7 +96,7 @@ func (w *Packed) Row(dst []float32, r int) {
 	for b := 0; b*f.elems < len(dst); b++ {
 		blk := data[b*size : (b+1)*size]
 		for sub := range f.subs {
-			f.codes(&codes, blk, sub, row)
+			f.unpack(&codes, blk, sub, row)
 			s := f.scales(blk, sub, row)
 			out := dst[b*f.elems+32*sub:][:32]
 			for c, q := range codes {
