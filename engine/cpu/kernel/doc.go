@@ -9,6 +9,11 @@
 //	a.Quantize(0, x)
 //	kernel.MatVec(y, w, a, 0, 0, w.Panels())
 //
+// Weights come from memory faster than a processor's own prefetching brings
+// them: a thread should take neighbouring runs of panels one after the other and say
+// so ([MatVecAhead]), and may use the time at a barrier for its next matrix
+// ([Prefetch]). Runs of an even number of panels are best for several rows.
+//
 // # Tiers
 //
 // Every function has up to three variants: AVX-512 with VNNI and VBMI, AVX2 with FMA

@@ -2,10 +2,11 @@ package kernel
 
 import "fmt"
 
-// Element-wise ops. Errors against the real function, in units in the last place:
-// exp 1, sigmoid, SiLU, softplus and tanh 3, GELU 6 in its exact form; the tanh and quick forms
-// of GELU 3 and three more for each unit of the exponent. dst may be the same slice as an input, and must not
-// overlap one otherwise. Lengths must agree.
+// Element-wise ops. Errors against the real function, in units in the last
+// place: exp 1; sigmoid, SiLU, softplus and tanh 3; GELU 6 in its exact form,
+// its tanh and quick forms 3 and up to three more for each unit of the
+// exponent. dst may be the same slice as an input, and must not overlap one
+// otherwise. Lengths must agree.
 
 // SiLU computes dst = x·sigmoid(x).
 func SiLU(dst, x []float32) {
