@@ -81,7 +81,7 @@ func (e *Engine) pool(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("embedding program: %w", err)
 	}
-	cache, err := kv.New(&layout, kv.Options{Copier: prog, Model: e.File.Identity()})
+	cache, err := kv.New(&layout, kv.Options{Copier: prog, Model: e.identity()})
 	if err != nil {
 		return errors.Join(err, prog.Close())
 	}

@@ -57,6 +57,8 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
+	LoRA []LoRA // adapters of the model, applied together
+
 	Log *slog.Logger // nil: none
 	// Progress is told how far loading is, from 0 to 1; an error cancels.
 	Progress func(share float64) error
@@ -98,7 +100,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if e.log == nil {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	if err := e.start(ctx); err != nil {
+	err = m.adapt(o.LoRA)
+	if err == nil {
+		err = e.start(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
@@ -123,6 +129,9 @@ func (e *Engine) start(ctx context.Context) error {
 	for _, ev := range e.layout.Events {
 		e.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
 	}
+	for _, name := range e.adapters.ignored {
+		e.log.Warn("adapter's " + name + " ignored: norms are not replaced")
+	}
 	s := backend.Sizes{
 		Rows: e.o.UBatch, Outputs: max(outputs, e.o.Parallel), Slots: e.layout.StateSlots(),
 		SparseV: e.o.SparseV, Progress: e.o.Progress,
@@ -133,7 +142,7 @@ func (e *Engine) start(ctx context.Context) error {
 	if e.prog, err = e.backend.Compile(ctx, p, &e.layout, s); err != nil {
 		return err
 	}
-	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.File.Identity()}); err != nil {
+	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.identity()}); err != nil {
 		return err
 	}
 	if !e.o.NoRepack {

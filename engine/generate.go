@@ -78,6 +78,9 @@ type generation struct {
 
 // newGeneration checks a request and prepares it.
 func (e *Engine) newGeneration(r *Request) (*generation, error) {
+	if e.Config().Embedding {
+		return nil, ErrEmbedding
+	}
 	tok, err := e.Tokenizer()
 	if err != nil {
 		return nil, err

@@ -22,7 +22,9 @@ type Model struct {
 	File  *gguf.File
 	model model.Model
 	words func() (*tokenizer.Tokenizer, error)
-	chat  func() (*chat.Template, error)
+
+	adapters adapters
+	chat     func() (*chat.Template, error)
 }
 
 // OpenFile opens a GGUF file, whatever is in it.
@@ -55,7 +57,7 @@ func OpenModel(path string) (*Model, error) {
 func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) { return m.words() }
 
 // Close unmaps the file.
-func (m *Model) Close() error { return m.File.Close() }
+func (m *Model) Close() error { return errors.Join(m.adapters.close(), m.File.Close()) }
 
 // Config is what the architecture read.
 func (m *Model) Config() *model.Config { return m.model.Config() }
@@ -63,7 +65,12 @@ func (m *Model) Config() *model.Config { return m.model.Config() }
 // plan records the forward pass.
 func (m *Model) plan(in model.Inputs) (*graph.Plan, error) {
 	b := graph.NewBuilder()
-	return b.Finish(m.model.Forward(b, in))
+	m.adapters.record(b)
+	p, err := b.Finish(m.model.Forward(b, in))
+	if err == nil && !in.Pool { // which leaves out the output matrix
+		err = m.adapters.left(b)
+	}
+	return p, err
 }
 
 // Layers says what each layer keeps for a context of that many tokens.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"godwit/engine"
@@ -132,7 +133,7 @@ func (m *maker) file(t testing.TB) []byte {
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.kv)) {
 		key, v := m.arch+"."+k, m.kv[k]
-		if len(k) > 9 && k[:9] == "tokenizer" {
+		if space, _, _ := strings.Cut(k, "."); space == "tokenizer" || space == "general" || space == "adapter" {
 			key = k
 		}
 		switch x := v.(type) {
@@ -201,9 +202,14 @@ func TestPeerModels(t *testing.T) {
 				dir = *peerOut
 			}
 			path := m.save(t, dir, name)
-			for _, o := range []engine.Options{{UBatch: 64}, {UBatch: 16}} {
+			var lora []engine.LoRA
+			if make := peerAdapters[name]; make != nil {
+				lora = []engine.LoRA{{Path: make(m).save(t, dir, name+".adapter"), Scale: 0.5}}
+			}
+			for _, o := range []engine.Options{{UBatch: 64}, {UBatch: 16, NoRepack: true}} {
+				o.LoRA = lora
 				o.Context, o.Parallel, o.Threads, o.Want = 64, 1, 1, kv.Want{K: kv.F32, V: kv.F32}
-				checkPeer(t, openPath(t, path, o), want[name])
+				checkPeer(t, openPath(t, path, o), strings.HasSuffix(name, "-embed"), want[name])
 			}
 		})
 	}
@@ -213,11 +219,12 @@ func TestPeerModels(t *testing.T) {
 // 10 in the file, and float32 sums in another order through up to 64 layers.
 const peerBound = 5e-5
 
-func checkPeer(t *testing.T, e *engine.Engine, want []float32) {
+// checkPeer compares logits, or the pooled row.
+func checkPeer(t *testing.T, e *engine.Engine, embed bool, want []float32) {
 	t.Helper()
 	tokens := peerTokens()
 	var got []float32
-	if e.Config().Embedding {
+	if e.Config().Embedding || embed {
 		var err error
 		if got, err = e.Embed(t.Context(), tokens); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,11 @@
 package engine_test
 
+import (
+	"slices"
+
+	"godwit/engine/gguf"
+)
+
 // peerModels are the models of TestPeerModels by name.
 func peerModels() map[string]func() *maker {
 	return map[string]func() *maker{
@@ -18,12 +24,46 @@ func peerModels() map[string]func() *maker {
 		"deepseek2-lite":   deepSeekLite,
 		"llama-merged":     llamaMerged,
 		"llama-longrope":   llamaLongRope,
+		"llama-embed":      func() *maker { return llamaLike("llama", 2, map[string]any{"pooling_type": 1}) },
+		"qwen2-embed":      func() *maker { return llamaLike("qwen2", 2, map[string]any{"pooling_type": 3}) },
+		"lfm2moe-embed":    func() *maker { m := lfm2MoE(); m.kv["pooling_type"] = 1; return m },
+		"llama-lora":       llamaLoRA,
+		"granitemoe-lora":  graniteMoE,
 		"bert":             func() *maker { return bertLike("bert", 1) },
 		"bert-first":       func() *maker { return bertLike("bert", 2) },
 		"nomic-bert":       func() *maker { return bertLike("nomic-bert", 1) },
 		"nomic-bert-moe":   func() *maker { return bertLike("nomic-bert-moe", 1) },
 		"jina-bert-v3":     func() *maker { return bertLike("jina-bert-v3", 3) },
 	}
+}
+
+// peerAdapters are adapters of some of them: of a matrix, the embedding and
+// all experts of a layer.
+var peerAdapters = map[string]func(m *maker) *maker{
+	"llama-lora": func(m *maker) *maker {
+		return adapterOf(m, "blk.0.attn_qkv.weight", "blk.1.ffn_down.weight", "token_embd.weight")
+	},
+	"granitemoe-lora": func(m *maker) *maker {
+		return adapterOf(m, "blk.0.ffn_up_exps.weight", "blk.1.ffn_down_exps.weight", "blk.0.attn_q.weight", "blk.1.ffn_gate_shexp.weight")
+	},
+}
+
+// adapterOf makes an adapter of rank 4 for some weights of a model.
+func adapterOf(m *maker, weights ...string) *maker {
+	a := &maker{arch: m.arch, state: 99, kv: map[string]any{
+		"general.type": "adapter", "adapter.type": "lora", "adapter.lora.alpha": 8.0,
+	}}
+	for _, name := range weights {
+		shape := slices.Clone(m.tensors[slices.IndexFunc(m.tensors, func(t gguf.Tensor) bool { return t.Name == name })].Shape)
+		if name == "token_embd.weight" {
+			a.add(name+".lora_a", 4, shape[1])
+			a.add(name+".lora_b", 4, shape[0])
+			continue
+		}
+		a.add(name+".lora_a", append([]int{shape[0], 4}, shape[2:]...)...)
+		a.add(name+".lora_b", append([]int{4, shape[1]}, shape[2:]...)...)
+	}
+	return a
 }
 
 const rmsEps = "attention.layer_norm_rms_epsilon"
@@ -279,6 +319,14 @@ func llamaMerged() *maker {
 		m.layer(i, "ffn_gate.bias", peerFeed)
 		m.layer(i, "ffn_up.bias", peerFeed)
 	}
+	return m
+}
+
+// llamaLoRA has an output matrix of its own: llama.cpp cannot adapt an
+// embedding that is the output too.
+func llamaLoRA() *maker {
+	m := llamaMerged()
+	m.add("output.weight", peerEmbd, peerVocab)
 	return m
 }
 
