@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"sync/atomic"
 
@@ -264,47 +265,110 @@ func (t *attention) runSplit(w *attnWorker, j job) {
 	}
 }
 
-// runPart computes the softmax of a job over one part of the context.
+// runPart computes the softmax of a job over one part of the context: all its
+// scores first, so that the weights are relative to the largest of the part.
 func (t *attention) runPart(w *attnWorker, j job, part int) {
-	for i := range w.queries.N {
-		w.part[i].reset()
-	}
 	b := t.p.b
 	table := b.Tables[t.cache.group][j.span]
 	length := b.Spans[j.span].Len
-	var considered, kept, kPages, vPages int
-	for pg := max(j.lo, part*partPages); pg < min(j.hi, (part+1)*partPages); pg++ {
-		cells := min(kv.PageCells, length-pg*kv.PageCells)
-		var nextK, nextV []byte
-		if pg+1 < j.hi {
-			nextK, nextV = t.cache.k.head(table[pg+1], j.head), t.values(table[pg+1], j.head)
+	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
+	stride := w.queries.N * attn.Cells
+	kPage := func(pg int) []byte { return t.cache.k.head(table[pg], j.head) }
+	vPage := func(pg int) []byte { return t.values(table[pg], j.head) }
+	for pg := lo; pg < hi; pg++ {
+		var next []byte
+		if n := pg + t.kForm.Ahead(); n < hi {
+			next = kPage(n)
+		} else if n += lo - hi; n < hi {
+			next = vPage(n)
 		}
-		t.kForm.Scores(w.scores, w.queries, t.cache.k.head(table[pg], j.head), nextK, cells, w.scratch)
-		kPages++
-		var used uint64
-		for r := range j.rows {
-			pos := int(b.Pos[j.first+r])
-			visible := t.visible(pos, pg, cells)
-			for g := range t.group {
-				i := r*t.group + g
-				k := t.weigh(w.scores[i*attn.Cells:(i+1)*attn.Cells], &w.part[i], visible, pos)
-				considered += bits.OnesCount64(visible)
-				kept += bits.OnesCount64(k)
-				used |= k
+		cells := min(kv.PageCells, length-pg*kv.PageCells)
+		t.kForm.Scores(w.scores[(pg-lo)*stride:], w.queries, kPage(pg), next, cells, w.scratch)
+	}
+	var used [partPages]uint64
+	t.weigh(w, j, lo, used[:hi-lo])
+	clear(w.acc[:w.queries.N*t.vForm.Padded])
+	var list [partPages]int // pages whose values have weights
+	n := 0
+	for i, u := range used {
+		if u != 0 {
+			list[n] = lo + i
+			n++
+		}
+	}
+	for i, pg := range list[:n] {
+		var next []byte
+		if m := i + t.vForm.Ahead(); m < n {
+			next = vPage(list[m])
+		} else if m += hi - n; m < j.hi {
+			next = kPage(m)
+		}
+		t.vForm.Accumulate(w.acc, w.scores[(pg-lo)*stride:], w.queries.N, vPage(pg), next, used[pg-lo], w.scratch)
+	}
+	t.counts.kBytes.Add(int64((hi - lo) * t.kForm.ReadBytes()))
+	if !t.MLA {
+		t.counts.vBytes.Add(int64(n * t.vForm.ReadBytes()))
+	}
+}
+
+// weigh turns the scores of a part, pages lo to lo+len(used), into weights.
+func (t *attention) weigh(w *attnWorker, j job, lo int, used []uint64) {
+	b := t.p.b
+	length := b.Spans[j.span].Len
+	stride := w.queries.N * attn.Cells
+	var considered, skipped int
+	var visible, kept [partPages]uint64
+	for r := range j.rows {
+		pos := int(b.Pos[j.first+r])
+		seen := 0
+		for i := range used {
+			visible[i] = t.visible(pos, lo+i, min(kv.PageCells, length-(lo+i)*kv.PageCells))
+			seen += bits.OnesCount64(visible[i])
+		}
+		factor := t.factor(pos)
+		for g := range t.group {
+			i := r*t.group + g
+			s := w.scores[i*attn.Cells:]
+			if t.Softcap > 0 {
+				for p := range used {
+					row := s[p*stride:][:attn.Cells]
+					kernel.Scale(row, row, t.Scale)
+					kernel.Softcap(row, row, t.Softcap)
+				}
+			}
+			part := &w.part[i]
+			part.max, part.sum = float32(math.Inf(-1)), 0
+			if seen > 0 {
+				part.max = attn.Logits(s, stride, factor, visible[:len(used)], part.max)
+			}
+			part.sum = attn.Weights(s, stride, visible[:len(used)], part.max, t.p.sizes.SparseV, kept[:])
+			considered += seen
+			skipped += seen
+			for p := range used {
+				used[p] |= kept[p]
+				skipped -= bits.OnesCount64(kept[p])
 			}
 		}
-		if used == 0 {
-			continue
-		}
-		vPages++
-		t.vForm.Accumulate(w.acc, w.scores, w.queries.N, t.values(table[pg], j.head), nextV, used, w.scratch)
 	}
 	t.counts.considered.Add(int64(considered))
-	t.counts.skipped.Add(int64(considered - kept))
-	t.counts.kBytes.Add(int64(kPages * t.kForm.ReadBytes()))
-	if !t.MLA {
-		t.counts.vBytes.Add(int64(vPages * t.vForm.ReadBytes()))
+	t.counts.skipped.Add(int64(skipped))
+}
+
+// factor is what the scores of a row at pos are multiplied with, after the
+// soft cap where there is one.
+func (t *attention) factor(pos int) float32 {
+	f := t.Scale
+	if t.Softcap > 0 {
+		f = 1
 	}
+	if !t.temper.On() {
+		return f
+	}
+	seen := pos + 1
+	if t.Window > 0 {
+		seen = min(seen, t.Window)
+	}
+	return f * t.temper.Factor(seen)
 }
 
 // values is the page that V is read from.
@@ -331,28 +395,6 @@ func (t *attention) visible(pos, page, cells int) uint64 {
 	return ^uint64(0) >> (64 - (hi - lo)) << lo
 }
 
-// weigh turns the logits of a page into weights relative to the part's running
-// maximum, rescaling what was summed under an older maximum.
-func (t *attention) weigh(s []float32, part *softmax, visible uint64, pos int) (kept uint64) {
-	factor := t.Scale
-	if t.Softcap > 0 {
-		kernel.Scale(s, s, factor)
-		kernel.Softcap(s, s, t.Softcap)
-		factor = 1
-	}
-	if t.temper.On() {
-		seen := pos + 1
-		if t.Window > 0 {
-			seen = min(seen, t.Window)
-		}
-		factor *= t.temper.Factor(seen)
-	}
-	top, sum, kept := attn.Weigh(s, factor, visible, part.max, t.p.sizes.SparseV)
-	part.raise(top)
-	part.sum += sum
-	return kept
-}
-
 // finish writes the output of one query head of one row.
 func (t *attention) finish(s *softmax, row, head int) {
 	if t.sinks != nil {
@@ -363,6 +405,20 @@ func (t *attention) finish(s *softmax, row, head int) {
 	}
 	out := t.p.row(t.out, row)[head*t.DimV : (head+1)*t.DimV]
 	t.vForm.Finish(out, s.acc)
+	if sum := kernel.Sum(out); sum-sum != 0 {
+		makeFinite(out)
+	}
+}
+
+// makeFinite puts the largest value in place of an infinity and 0 in place of
+// a NaN: values near the end of the range of float32 can add up to them.
+func makeFinite(x []float32) {
+	for i, v := range x {
+		if v != v {
+			v = 0
+		}
+		x[i] = max(-math.MaxFloat32, min(math.MaxFloat32, v))
+	}
 }
 
 var _ backend.Program = (*program)(nil)

@@ -107,7 +107,7 @@ func newAttnWorker(s attnShape) *attnWorker {
 	n := s.block * s.group
 	w := &attnWorker{
 		queries: s.k.NewQueries(n),
-		scores:  make([]float32, n*attn.Cells),
+		scores:  make([]float32, partPages*n*attn.Cells),
 		acc:     make([]float32, n*s.v.Padded),
 		scratch: attn.NewScratch(s.k, s.v),
 		part:    make([]softmax, n),

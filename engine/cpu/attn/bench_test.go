@@ -20,6 +20,7 @@ type stepBench struct {
 	q       *Queries
 	scores  []float32
 	acc     []float32
+	visible [8]uint64
 	scratch *Scratch
 }
 
@@ -49,24 +50,44 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 	for i := range group {
 		s.q.Set(i, random(rng, dim))
 	}
-	s.scores = make([]float32, group*Cells)
+	s.scores = make([]float32, 8*group*Cells)
+	for i := range s.visible {
+		s.visible[i] = ^uint64(0)
+	}
 	s.acc = make([]float32, group*s.v.Padded)
 	s.scratch = NewScratch(s.k, s.v)
 	return s
 }
 
-// run attends over the context of one head.
+// run attends over the context of one head in parts, as the backend does.
 func (s *stepBench) run(head int, scale float32) {
-	for p := range s.pages {
-		at, next := p*s.heads+head, (min(p+1, s.pages-1))*s.heads+head
-		k, v := s.k.PageBytes(), s.v.PageBytes()
-		s.k.Scores(s.scores, s.q, s.kData[at*k:][:k], s.kData[next*k:], Cells, s.scratch)
-		var used uint64
-		for i := range s.q.N {
-			_, _, kept := Weigh(s.scores[i*Cells:(i+1)*Cells], scale, ^uint64(0), 4, 1e-6)
-			used |= kept
+	k, v := s.k.PageBytes(), s.v.PageBytes()
+	kPage := func(p int) []byte { return s.kData[(min(p, s.pages-1)*s.heads+head)*k:][:k] }
+	vPage := func(p int) []byte { return s.vData[(min(p, s.pages-1)*s.heads+head)*v:][:v] }
+	n := s.q.N * Cells
+	for first := 0; first < s.pages; first += 8 {
+		for i := range 8 {
+			next := kPage(first + i + s.k.Ahead())
+			if n := i + s.k.Ahead() - 8; n >= 0 {
+				next = vPage(first + n)
+			}
+			s.k.Scores(s.scores[i*n:], s.q, kPage(first+i), next, Cells, s.scratch)
 		}
-		s.v.Accumulate(s.acc, s.scores, s.q.N, s.vData[at*v:][:v], s.vData[next*v:], used, s.scratch)
+		var used, kept [8]uint64
+		for i := range s.q.N {
+			top := Logits(s.scores[i*Cells:], n, scale, s.visible[:], 4)
+			Weights(s.scores[i*Cells:], n, s.visible[:], top, 1e-6, kept[:])
+			for p := range used {
+				used[p] |= kept[p]
+			}
+		}
+		for i := range 8 {
+			next := vPage(first + i + s.v.Ahead())
+			if n := i + s.v.Ahead() - 8; n >= 0 {
+				next = kPage(first + 8 + n)
+			}
+			s.v.Accumulate(s.acc, s.scores[i*n:], s.q.N, vPage(first+i), next, used[i], s.scratch)
+		}
 	}
 }
 

@@ -89,6 +89,12 @@ func (f *Form) ReadBytes() (n int) {
 	return n
 }
 
+// Ahead is how many pages before it is used a page should be asked for: so
+// many that they take memory about as long to bring as to compute.
+func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.PageBytes()) }
+
+const aheadBytes = 8 << 10
+
 // Write encodes one head into a cell.
 func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
 	row := s.row[:f.row]

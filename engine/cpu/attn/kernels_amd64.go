@@ -174,9 +174,16 @@ func dotHalf(w []float32, x []byte) float32 {
 	return dotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
 }
 
-func weigh(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
+func logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
 	if !avx512() {
-		return weighGeneric(s, factor, visible, top, tau)
+		return logitsGeneric(s, stride, factor, visible, top)
 	}
-	return weighAVX512(&s[0], factor, visible, top, tau)
+	return logitsAVX512(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+}
+
+func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
+	if !avx512() {
+		return weightsGeneric(s, stride, visible, top, tau, kept)
+	}
+	return weightsAVX512(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
 }

@@ -30,6 +30,10 @@ func mulHalf(dst, w []float32, x []byte) { mulHalfGeneric(dst, w, x) }
 
 func dotHalf(w []float32, x []byte) float32 { return dotHalfGeneric(w, x) }
 
-func weigh(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
-	return weighGeneric(s, factor, visible, top, tau)
+func logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
+	return logitsGeneric(s, stride, factor, visible, top)
+}
+
+func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
+	return weightsGeneric(s, stride, visible, top, tau, kept)
 }

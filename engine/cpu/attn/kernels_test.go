@@ -127,25 +127,32 @@ func TestWeightKernels(t *testing.T) {
 		rng := rand.New(rand.NewPCG(6, 6))
 		inf := float32(math.Inf(1))
 		for try := range 200 {
-			s := random(rng, Cells)
+			const pages, stride = 3, 80
+			s := random(rng, pages*stride)
 			for i := range s {
 				s[i] *= float32(try)
 			}
 			if try%4 == 1 {
 				s[rng.IntN(Cells)], s[rng.IntN(Cells)], s[rng.IntN(Cells)] = inf, -inf, inf-inf
 			}
-			visible := rng.Uint64() >> rng.IntN(64)
-			visible |= 1
+			visible := []uint64{rng.Uint64() >> rng.IntN(64), ^uint64(0), 0}
 			top, tau := []float32{-inf, -3, 40}[try%3], []float32{0, 1e-6, 0.1}[try/3%3]
 			got, want := slices.Clone(s), slices.Clone(s)
-			top1, sum1, kept1 := Weigh(got, 0.3, visible, top, tau)
-			top2, sum2, kept2 := weighGeneric((*[Cells]float32)(want), 0.3, visible, top, tau)
+			kept1, kept2 := make([]uint64, pages), make([]uint64, pages)
+			top1 := Logits(got, stride, 0.3, visible, top)
+			top2 := logitsGeneric(want, stride, 0.3, visible, top)
+			same(t, "logits", got, want)
+			if top1 != top2 { // zeros of either sign are the same
+				t.Fatalf("largest logit %g, plain Go says %g", top1, top2)
+			}
+			sum1 := Weights(got, stride, visible, top1, tau, kept1)
+			sum2 := weightsGeneric(want, stride, visible, top2, tau, kept2)
 			same(t, "weights", got, want)
 			same(t, "sum", []float32{sum1}, []float32{sum2})
-			if kept1 != kept2 || top1 != top2 { // zeros of either sign are the same top
-				t.Fatalf("kept %x, top %g, plain Go says %x, %g", kept1, top1, kept2, top2)
+			if !slices.Equal(kept1, kept2) {
+				t.Fatalf("kept %x, plain Go says %x", kept1, kept2)
 			}
-			if sum1 != sum1 || sum1 > Cells {
+			if !(sum1 >= 0 && sum1 <= pages*Cells) {
 				t.Fatalf("sum of weights %g", sum1)
 			}
 			scales := halves(rng, Cells, try%2 == 1)

@@ -7,56 +7,69 @@ import (
 	"godwit/engine/cpu/kernel"
 )
 
-// Weigh turns the logits of a page, s[:Cells] times factor, into weights
-// e^(logit-top) and returns the new top, the largest logit so far, the sum of
-// the weights, and which are kept. Cells that are not visible, and those whose
-// weight is below tau, get weight 0; the latter stay in the sum. A NaN counts
-// as the smallest logit and an infinity as the largest.
-func Weigh(s []float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
-	p := (*[Cells]float32)(s)
-	if visible == 0 {
-		*p = [Cells]float32{}
-		return top, 0, 0
-	}
-	return weigh(p, factor, visible, top, tau)
+// Logits multiplies scores by factor and returns the largest of the visible
+// ones and top. s is a row of Cells for each page, stride apart; visible has
+// a bit for each cell. A NaN counts as the smallest logit, an infinity as the
+// largest.
+func Logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
+	_ = s[(len(visible)-1)*stride+Cells-1]
+	return logits(s, stride, factor, visible, top)
 }
 
-func weighGeneric(s *[Cells]float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64) {
-	for left := visible; left != 0; left &= left - 1 {
-		t := bits.TrailingZeros64(left)
-		v := float32(s[t] * factor)
-		switch {
-		case v != v, v < -math.MaxFloat32:
-			v = -math.MaxFloat32
-		case v > math.MaxFloat32:
-			v = math.MaxFloat32
+// Weights turns logits into e^(logit-top), top being no less than any that is
+// visible, and returns their sum. Cells that are not visible, and those whose
+// weight is below tau, get weight 0; the latter stay in the sum. kept gets the
+// bits of the others.
+func Weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
+	_, _ = s[(len(visible)-1)*stride+Cells-1], kept[len(visible)-1]
+	return weights(s, stride, visible, top, tau, kept)
+}
+
+func logitsGeneric(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
+	for page, seen := range visible {
+		row := s[page*stride:][:Cells]
+		for t, v := range row {
+			v = float32(v * factor)
+			switch {
+			case v != v, v < -math.MaxFloat32:
+				v = -math.MaxFloat32
+			case v > math.MaxFloat32:
+				v = math.MaxFloat32
+			}
+			row[t] = v
+			if seen>>t&1 == 1 {
+				top = max(top, v)
+			}
 		}
-		s[t] = v
-		top = max(top, v)
 	}
-	for t := range s {
-		s[t] -= top
-		if visible>>t&1 == 0 {
-			s[t] = 0
-		}
-	}
-	kernel.Exp(s[:], s[:])
+	return top
+}
+
+func weightsGeneric(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
 	var lanes [16]float32
-	for t := range s {
-		if visible>>t&1 == 0 {
-			s[t] = 0
+	for page, seen := range visible {
+		row := s[page*stride:][:Cells]
+		for t := range row {
+			row[t] = min(row[t]-top, 0)
+		}
+		kernel.Exp(row, row)
+		for t := range row {
+			if seen>>t&1 == 0 {
+				row[t] = 0
+			}
+		}
+		for i := range lanes {
+			lanes[i] += (row[i] + row[16+i]) + (row[32+i] + row[48+i])
+		}
+		kept[page] = 0
+		for ; seen != 0; seen &= seen - 1 {
+			t := bits.TrailingZeros64(seen)
+			if row[t] >= tau {
+				kept[page] |= 1 << t
+			} else {
+				row[t] = 0
+			}
 		}
 	}
-	for i := range lanes {
-		lanes[i] = (s[i] + s[16+i]) + (s[32+i] + s[48+i])
-	}
-	for left := visible; left != 0; left &= left - 1 {
-		t := bits.TrailingZeros64(left)
-		if s[t] >= tau {
-			kept |= 1 << t
-		} else {
-			s[t] = 0
-		}
-	}
-	return top, fold(&lanes), kept
+	return fold(&lanes)
 }

@@ -4,74 +4,116 @@
 
 #include "textflag.h"
 
-// func weighAVX512(s *float32, factor float32, visible uint64, top float32, tau float32) (newTop float32, sum float32, kept uint64)
+// func logitsAVX512(s *float32, stride int, pages int, factor float32, visible *uint64, top float32) float32
 // Requires: AVX, AVX512F, AVX512VL, SSE
-TEXT ·weighAVX512(SB), NOSPLIT, $0-48
-	MOVQ          s+0(FP), DI
-	MOVQ          visible+16(FP), AX
-	KMOVW         AX, K1
-	SHRQ          $0x10, AX
-	KMOVW         AX, K2
-	SHRQ          $0x10, AX
-	KMOVW         AX, K3
-	SHRQ          $0x10, AX
-	KMOVW         AX, K4
-	VBROADCASTSS  factor+8(FP), Z16
-	VBROADCASTSS  lowest<>+0(SB), Z17
-	VBROADCASTSS  largest<>+0(SB), Z18
-	VMULPS        (DI), Z16, Z0
-	VMINPS        Z18, Z0, Z8
-	VMOVAPS       Z17, Z4
-	VCMPPS        $0x03, Z0, Z0, K5
+TEXT ·logitsAVX512(SB), NOSPLIT, $0-52
+	MOVQ         s+0(FP), DI
+	MOVQ         stride+8(FP), R8
+	MOVQ         pages+16(FP), CX
+	MOVQ         visible+32(FP), DX
+	VBROADCASTSS factor+24(FP), Z16
+	VBROADCASTSS lowest<>+0(SB), Z17
+	VBROADCASTSS largest<>+0(SB), Z18
+	VBROADCASTSS top+40(FP), Z19
+	VMOVAPS      Z19, Z0
+	VMOVAPS      Z19, Z1
+	VMOVAPS      Z19, Z2
+	VMOVAPS      Z19, Z3
+
+loop1:
+	KMOVW         (DX), K1
+	KMOVW         2(DX), K2
+	KMOVW         4(DX), K3
+	KMOVW         6(DX), K4
+	VMULPS        (DI), Z16, Z4
+	VMINPS        Z18, Z4, Z8
+	VCMPPS        $0x03, Z4, Z4, K5
 	VMOVAPS       Z17, K5, Z8
-	VMAXPS        Z17, Z8, K1, Z4
-	VMULPS        64(DI), Z16, Z1
-	VMINPS        Z18, Z1, Z9
-	VMOVAPS       Z17, Z5
-	VCMPPS        $0x03, Z1, Z1, K5
+	VMAXPS        Z17, Z8, Z4
+	VMOVUPS       Z4, (DI)
+	VMAXPS        Z4, Z0, K1, Z0
+	VMULPS        64(DI), Z16, Z5
+	VMINPS        Z18, Z5, Z9
+	VCMPPS        $0x03, Z5, Z5, K5
 	VMOVAPS       Z17, K5, Z9
-	VMAXPS        Z17, Z9, K2, Z5
-	VMULPS        128(DI), Z16, Z2
-	VMINPS        Z18, Z2, Z10
-	VMOVAPS       Z17, Z6
-	VCMPPS        $0x03, Z2, Z2, K5
+	VMAXPS        Z17, Z9, Z5
+	VMOVUPS       Z5, 64(DI)
+	VMAXPS        Z5, Z1, K2, Z1
+	VMULPS        128(DI), Z16, Z6
+	VMINPS        Z18, Z6, Z10
+	VCMPPS        $0x03, Z6, Z6, K5
 	VMOVAPS       Z17, K5, Z10
-	VMAXPS        Z17, Z10, K3, Z6
-	VMULPS        192(DI), Z16, Z3
-	VMINPS        Z18, Z3, Z11
-	VMOVAPS       Z17, Z7
-	VCMPPS        $0x03, Z3, Z3, K5
+	VMAXPS        Z17, Z10, Z6
+	VMOVUPS       Z6, 128(DI)
+	VMAXPS        Z6, Z2, K3, Z2
+	VMULPS        192(DI), Z16, Z7
+	VMINPS        Z18, Z7, Z11
+	VCMPPS        $0x03, Z7, Z7, K5
 	VMOVAPS       Z17, K5, Z11
-	VMAXPS        Z17, Z11, K4, Z7
-	VMAXPS        Z5, Z4, Z8
-	VMAXPS        Z7, Z6, Z9
-	VMAXPS        Z9, Z8, Z8
-	VEXTRACTF64X4 $0x01, Z8, Y9
-	VMAXPS        Y9, Y8, Y8
-	VEXTRACTF32X4 $0x01, Y8, X9
-	VMAXPS        X9, X8, X8
-	VSHUFPS       $0xee, X8, X8, X9
-	VMAXPS        X9, X8, X8
-	VSHUFPS       $0x55, X8, X8, X9
-	VMAXPS        X9, X8, X8
-	VMAXSS        top+24(FP), X8, X8
-	MOVSS         X8, newTop+32(FP)
-	VBROADCASTSS  X8, Z8
-	VSUBPS        Z8, Z4, Z0
-	VSUBPS        Z8, Z5, Z1
-	VSUBPS        Z8, Z6, Z2
-	VSUBPS        Z8, Z7, Z3
-	VBROADCASTSS  lo<>+0(SB), Z16
-	VBROADCASTSS  log2e<>+0(SB), Z17
-	VBROADCASTSS  magic<>+0(SB), Z18
-	VBROADCASTSS  ln2Hi<>+0(SB), Z19
-	VBROADCASTSS  ln2Lo<>+0(SB), Z20
-	VBROADCASTSS  exp6<>+0(SB), Z21
-	VBROADCASTSS  exp5<>+0(SB), Z22
-	VBROADCASTSS  exp4<>+0(SB), Z23
-	VBROADCASTSS  exp3<>+0(SB), Z24
-	VBROADCASTSS  exp2<>+0(SB), Z25
-	VBROADCASTSS  one<>+0(SB), Z26
+	VMAXPS        Z17, Z11, Z7
+	VMOVUPS       Z7, 192(DI)
+	VMAXPS        Z7, Z3, K4, Z3
+	ADDQ          $0x08, DX
+	ADDQ          R8, DI
+	DECQ          CX
+	JNZ           loop1
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VSHUFPS       $0xee, X0, X0, X1
+	VMAXPS        X1, X0, X0
+	VSHUFPS       $0x55, X0, X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+DATA lowest<>+0(SB)/4, $0xff7fffff
+GLOBL lowest<>(SB), RODATA|NOPTR, $4
+
+DATA largest<>+0(SB)/4, $0x7f7fffff
+GLOBL largest<>(SB), RODATA|NOPTR, $4
+
+// func weightsAVX512(s *float32, stride int, pages int, visible *uint64, top float32, tau float32, kept *uint64) float32
+// Requires: AVX, AVX512F, AVX512VL, SSE
+TEXT ·weightsAVX512(SB), NOSPLIT, $0-52
+	MOVQ         s+0(FP), DI
+	MOVQ         stride+8(FP), R8
+	MOVQ         pages+16(FP), CX
+	MOVQ         visible+24(FP), DX
+	MOVQ         kept+40(FP), SI
+	VBROADCASTSS top+32(FP), Z29
+	VBROADCASTSS tau+36(FP), Z30
+	VPXORD       Z12, Z12, Z12
+	VBROADCASTSS lo<>+0(SB), Z16
+	VBROADCASTSS log2e<>+0(SB), Z17
+	VBROADCASTSS magic<>+0(SB), Z18
+	VBROADCASTSS ln2Hi<>+0(SB), Z19
+	VBROADCASTSS ln2Lo<>+0(SB), Z20
+	VBROADCASTSS exp6<>+0(SB), Z21
+	VBROADCASTSS exp5<>+0(SB), Z22
+	VBROADCASTSS exp4<>+0(SB), Z23
+	VBROADCASTSS exp3<>+0(SB), Z24
+	VBROADCASTSS exp2<>+0(SB), Z25
+	VBROADCASTSS one<>+0(SB), Z26
+
+loop2:
+	KMOVW         (DX), K1
+	KMOVW         2(DX), K2
+	KMOVW         4(DX), K3
+	KMOVW         6(DX), K4
+	VMOVUPS       (DI), Z0
+	VSUBPS        Z29, Z0, Z0
+	VMOVUPS       64(DI), Z1
+	VSUBPS        Z29, Z1, Z1
+	VMOVUPS       128(DI), Z2
+	VSUBPS        Z29, Z2, Z2
+	VMOVUPS       192(DI), Z3
+	VSUBPS        Z29, Z3, Z3
 	VMAXPS        Z16, Z0, Z0
 	VMAXPS        Z16, Z1, Z1
 	VMAXPS        Z16, Z2, Z2
@@ -132,7 +174,6 @@ TEXT ·weighAVX512(SB), NOSPLIT, $0-48
 	VSCALEFPS     Z5, Z9, Z1
 	VSCALEFPS     Z6, Z10, Z2
 	VSCALEFPS     Z7, Z11, Z3
-	VBROADCASTSS  tau+28(FP), Z16
 	VMOVAPS.Z     Z0, K1, Z0
 	VMOVAPS.Z     Z1, K2, Z1
 	VMOVAPS.Z     Z2, K3, Z2
@@ -140,47 +181,39 @@ TEXT ·weighAVX512(SB), NOSPLIT, $0-48
 	VADDPS        Z1, Z0, Z8
 	VADDPS        Z3, Z2, Z9
 	VADDPS        Z9, Z8, Z8
-	VEXTRACTF64X4 $0x01, Z8, Y9
-	VADDPS        Y9, Y8, Y8
-	VEXTRACTF32X4 $0x01, Y8, X9
-	VADDPS        X9, X8, X8
-	VSHUFPS       $0xee, X8, X8, X9
-	VADDPS        X9, X8, X8
-	VSHUFPS       $0x55, X8, X8, X9
-	VADDPS        X9, X8, X8
-	MOVSS         X8, sum+36(FP)
-	VCMPPS        $0x0d, Z16, Z3, K4, K5
+	VADDPS        Z8, Z12, Z12
+	VCMPPS        $0x0d, Z30, Z3, K4, K5
 	VMOVAPS.Z     Z3, K5, Z3
 	VMOVUPS       Z3, 192(DI)
-	KMOVW         K5, AX
-	MOVQ          AX, BX
-	VCMPPS        $0x0d, Z16, Z2, K3, K5
+	KMOVW         K5, 6(SI)
+	VCMPPS        $0x0d, Z30, Z2, K3, K5
 	VMOVAPS.Z     Z2, K5, Z2
 	VMOVUPS       Z2, 128(DI)
-	KMOVW         K5, AX
-	SHLQ          $0x10, BX
-	ORQ           AX, BX
-	VCMPPS        $0x0d, Z16, Z1, K2, K5
+	KMOVW         K5, 4(SI)
+	VCMPPS        $0x0d, Z30, Z1, K2, K5
 	VMOVAPS.Z     Z1, K5, Z1
 	VMOVUPS       Z1, 64(DI)
-	KMOVW         K5, AX
-	SHLQ          $0x10, BX
-	ORQ           AX, BX
-	VCMPPS        $0x0d, Z16, Z0, K1, K5
+	KMOVW         K5, 2(SI)
+	VCMPPS        $0x0d, Z30, Z0, K1, K5
 	VMOVAPS.Z     Z0, K5, Z0
 	VMOVUPS       Z0, (DI)
-	KMOVW         K5, AX
-	SHLQ          $0x10, BX
-	ORQ           AX, BX
-	MOVQ          BX, kept+40(FP)
+	KMOVW         K5, (SI)
+	ADDQ          $0x08, DX
+	ADDQ          $0x08, SI
+	ADDQ          R8, DI
+	DECQ          CX
+	JNZ           loop2
+	VEXTRACTF64X4 $0x01, Z12, Y13
+	VADDPS        Y13, Y12, Y12
+	VEXTRACTF32X4 $0x01, Y12, X13
+	VADDPS        X13, X12, X12
+	VSHUFPS       $0xee, X12, X12, X13
+	VADDPS        X13, X12, X12
+	VSHUFPS       $0x55, X12, X12, X13
+	VADDPS        X13, X12, X12
+	MOVSS         X12, ret+48(FP)
 	VZEROUPPER
 	RET
-
-DATA lowest<>+0(SB)/4, $0xff7fffff
-GLOBL lowest<>(SB), RODATA|NOPTR, $4
-
-DATA largest<>+0(SB)/4, $0x7f7fffff
-GLOBL largest<>(SB), RODATA|NOPTR, $4
 
 DATA lo<>+0(SB)/4, $0xc2d00000
 GLOBL lo<>(SB), RODATA|NOPTR, $4

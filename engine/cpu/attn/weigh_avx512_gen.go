@@ -4,10 +4,15 @@
 
 package attn
 
-// weighAVX512 is Weigh; visible is not 0.
+// logitsAVX512 is Logits; stride is in bytes.
 //
 //go:noescape
-func weighAVX512(s *float32, factor float32, visible uint64, top float32, tau float32) (newTop float32, sum float32, kept uint64)
+func logitsAVX512(s *float32, stride int, pages int, factor float32, visible *uint64, top float32) float32
+
+// weightsAVX512 is Weights; stride is in bytes.
+//
+//go:noescape
+func weightsAVX512(s *float32, stride int, pages int, visible *uint64, top float32, tau float32, kept *uint64) float32
 
 // roundWeightsAVX512 rounds the products of 64 weights and scales, with their signs turned over by flip, to a 255th of the largest magnitude; negative ones give 0 and set bits of signs.
 //

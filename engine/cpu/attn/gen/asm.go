@@ -87,6 +87,24 @@ func imm(n int) operand.Op {
 	return operand.U32(uint32(n))
 }
 
+// masks puts 64 bits, in memory or behind a pointer, into K1 to K4; tmp is
+// overwritten.
+func (a *asm) masks(from operand.Op, tmp reg.GPPhysical) {
+	if p, ok := from.(reg.Register); ok {
+		for v := range 4 {
+			a.KMOVW(at(p, 2*v), ks[1+v])
+		}
+		return
+	}
+	a.MOVQ(from, tmp)
+	for v := range 4 {
+		if v > 0 {
+			a.SHRQ(imm(16), tmp)
+		}
+		a.KMOVW(tmp.As32(), ks[1+v])
+	}
+}
+
 // prefetch asks for lines of memory a distance from base; none for distance 0.
 func (a *asm) prefetch(distance, base reg.Register, lines int) {
 	skip := a.label("skip")

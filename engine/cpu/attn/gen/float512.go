@@ -34,7 +34,7 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 	a.ld("pitch", reg.R9)
 	a.ld("coef", reg.RDX)
 	a.ld("steps", reg.RCX)
-	a.masks("lanes", reg.RAX)
+	a.masks(operand.NewParamAddr("lanes", 48), reg.RAX)
 	a.ld("ahead", reg.R11)
 	acc := func(i, v int) reg.VecPhysical { return zs[4*i+v] }
 	a.MOVQ(reg.RDI, reg.R10)
@@ -93,17 +93,6 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 		}
 	}
 	a.end()
-}
-
-// masks puts 64 bits of a parameter into K1 to K4.
-func (a *asm) masks(name string, r reg.GPPhysical) {
-	a.ld(name, r)
-	for v := range 4 {
-		if v > 0 {
-			a.SHRQ(imm(16), r)
-		}
-		a.KMOVW(r.As32(), ks[1+v])
-	}
 }
 
 // halves512 is rows of 64 floats against one of 64 f16.

@@ -9,7 +9,8 @@ import (
 
 // weigh512 is the softmax of a page and the rounding of its weights.
 func weigh512(a *asm) {
-	a.weigh()
+	a.logits()
+	a.weights()
 	a.round()
 }
 
@@ -23,82 +24,107 @@ var expConsts = map[string]float32{
 
 func (a *asm) k(name string) operand.Mem { return a.float(name, expConsts[name]) }
 
-func (a *asm) weigh() {
-	a.fn("weighAVX512", "(s *float32, factor float32, visible uint64, top, tau float32) (newTop, sum float32, kept uint64)",
-		"is Weigh; visible is not 0.")
+// logits: K1 to K4 hold what is visible of a page.
+func (a *asm) logits() {
+	a.fn("logitsAVX512", "(s *float32, stride, pages int, factor float32, visible *uint64, top float32) float32",
+		"is Logits; stride is in bytes.")
 	a.ld("s", reg.RDI)
-	a.masks("visible", reg.RAX)
-	a.VBROADCASTSS(operand.NewParamAddr("factor", 8), reg.Z16)
+	a.ld("stride", reg.R8)
+	a.ld("pages", reg.RCX)
+	a.ld("visible", reg.RDX)
+	a.VBROADCASTSS(operand.NewParamAddr("factor", 24), reg.Z16)
 	a.VBROADCASTSS(a.k("lowest"), reg.Z17)
 	a.VBROADCASTSS(a.k("largest"), reg.Z18)
+	a.VBROADCASTSS(operand.NewParamAddr("top", 40), reg.Z19)
 	for v := range 4 {
-		a.VMULPS(at(reg.RDI, 64*v), reg.Z16, zs[v])
-		a.VMINPS(reg.Z18, zs[v], zs[8+v])
-		a.VMOVAPS(reg.Z17, zs[4+v])
-		// A NaN is the lowest: an operation on one gives its second operand.
-		a.VCMPPS(imm(3), zs[v], zs[v], reg.K5)
-		a.VMOVAPS(reg.Z17, reg.K5, zs[8+v])
-		a.VMAXPS(reg.Z17, zs[8+v], ks[1+v], zs[4+v])
+		a.VMOVAPS(reg.Z19, zs[v])
 	}
-	a.VMAXPS(zs[5], zs[4], reg.Z8)
-	a.VMAXPS(zs[7], zs[6], reg.Z9)
-	a.VMAXPS(reg.Z9, reg.Z8, reg.Z8)
-	a.fold(reg.Z8, reg.Z9, a.maxPS)
-	a.VMAXSS(operand.NewParamAddr("top", 24), reg.X8, reg.X8)
-	a.Store(reg.X8, a.ReturnIndex(0))
-	a.VBROADCASTSS(reg.X8, reg.Z8)
+	loop := a.label("loop")
+	a.Label(loop)
+	a.masks(reg.RDX, reg.RAX)
 	for v := range 4 {
-		a.VSUBPS(reg.Z8, zs[4+v], zs[v])
+		x := zs[4+v]
+		a.VMULPS(at(reg.RDI, 64*v), reg.Z16, x)
+		a.VMINPS(reg.Z18, x, zs[8+v])
+		// A NaN is the lowest: unordered with itself.
+		a.VCMPPS(imm(3), x, x, reg.K5)
+		a.VMOVAPS(reg.Z17, reg.K5, zs[8+v])
+		a.VMAXPS(reg.Z17, zs[8+v], x)
+		a.VMOVUPS(x, at(reg.RDI, 64*v))
+		a.VMAXPS(x, zs[v], ks[1+v], zs[v])
+	}
+	a.ADDQ(imm(8), reg.RDX)
+	a.ADDQ(reg.R8, reg.RDI)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
+	a.VMAXPS(zs[1], zs[0], zs[0])
+	a.VMAXPS(zs[3], zs[2], zs[2])
+	a.VMAXPS(zs[2], zs[0], zs[0])
+	a.fold(reg.Z0, reg.Z1, a.maxPS)
+	a.Store(reg.X0, a.ReturnIndex(0))
+	a.end()
+}
+
+func (a *asm) weights() {
+	a.fn("weightsAVX512", "(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32",
+		"is Weights; stride is in bytes.")
+	a.ld("s", reg.RDI)
+	a.ld("stride", reg.R8)
+	a.ld("pages", reg.RCX)
+	a.ld("visible", reg.RDX)
+	a.ld("kept", reg.RSI)
+	a.VBROADCASTSS(operand.NewParamAddr("top", 32), reg.Z29)
+	a.VBROADCASTSS(operand.NewParamAddr("tau", 36), reg.Z30)
+	a.VPXORD(reg.Z12, reg.Z12, reg.Z12)
+	a.expConsts()
+	loop := a.label("loop")
+	a.Label(loop)
+	a.masks(reg.RDX, reg.RAX)
+	for v := range 4 {
+		a.VMOVUPS(at(reg.RDI, 64*v), zs[v])
+		a.VSUBPS(reg.Z29, zs[v], zs[v])
 	}
 	a.exp()
-	a.VBROADCASTSS(operand.NewParamAddr("tau", 28), reg.Z16)
 	for v := range 4 {
 		a.VMOVAPS_Z(zs[v], ks[1+v], zs[v])
 	}
 	a.VADDPS(zs[1], zs[0], reg.Z8)
 	a.VADDPS(zs[3], zs[2], reg.Z9)
 	a.VADDPS(reg.Z9, reg.Z8, reg.Z8)
-	a.fold(reg.Z8, reg.Z9, a.addPS)
-	a.Store(reg.X8, a.ReturnIndex(1))
+	a.VADDPS(reg.Z8, reg.Z12, reg.Z12)
 	for v := 3; v >= 0; v-- {
-		a.VCMPPS(imm(13), reg.Z16, zs[v], ks[1+v], reg.K5)
+		a.VCMPPS(imm(13), reg.Z30, zs[v], ks[1+v], reg.K5)
 		a.VMOVAPS_Z(zs[v], reg.K5, zs[v])
 		a.VMOVUPS(zs[v], at(reg.RDI, 64*v))
-		a.KMOVW(reg.K5, reg.EAX)
-		if v == 3 {
-			a.MOVQ(reg.RAX, reg.RBX)
-		} else {
-			a.SHLQ(imm(16), reg.RBX)
-			a.ORQ(reg.RAX, reg.RBX)
-		}
+		a.KMOVW(reg.K5, at(reg.RSI, 2*v))
 	}
-	a.Store(reg.RBX, a.ReturnIndex(2))
+	a.ADDQ(imm(8), reg.RDX)
+	a.ADDQ(imm(8), reg.RSI)
+	a.ADDQ(reg.R8, reg.RDI)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
+	a.fold(reg.Z12, reg.Z13, a.addPS)
+	a.Store(reg.X12, a.ReturnIndex(0))
 	a.end()
+}
+
+// expConsts loads what exp needs.
+func (a *asm) expConsts() {
+	for i, name := range []string{"lo", "log2e", "magic", "ln2Hi", "ln2Lo", "exp6", "exp5", "exp4", "exp3", "exp2", "one"} {
+		a.VBROADCASTSS(a.k(name), zs[16+i])
+	}
 }
 
 // exp makes e^x of Z0 to Z3, none above 0.
 func (a *asm) exp() {
-	c := func(name string) operand.Mem { return a.k(name) }
 	each := func(f func(v int)) {
 		for v := range 4 {
 			f(v)
 		}
 	}
-	bc := func(name string, z reg.Register) { a.VBROADCASTSS(c(name), z) }
 	x := func(v int) reg.VecPhysical { return zs[v] }
 	n := func(v int) reg.VecPhysical { return zs[4+v] }
 	p := func(v int) reg.VecPhysical { return zs[8+v] }
-	bc("lo", reg.Z16)
-	bc("log2e", reg.Z17)
-	bc("magic", reg.Z18)
-	bc("ln2Hi", reg.Z19)
-	bc("ln2Lo", reg.Z20)
-	bc("exp6", reg.Z21)
-	bc("exp5", reg.Z22)
-	bc("exp4", reg.Z23)
-	bc("exp3", reg.Z24)
-	bc("exp2", reg.Z25)
-	bc("one", reg.Z26)
 	each(func(v int) { a.VMAXPS(reg.Z16, x(v), x(v)) })
 	each(func(v int) {
 		a.VMOVAPS(reg.Z18, n(v))

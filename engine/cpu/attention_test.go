@@ -1,0 +1,449 @@
+package cpu
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"godwit/engine/backend"
+	"godwit/engine/dtype"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// attnRig is one attention layer whose q, k and v are rows of a table that
+// tokens look up.
+type attnRig struct {
+	k, v           string
+	heads, kvHeads int
+	dim, dimV      int
+	window         int
+	mla            bool
+	cells          int
+	rows           int // of a batch
+	sparseV        float32
+	options        backend.Options
+	shuffle        uint64
+	table          []float32 // [tokens][q k v]
+}
+
+const rigTokens = 64
+
+func (r *attnRig) width() int {
+	w := r.heads*r.dim + r.kvHeads*r.dim
+	if !r.mla {
+		w += r.kvHeads * r.dimV
+	}
+	return w
+}
+
+// random fills the table with values of a normal distribution.
+func (r *attnRig) random(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	r.table = make([]float32, rigTokens*r.width())
+	for i := range r.table {
+		r.table[i] = float32(rng.NormFloat64())
+	}
+}
+
+// rigRun is a compiled rig and its sequences.
+type rigRun struct {
+	*attnRig
+	prog   *program
+	layout kv.Layout
+	cache  *kv.Cache
+}
+
+func (r *attnRig) open(t testing.TB) *rigRun {
+	t.Helper()
+	b, err := Driver{}.Open(0, r.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &rigRun{attnRig: r}
+	data := make([]byte, 4*len(r.table))
+	for i, v := range r.table {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	table := &graph.Weight{Name: "input", Type: dtype.F32, Shape: []int{r.width(), rigTokens}, Data: data}
+	g := graph.NewBuilder()
+	x := g.Embed(table, 1, graph.ByToken)
+	q, k := g.Slice(x, 0, 0, r.heads*r.dim), g.Slice(x, 0, r.heads*r.dim, r.kvHeads*r.dim)
+	v := graph.None
+	if !r.mla {
+		v = g.Slice(x, 0, (r.heads+r.kvHeads)*r.dim, r.kvHeads*r.dimV)
+	}
+	plan, err := g.Finish(g.Gather(g.Attend(q, k, v, graph.Attention{
+		Heads: r.heads, KVHeads: r.kvHeads, DimK: r.dim, DimV: r.dimV, Window: r.window, MLA: r.mla,
+		Scale: float32(1 / math.Sqrt(float64(r.dim))), RopeBase: 10000,
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want kv.Want
+	if want.K, err = kv.Parse(r.k); err == nil {
+		want.V, err = kv.Parse(r.v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := 0
+	run.layout, err = kv.Resolve(want, []kv.LayerInfo{{
+		Cached: true, Heads: r.heads, KVHeads: r.kvHeads, HeadDimK: r.dim, HeadDimV: r.dimV,
+		Window: r.window, Share: -1, MLA: r.mla, RopeBase: 10000,
+	}}, kv.Settings{Cells: r.cells, Seqs: 4, UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := backend.Sizes{Rows: r.rows, Outputs: r.rows, SparseV: r.sparseV}
+	for _, g := range run.layout.Groups {
+		sizes.Pages = append(sizes.Pages, g.Pages)
+	}
+	p, err := b.Compile(context.Background(), plan, &run.layout, sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.prog = p.(*program)
+	o := kv.Options{Copier: p}
+	if r.shuffle > 0 {
+		o.Shuffle = rand.New(rand.NewPCG(r.shuffle, 0))
+	}
+	if run.cache, err = kv.New(&run.layout, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return run
+}
+
+// piece is the next tokens of a sequence.
+type piece struct {
+	seq    llm.Seq
+	tokens []llm.Token
+}
+
+// batch makes a batch of pieces, all of whose rows are wanted.
+func (r *rigRun) batch(t testing.TB, pieces ...piece) *llm.Batch {
+	t.Helper()
+	b := &llm.Batch{}
+	for _, p := range pieces {
+		have, first := r.cache.Len(p.seq), len(b.Tokens)
+		if err := r.cache.Extend(p.seq, len(p.tokens)); err != nil {
+			t.Fatal(err)
+		}
+		for i, tok := range p.tokens {
+			b.Tokens = append(b.Tokens, tok)
+			b.Pos = append(b.Pos, int32(have+i))
+			b.Outputs = append(b.Outputs, int32(first+i))
+		}
+		b.Spans = append(b.Spans, llm.Span{Seq: p.seq, First: first, Rows: len(p.tokens), Len: have + len(p.tokens)})
+	}
+	b.Tables = r.cache.Tables(nil, b.Spans)
+	b.Logits = make([]float32, len(b.Outputs)*r.heads*r.dimV)
+	return b
+}
+
+func (r *rigRun) run(t testing.TB, b *llm.Batch) {
+	t.Helper()
+	if err := r.prog.Run(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rowsOf feeds a sequence in chunks, other pieces beside each, and returns the
+// output rows of the sequence.
+func (r *rigRun) rowsOf(t testing.TB, seq llm.Seq, tokens []llm.Token, chunk func(left int) int, beside func(step int) []piece) (out []float32) {
+	t.Helper()
+	for step := 0; len(tokens) > 0; step++ {
+		n := min(chunk(len(tokens)), len(tokens))
+		var pieces []piece
+		at := 0
+		if beside != nil {
+			for _, p := range beside(step) {
+				at += len(p.tokens)
+				pieces = append(pieces, p)
+			}
+		}
+		b := r.batch(t, append(pieces, piece{seq, tokens[:n]})...)
+		r.run(t, b)
+		out = append(out, b.Logits[at*r.heads*r.dimV:]...)
+		tokens = tokens[n:]
+	}
+	return out
+}
+
+func someTokens(rng *rand.Rand, n int) []llm.Token {
+	list := make([]llm.Token, n)
+	for i := range list {
+		list[i] = llm.Token(rng.IntN(rigTokens))
+	}
+	return list
+}
+
+// A row's result depends on nothing but its sequence: not on the number of
+// threads, on other sequences in the batch, on where its pages lie, or on how
+// its prompt was cut.
+func TestSameResults(t *testing.T) {
+	for _, c := range []attnRig{
+		{k: "f16", v: "f16", heads: 6, kvHeads: 2, dim: 64, dimV: 64},
+		{k: "q8_0", v: "turbo3", heads: 4, kvHeads: 1, dim: 128, dimV: 128, sparseV: 1e-6},
+		{k: "turbo3", v: "turbo2", heads: 3, kvHeads: 3, dim: 96, dimV: 96, window: 130},
+		{k: "tbq3", v: "q5_1", heads: 4, kvHeads: 2, dim: 64, dimV: 64},
+		{k: "bf16", v: "q4_0-rot", heads: 7, kvHeads: 1, dim: 80, dimV: 96, sparseV: 1e-3},
+		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true},
+		{k: "turbo4", v: "tq3_0", heads: 2, kvHeads: 2, dim: 256, dimV: 256, options: backend.Options{FloatAttn: true}},
+	} {
+		t.Run(fmt.Sprintf("%s/%s/%d", c.k, c.v, c.dim), func(t *testing.T) { testSameResults(t, c) })
+	}
+}
+
+func testSameResults(t *testing.T, c attnRig) {
+	c.cells, c.rows = 4096, 320
+	c.options.Threads = 1
+	c.random(1)
+	rng := rand.New(rand.NewPCG(2, 2))
+	tokens := someTokens(rng, 700)
+	if c.mla {
+		tokens = tokens[:200]
+	}
+	whole := func(int) int { return 256 }
+	r := c.open(t)
+	want := r.rowsOf(t, 0, tokens, whole, nil)
+	check := func(what string, got []float32) {
+		t.Helper()
+		for i := range want {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				w := c.heads * c.dimV
+				t.Fatalf("%s: row %d value %d is %g, alone %g", what, i/w, i%w, got[i], want[i])
+			}
+		}
+	}
+	for threads := 2; threads <= 3; threads++ {
+		c.options.Threads = threads
+		c.shuffle = uint64(threads)
+		check(fmt.Sprintf("%d threads, shuffled pages", threads), c.open(t).rowsOf(t, 0, tokens, whole, nil))
+		odd := func(int) int { return 1 + rng.IntN(90) }
+		check("other chunks", c.open(t).rowsOf(t, 0, tokens, odd, nil))
+		one := func(left int) int {
+			if left > 80 {
+				return left - 80
+			}
+			return 1
+		}
+		c.rows = 768
+		check("token by token", c.open(t).rowsOf(t, 0, tokens, one, nil))
+		c.rows = 320
+		others := func(step int) []piece {
+			if step%3 == 2 {
+				return nil
+			}
+			return []piece{{2, someTokens(rng, 1+step%40)}, {1, someTokens(rng, 1)}}
+		}
+		check("company", c.open(t).rowsOf(t, 0, tokens, odd, others))
+	}
+}
+
+// fill writes n random cells of a sequence into the cache without running it.
+func (r *rigRun) fill(t testing.TB, seq llm.Seq, n int, row func(cell int, side kv.Side) []float32) {
+	t.Helper()
+	if err := r.cache.Extend(seq, n); err != nil {
+		t.Fatal(err)
+	}
+	tables := r.cache.Tables(nil, []llm.Span{{Seq: seq, Len: n}})
+	for _, s := range []kv.Side{kv.K, kv.V} {
+		l := r.layout.Layers[0].Side(s)
+		for c := range n {
+			x := row(c, s)
+			var buf []byte
+			for h := range r.kvHeads {
+				b := make([]byte, l.HeadBytes)
+				l.Active.Encode(b, x[h*l.HeadDim:(h+1)*l.HeadDim], kv.At{Pos: c, RopeBase: 10000})
+				buf = append(buf, b...)
+			}
+			cell := tables[0][0][c/kv.PageCells]*kv.PageCells + int32(c%kv.PageCells)
+			if err := r.prog.WriteRow(0, s, kv.Packed, cell, buf); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// With one key that answers the query among 8,192, Sparse V skips more than
+// half of the cells, and the output moves by no more than what they weighed.
+func TestSparseV(t *testing.T) {
+	for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "q8_0"}, {"f32", "q4_0"}, {"turbo4", "bf16"}} {
+		for _, float := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%s/float=%v", types[0], types[1], float), func(t *testing.T) {
+				testSparseV(t, attnRig{
+					k: types[0], v: types[1], heads: 2, kvHeads: 1, dim: 128, dimV: 128, cells: 1 << 14, rows: 4,
+					options: backend.Options{Threads: 2, FloatAttn: float},
+				})
+			})
+		}
+	}
+}
+
+func testSparseV(t *testing.T, c attnRig) {
+	const n, needle, tau = 8192, 5003, 1e-6
+	c.random(3)
+	for i := range c.heads * c.dim { // the query of token 0 is strong
+		c.table[i] *= 8
+	}
+	decode := func(tau float32) (out []float32, s backend.Skip) {
+		c.sparseV = tau
+		r := c.open(t)
+		rng := rand.New(rand.NewPCG(4, 4))
+		r.fill(t, 0, n, func(cell int, s kv.Side) []float32 {
+			x := make([]float32, c.dim)
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+				if cell == needle && s == kv.K {
+					x[i] = c.table[i] / 6
+				}
+			}
+			return x
+		})
+		b := r.batch(t, piece{0, []llm.Token{0}})
+		r.run(t, b)
+		return b.Logits, r.prog.Skipped()[0]
+	}
+	off, s := decode(0)
+	if s.Skipped != 0 || s.Considered != (n+1)*int64(c.heads) {
+		t.Errorf("off: %d of %d skipped, want 0 of %d", s.Skipped, s.Considered, (n+1)*c.heads)
+	}
+	least, _ := decode(math.SmallestNonzeroFloat32)
+	if !slices.Equal(off, least) {
+		t.Errorf("off differs from leaving out weights of zero")
+	}
+	on, s := decode(tau)
+	if s.Skipped*2 < s.Considered || s.Considered != (n+1)*int64(c.heads) {
+		t.Errorf("%d of %d cells skipped, want more than half", s.Skipped, s.Considered)
+	}
+	// Weights of a row sum to at least 1; |V| rotated is at most the length of
+	// a row, and 8-bit weights round as they do without.
+	limit := float64(s.Skipped)*tau*2*math.Sqrt(128) + 1e-6
+	for i := range off {
+		if d := math.Abs(float64(on[i] - off[i])); d > limit {
+			t.Fatalf("value %d: %g with Sparse V, %g without, at most %g apart", i, on[i], off[i], limit)
+		}
+	}
+}
+
+// A step reads each page of K and V once for all query heads of a KV head, and
+// nothing else of the cache.
+func TestBytesRead(t *testing.T) {
+	for _, c := range []attnRig{
+		{k: "f16", v: "f16", heads: 8, kvHeads: 2, dim: 64, dimV: 64},
+		{k: "q8_0", v: "turbo3", heads: 4, kvHeads: 1, dim: 128, dimV: 128},
+		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, window: 200},
+		{k: "tbq3", v: "tbq3", heads: 16, kvHeads: 1, dim: 576, dimV: 512, mla: true},
+	} {
+		c.cells, c.rows, c.options.Threads = 2048, 128, 2
+		c.random(5)
+		r := c.open(t)
+		tokens := someTokens(rand.New(rand.NewPCG(6, 6)), 1000)
+		r.rowsOf(t, 0, tokens, func(int) int { return 128 }, nil)
+		count := &r.prog.skips[0]
+		k, v := count.kBytes.Load(), count.vBytes.Load()
+		r.run(t, r.batch(t, piece{0, tokens[:1]}))
+		pages := int64(1001/kv.PageCells + 1)
+		if c.window > 0 {
+			pages -= int64(1001-c.window) / kv.PageCells
+		}
+		l := &r.layout.Layers[0]
+		wantK, wantV := pages*kv.PageCells*int64(l.K.RowBytes), pages*kv.PageCells*int64(l.V.RowBytes)
+		if c.mla {
+			wantV = 0
+		}
+		if k, v = count.kBytes.Load()-k, count.vBytes.Load()-v; k != wantK || v != wantV {
+			t.Errorf("%s/%s: a step reads %d bytes of K and %d of V, the plan says %d and %d", c.k, c.v, k, v, wantK, wantV)
+		}
+	}
+}
+
+// A run allocates nothing, whatever the context.
+func TestNoAllocation(t *testing.T) {
+	for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}} {
+		c := attnRig{k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
+		c.random(7)
+		r := c.open(t)
+		tokens := someTokens(rand.New(rand.NewPCG(8, 8)), 64)
+		prompt, step := r.batch(t, piece{0, tokens}), r.batch(t, piece{1, tokens[:1]})
+		for _, b := range []*llm.Batch{prompt, step} {
+			if n := testing.AllocsPerRun(10, func() { r.run(t, b) }); n != 0 {
+				t.Errorf("%s/%s, %d rows: %g allocations a run", c.k, c.v, len(b.Tokens), n)
+			}
+		}
+	}
+}
+
+// What a worker holds does not grow with the context; parts of it add a row of
+// values for every 512 cells.
+func TestWorkerMemory(t *testing.T) {
+	c := attnRig{k: "q8_0", v: "turbo3", heads: 8, kvHeads: 2, dim: 128, dimV: 128, rows: 64, options: backend.Options{Threads: 1}}
+	c.random(7)
+	bytes := func(cells int) uint64 {
+		c.cells = cells
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c.open(t)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	bytes(1024) // what is made once
+	const more = 32768 - 1024
+	parts := more / 512 * 8 * c.heads / c.kvHeads
+	if n, limit := bytes(32768)-bytes(1024), uint64(parts*(4*c.dimV+64)+more); n > limit {
+		t.Errorf("32,768 cells take %d bytes more than 1,024, want at most %d", n, limit)
+	}
+}
+
+// Activations that are no numbers, zero, or far too large give finite results,
+// in their own rows and in those that see them.
+func TestBadInput(t *testing.T) {
+	for _, typ := range kv.Types() {
+		for _, float := range []bool{false, true} {
+			for _, sides := range [][2]string{{typ.Name, typ.Name}, {typ.Name, "f32"}, {"f32", typ.Name}} {
+				c := attnRig{
+					k: sides[0], v: sides[1], heads: 4, kvHeads: 2, dim: 128, dimV: 128, cells: 512, rows: 256,
+					options: backend.Options{Threads: 1, FloatAttn: float},
+				}
+				c.random(9)
+				w := c.width()
+				inf := float32(math.Inf(1))
+				for token, v := range []float32{inf, -inf, inf - inf, 1e5, 3e38, 1e-42, 0} {
+					row := c.table[token*w : (token+1)*w]
+					switch {
+					case v == 0:
+						clear(row)
+					default:
+						for i := token; i < w; i += 100 {
+							row[i] = v
+						}
+					}
+				}
+				r := c.open(t)
+				tokens := someTokens(rand.New(rand.NewPCG(10, 10)), 150)
+				copy(tokens[20:], []llm.Token{0, 1, 2, 3, 4, 5, 6})
+				for i, v := range r.rowsOf(t, 0, tokens, func(int) int { return 100 }, nil) {
+					if v-v != 0 {
+						t.Errorf("%s/%s float=%v: row %d value %d is %g", c.k, c.v, float, i/(c.heads*c.dimV), i%(c.heads*c.dimV), v)
+						break
+					}
+				}
+			}
+		}
+	}
+}
