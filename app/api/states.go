@@ -108,6 +108,19 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// saved reports whether a file is a saved slot: others in the folder are
+// nobody's business.
+func saved(root *os.Root, name string) bool {
+	f, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	head := make([]byte, len(engine.SlotMagic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == engine.SlotMagic
+}
+
 // trim removes the files used longest ago until the rest is within the budget.
 func (s *states) trim(root *os.Root, keep string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
@@ -123,7 +136,7 @@ func (s *states) trim(root *os.Root, keep string) error {
 	var total int64
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || checkStateName(e.Name()) != nil {
+		if err != nil || !info.Mode().IsRegular() || checkStateName(e.Name()) != nil || !saved(root, e.Name()) {
 			continue
 		}
 		total += info.Size()

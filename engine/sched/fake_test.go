@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -26,6 +27,9 @@ type fake struct {
 	mem    map[int]*[2][]byte // by layer, K and V
 	strict bool               // cells hold their position, which is checked
 	delay  time.Duration      // of a step
+	rotary []sched.Rotary     // keys are turned vectors; nil: they hold token and position
+
+	cells []int32 // of the last batch's first span in group 0, by position
 
 	mu    sync.Mutex
 	steps []sched.Step
@@ -40,7 +44,8 @@ type tiny struct {
 	rows    int
 	window  int // of the second layer; 0: none
 	shift   bool
-	seed    uint64 // shuffles the pages
+	rotary  []sched.Rotary // keys are turned by their position
+	seed    uint64         // shuffles the pages
 	delay   time.Duration
 }
 
@@ -58,7 +63,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{layout: &layout, mem: map[int]*[2][]byte{}, strict: c.k.Name == "f32" && !c.shift, delay: c.delay}
+	f := &fake{layout: &layout, mem: map[int]*[2][]byte{}, strict: c.k.Name == "f32" && !c.shift, delay: c.delay, rotary: c.rotary}
 	for i := range layout.Layers {
 		y := &layout.Layers[i]
 		n := layout.Groups[y.Group].Cells()
@@ -70,7 +75,10 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	}
 	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(8, c.seqs), Vocab: vocab, Observe: f.observe}
 	if c.shift {
-		o.Shift, o.Rotary = true, make([]sched.Rotary, 2)
+		o.Shift, o.Rotary = true, c.rotary
+		if c.rotary == nil {
+			o.Rotary = make([]sched.Rotary, 2)
+		}
 	}
 	s := sched.New(f, cache, o)
 	t.Cleanup(s.Close)
@@ -147,6 +155,12 @@ func (f *fake) Close() error                        { return nil }
 // what each wanted row sees.
 func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	time.Sleep(f.delay)
+	f.cells = f.cells[:0]
+	for _, page := range b.Tables[0][0] {
+		for c := range int32(kv.PageCells) {
+			f.cells = append(f.cells, page*kv.PageCells+c)
+		}
+	}
 	x := make([]float32, 64)
 	span := make([]int, len(b.Tokens))
 	for s, sp := range b.Spans {
@@ -160,6 +174,10 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 			cell, err := f.cell(b, y, span[r], int(b.Pos[r]))
 			if err != nil {
 				return err
+			}
+			if f.rotary != nil {
+				f.turned(i, cell, tok, int(b.Pos[r]))
+				continue
 			}
 			x[0], x[1] = float32(tok), float32(b.Pos[r])
 			for _, s := range []kv.Side{kv.K, kv.V} {
@@ -183,6 +201,37 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 		b.Logits[k*vocab+next] = 1
 	}
 	return nil
+}
+
+// turned writes the key of a token at a position.
+func (f *fake) turned(layer int, cell int32, tok llm.Token, pos int) {
+	y := &f.layout.Layers[layer]
+	for h := range y.KVHeads {
+		x := key(f.rotary[layer], tok, h, pos)
+		y.K.Active.Encode(f.row(layer, kv.K, cell)[h*y.K.HeadBytes:(h+1)*y.K.HeadBytes], x, kv.At{Pos: pos, RopeBase: y.RopeBase})
+	}
+}
+
+// key is a vector of a token and head, turned by a position.
+func key(r sched.Rotary, tok llm.Token, head, pos int) []float32 {
+	rnd := rand.New(rand.NewPCG(uint64(tok), uint64(head)))
+	x := make([]float32, 64)
+	for i := range x {
+		x[i] = float32(rnd.NormFloat64())
+	}
+	for _, p := range r.Parts {
+		n := len(p.Freqs)
+		for j, freq := range p.Freqs {
+			a, b := p.First+j, p.First+j+n
+			if p.Adjacent {
+				a, b = p.First+2*j, p.First+2*j+1
+			}
+			sin, cos := math.Sincos(float64(pos) * float64(freq))
+			u, v := float64(x[a]), float64(x[b])
+			x[a], x[b] = float32(u*cos-v*sin), float32(u*sin+v*cos)
+		}
+	}
+	return x
 }
 
 func (f *fake) cell(b *llm.Batch, y *kv.LayerLayout, span, pos int) (int32, error) {

@@ -3,9 +3,11 @@ package sched_test
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"testing"
 
+	"godwit/engine/kv"
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
@@ -87,4 +89,77 @@ func TestShiftShared(t *testing.T) {
 	if r.stats.Cached != 128 {
 		t.Errorf("%d tokens of the stem reused, want 128", r.stats.Cached)
 	}
+}
+
+// freqs are the angles of rotary embedding at position 1.
+func freqs(n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(math.Pow(10000, -float64(i)/float64(n)))
+	}
+	return out
+}
+
+// A shifted key of every type is the fresh one but for being encoded twice:
+// by the triangle inequality at most twice as wrong.
+func TestShiftKeys(t *testing.T) {
+	rotary := []sched.Rotary{
+		{Parts: []sched.RotaryPart{{Freqs: freqs(32)}}},
+		{Parts: []sched.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
+	}
+	const context, keep = 160, 10
+	for _, typ := range kv.Types() {
+		t.Run(typ.Name, func(t *testing.T) {
+			s, f := newTiny(t, tiny{k: typ, v: typ, cells: 256, seqs: 1, context: context, rows: 32, shift: true, rotary: rotary, seed: 4})
+			prompt := text(3, context-1)
+			r := run(t, s, sched.Job{Prompt: prompt, Slot: 0, Keep: keep}, 3)
+			if r.err != nil || r.stats.Shifts != 1 {
+				t.Fatalf("%d shifts, %v", r.stats.Shifts, r.err)
+			}
+			drop := (context - keep) / 2
+			tokens := slices.Concat(prompt, r.tokens[:1])
+			tokens = slices.Concat(tokens[:keep], tokens[keep+drop:], r.tokens[1:2])
+			var once, twice float64
+			err := s.Do(t.Context(), func() {
+				for i := range f.layout.Layers {
+					y := &f.layout.Layers[i]
+					for pos := keep; pos < len(tokens)-1; pos++ {
+						a, b := f.errors(y, i, pos, tokens[pos], rotary[i])
+						once, twice = once+a, twice+b
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// In f32 the angles and the products are rounded twice.
+			if !(twice <= 2*once+1e-5*float64(len(tokens))) {
+				t.Errorf("shifted keys are %g wrong together, encoded once %g", twice, once)
+			}
+		})
+	}
+}
+
+// errors is how far a key encoded once, and the key in the cell, are from the
+// exact one.
+func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r sched.Rotary) (once, twice float64) {
+	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
+	row := f.row(layer, kv.K, f.cells[pos])
+	for h := range y.KVHeads {
+		exact := key(r, tok, h, pos)
+		fresh, got := make([]byte, y.K.HeadBytes), make([]float32, 64)
+		y.K.Active.Encode(fresh, exact, at)
+		y.K.Active.Decode(got, fresh, at)
+		once += distance(got, exact)
+		y.K.Active.Decode(got, row[h*y.K.HeadBytes:(h+1)*y.K.HeadBytes], at)
+		twice += distance(got, exact)
+	}
+	return once, twice
+}
+
+func distance(a, b []float32) (sum float64) {
+	for i := range a {
+		sum += float64(a[i]-b[i]) * float64(a[i]-b[i])
+	}
+	return math.Sqrt(sum)
 }
