@@ -44,8 +44,8 @@ type Options struct {
 	App     http.Handler // of the page's own endpoints under /app/, with their own token; nil: none
 	// AppClose ends what App does, before the models are unloaded; may be nil.
 	AppClose func() error
-	// Reload gives the options for the next load, as settings are then; nil: Engine.
-	Reload func() (engine.Options, error)
+	// Reload gives the options for the next load of a path, as settings are then; nil: Engine.
+	Reload func(path string) (engine.Options, error)
 	// Changed is called when the state of a model has changed. It must not block; may be nil.
 	Changed func()
 	// Progress is told how far the load of a model is; an error ends the load; may be nil.
@@ -126,7 +126,7 @@ func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) 
 	o := s.o.Engine
 	if s.o.Reload != nil {
 		var err error
-		if o, err = s.o.Reload(); err != nil {
+		if o, err = s.o.Reload(path); err != nil {
 			return nil, err
 		}
 	}

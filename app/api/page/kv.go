@@ -24,7 +24,11 @@ type machine struct {
 }
 
 func (p *Page) machine() machine {
-	o, err := p.Reload()
+	s, err := p.settings()
+	if err != nil {
+		return machine{}
+	}
+	o, err := p.o.Engine(&s.Engine)
 	if err != nil || o.Driver == nil {
 		return machine{}
 	}
@@ -160,8 +164,7 @@ type outlook struct {
 	Lengths []int   `json:"lengths"`
 	Curves  []curve `json:"curves"` // the chosen pair first
 	Machine machine `json:"machine"`
-	Budget  int64   `json:"budget"`  // bytes that cache and weights may take together; 0: unknown
-	Applied bool    `json:"applied"` // the loaded model has this plan
+	Budget  int64   `json:"budget"` // bytes that cache and weights may take together; 0: unknown
 }
 
 // planCache says what a model would take with settings that are not saved yet.
@@ -241,7 +244,6 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options, s *config
 	if out.Plan, err = engine.PlanFile(f.Path, f.Name, o); err != nil {
 		return nil, err
 	}
-	out.Applied = st.State == api.Loaded && st.Context == ctx
 	return out, nil
 }
 

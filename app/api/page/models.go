@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
 	"godwit/app/api"
+	"godwit/app/config"
 	"godwit/app/hub"
 	"godwit/engine"
 )
@@ -25,14 +27,16 @@ type model struct {
 	Failure  string    `json:"failure,omitempty"`  // why the last load did not work, and what to do
 	Context  int       `json:"loaded_context,omitempty"`
 	Bytes    int64     `json:"loaded_bytes,omitempty"`
+	Stale    bool      `json:"stale,omitempty"` // settings of a load have changed since
 }
 
 // library is what the page knows of the model files, and the loads under way.
 type library struct {
 	mu       sync.Mutex
 	models   []hub.Model
-	progress map[string]float64 // by path
-	stopped  map[string]bool    // loads to end, by path
+	progress map[string]float64       // by path
+	with     map[string]config.Engine // settings of the last load, by path
+	stopped  map[string]bool          // loads to end, by path
 	watchers map[string]map[*func(float64)]struct{}
 	reading  sync.Mutex // one look at the files at a time
 }
@@ -103,6 +107,11 @@ func (p *Page) standing(f *hub.Model) model {
 	p.library.mu.Lock()
 	defer p.library.mu.Unlock()
 	switch st.State {
+	case api.Loaded:
+		if with, ok := p.library.with[f.Path]; ok {
+			s, err := p.settings()
+			m.Stale = err == nil && !reflect.DeepEqual(with, s.Engine)
+		}
 	case api.Loading:
 		m.Progress = p.library.progress[f.Path]
 	case api.Failed:

@@ -82,6 +82,9 @@ type Page struct {
 	work    sync.WaitGroup
 	closing sync.RWMutex // held for writing while Close looks at work
 
+	inertOnce  sync.Once
+	inertNames map[string]bool
+
 	library   library
 	downloads downloads
 	answers   answers
@@ -166,12 +169,18 @@ func (p *Page) settings() (config.Settings, error) {
 	return s.With(p.flags)
 }
 
-// Reload returns the engine's options as the settings are now.
-func (p *Page) Reload() (engine.Options, error) {
+// Reload returns the engine's options as the settings are now, for a load.
+func (p *Page) Reload(path string) (engine.Options, error) {
 	s, err := p.settings()
 	if err != nil {
 		return engine.Options{}, err
 	}
+	p.library.mu.Lock()
+	defer p.library.mu.Unlock()
+	if p.library.with == nil {
+		p.library.with = map[string]config.Engine{}
+	}
+	p.library.with[path] = s.Engine
 	return p.o.Engine(&s.Engine)
 }
 

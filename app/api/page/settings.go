@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 
 	"godwit/app/config"
+	"godwit/engine/kv"
 )
 
 // setting is a setting with its value.
@@ -26,7 +28,7 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 	}
 	var list []setting
 	for _, f := range config.Fields() {
-		if f.Hidden {
+		if f.Hidden || p.inert()[f.Name] {
 			continue
 		}
 		x := setting{Field: f, Value: f.Value(&s), Origin: config.FromDefault}
@@ -71,6 +73,7 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	p.events.publish("settings", "settings", map[string]any{"theme": s.App.Theme})
+	p.modelsChanged() // they may be stale now, or not any more
 	return p.listSettings(w, r)
 }
 
@@ -89,6 +92,58 @@ func budget(s *config.Settings) int64 {
 		return -1 // none are kept; 0 would be the store's own default
 	}
 	return int64(s.Server.StateBudget)
+}
+
+// inert finds the settings of the engine that change nothing about how this build
+// loads a model; the page leaves them out, since a switch that does nothing lies.
+func (p *Page) inert() map[string]bool {
+	p.inertOnce.Do(func() {
+		base := config.Default()
+		plain, err := p.o.Engine(&base.Engine)
+		if err != nil {
+			return
+		}
+		p.inertNames = map[string]bool{}
+		for _, f := range config.Fields() {
+			if !strings.HasPrefix(f.Name, "engine.") {
+				continue
+			}
+			other, err := base.With(map[string]any{f.Name: another(&f, f.Value(&base))})
+			if err != nil {
+				continue
+			}
+			o, err := p.o.Engine(&other.Engine)
+			p.inertNames[f.Name] = err == nil && reflect.DeepEqual(o, plain)
+		}
+	})
+	return p.inertNames
+}
+
+// another is a value of a setting besides one that it has.
+func another(f *config.Field, value any) any {
+	switch f.Kind {
+	case "bool":
+		on, _ := value.(bool)
+		return !on
+	case "int", "float":
+		if n := fmt.Sprint(*f.Min + 1); fmt.Sprint(value) != n {
+			return n
+		}
+		return fmt.Sprint(*f.Min)
+	case "list":
+		return []string{"x"}
+	case "innerq":
+		return "1"
+	}
+	if f.From == "kv" {
+		return kv.Types()[0].Name
+	}
+	for _, c := range f.Choices {
+		if c != value && c != "auto" {
+			return c
+		}
+	}
+	return "x"
 }
 
 // tail is how much of the log diagnostics show.

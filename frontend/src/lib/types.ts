@@ -93,6 +93,7 @@ export type ModelState = 'unloaded' | 'loading' | 'loaded' | 'unloading' | 'fail
 export interface Model {
   name: string;
   path: string;
+  paths: string[];
   size: number;
   licence?: string;
   ref?: string;
@@ -119,10 +120,11 @@ export interface Model {
   /** Tokens that the loaded model may hold. */
   loaded_context?: number;
   loaded_bytes?: number;
+  /** Settings of a load have changed since this model was loaded. */
+  stale?: boolean;
 }
 
 export interface ModelDetail extends Model {
-  paths: string[];
   sha256?: string;
   template?: string;
   template_hash?: string;
@@ -217,4 +219,73 @@ export interface Plan {
   bytes_f16: number;
   state_bytes: number;
   events: string[];
+}
+
+export interface TypeSide {
+  bytes: number;
+  active?: string;
+  reason?: string;
+}
+
+/** A cache type; bytes are of one token of the model that was asked about. */
+export interface CacheType {
+  name: string;
+  aliases: string[];
+  group: 'safe' | 'balanced' | 'small' | 'experimental';
+  note: string;
+  bits: number;
+  k: TypeSide;
+  v: TypeSide;
+}
+
+export interface CachePreset {
+  name: string;
+  note: string;
+  k?: string;
+  v?: string;
+}
+
+export interface Machine {
+  device: string;
+  detail: string;
+  memory: number;
+  free: number;
+  threads: number;
+}
+
+export interface Curve {
+  name: string;
+  k: string;
+  v: string;
+  bytes: number[];
+  most: number;
+}
+
+export interface Outlook {
+  plan: Plan;
+  weights: number;
+  context: number;
+  lengths: number[];
+  curves: Curve[];
+  machine: Machine;
+  budget: number;
+}
+
+export interface HubFile {
+  name: string;
+  quant: string;
+  size: number;
+  ref: string;
+  fit: 'fits' | 'tight' | 'large' | 'unknown';
+}
+
+export interface HubRepo {
+  id: string;
+  licence?: string;
+  gated: boolean;
+  downloads: number;
+  likes: number;
+  updated?: string;
+  error?: string;
+  models: HubFile[] | null;
 }

@@ -60,18 +60,18 @@ async function drop(chat: Chat) {
 
 async function exportChat(chat: Chat, as: 'markdown' | 'json') {
   const name = `${fileName(chat.title)}.${as === 'json' ? 'json' : 'md'}`;
-  await save(name, `/app/chats/${chat.id}/export?as=${as}`);
+  await save(name, `/app/chats/${chat.id}/export?as=${as}`, { what: 'chat', chat: chat.id, as });
 }
 
 /** Exports every chat. */
-export const exportAll = () => save('godwit-chats.json', '/app/export');
+export const exportAll = () => save('godwit-chats.json', '/app/export', { what: 'chats' });
 
 // The window saves through a dialog of the system: web views keep downloads to
 // themselves.
-async function save(name: string, path: string) {
+async function save(name: string, path: string, what: object) {
   await attempt(async () => {
     if (desktop()) {
-      const { path: where } = await post<{ path: string }>('/app/native/save', { name, path });
+      const { path: where } = await post<{ path: string }>('/app/native/save', { name, ...what });
       if (where) say(`Saved ${where}`);
       return;
     }

@@ -1,8 +1,10 @@
 import { ApiError, connect, explain, get, type Config } from '../lib/api';
 import { stream } from '../lib/sse';
-import type { Download, Model, Notice, Parameter, Preset } from '../lib/types';
+import type { Download, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
 import { open } from './open.svelte';
+import { go } from './route.svelte';
+import { say } from './toasts.svelte';
 
 /** What the server says when the page opens, and again when anything of it changes. */
 interface Snapshot {
@@ -31,6 +33,8 @@ class App {
   theme = $state<Theme>('system');
   welcomed = $state(true);
   version = $state('');
+  /** A file that is read before it joins the library. */
+  importing = $state<Progress>();
   /** Counts up when settings were saved, here or in another window. */
   settled = $state(0);
 
@@ -40,6 +44,9 @@ class App {
   model(name: string): Model | undefined {
     return this.models.find((m) => m.name === name);
   }
+
+  /** Opens a new chat with a model. */
+  chatWith: (name: string) => void = () => go({ view: 'chat', chat: 0 });
 
   async start(key?: string) {
     try {
@@ -113,8 +120,17 @@ class App {
         this.settled++;
         break;
       case 'chats':
-        void chats.refresh();
+        void chats.refresh().catch(() => undefined); // the next change brings it
         break;
+      case 'import':
+        this.importing = data as Progress;
+        if (this.importing.phase === 'done') this.importing = undefined;
+        break;
+      case 'arrived': {
+        const { name } = data as { name: string };
+        say(`${name} is ready`, { label: 'Chat', run: () => this.chatWith(name) });
+        break;
+      }
       case 'chat':
         open.changed(data as { chat: number; message: number });
         break;

@@ -1,5 +1,6 @@
 import { app } from './app.svelte';
 import { open } from './open.svelte';
+import { go } from './route.svelte';
 
 const key = 'godwit.model';
 
@@ -34,3 +35,8 @@ class Choice {
 }
 
 export const choice = new Choice();
+
+app.chatWith = (name) => {
+  choice.pick(name);
+  go({ view: 'chat', chat: 0 });
+};
