@@ -36,6 +36,9 @@ func eachTierBench(b *testing.B, f func(b *testing.B)) {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// TestTiers names the tiers of this machine; eachTier runs in every one.
+func TestTiers(t *testing.T) { t.Logf("cpu tiers: kernels %v", Tiers()) }
+
 var quantized = []dtype.Type{
 	dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0,
 	dtype.Q2_K, dtype.Q3_K, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K,
