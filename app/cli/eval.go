@@ -14,9 +14,17 @@ import (
 )
 
 type evalCmd struct {
+	All        evalAllCmd        `cmd:"" help:"Everything below for a list of pairs: a table, and a report as JSON, CSV and a page."`
 	Perplexity evalPerplexityCmd `cmd:"" help:"How well the model predicts a text, as llama-perplexity measures it."`
 	KLD        evalKLDCmd        `cmd:"" name:"kld" help:"How far a cache type moves the model's predictions from f16's."`
 	Agree      evalAgreeCmd      `cmd:"" help:"How often decoding chooses the token that f16 chooses."`
+	Copy       evalCopyCmd       `cmd:"" help:"How often a text from far back is given back exactly."`
+	Needle     evalNeedleCmd     `cmd:"" help:"How often a fact is found in a long text, by length and depth."`
+	Arith      evalArithCmd      `cmd:"" help:"How often sums come out right, and the same each time."`
+	Turns      evalTurnsCmd      `cmd:"" help:"How a chat of ten turns goes: like f16's, and without loops."`
+	Speed      evalSpeedCmd      `cmd:"" help:"Reading and generating by depth, and bytes in use against the plan."`
+	Table      evalTableCmd      `cmd:"" hidden:"" help:"The table of docs/quality.md for one model, as Markdown."`
+	Recommend  evalRecommendCmd  `cmd:"" help:"The smallest pair of cache types that keeps the answers."`
 }
 
 // evalFlags are shared by the measurements over a text.
@@ -43,7 +51,7 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 // opener opens the model with a pair of types.
 func (f *evalFlags) opener(r *run) eval.Opener {
 	return func(ctx context.Context, k, v string, context int) (*engine.Engine, error) {
-		load := loadFlags{f.Engine}
+		load := loadFlags{Engine: f.Engine}
 		load.CacheTypeK, load.CacheTypeV, load.Parallel, load.CtxSize, load.KVCells = k, v, 1, context, 0
 		return r.open(ctx, f.Model, &load)
 	}

@@ -249,7 +249,7 @@ func broken(t *testing.T, tensor string) string {
 // every measurement.
 func TestNaN(t *testing.T) {
 	for tensor, layer := range map[string]string{
-		"blk.0.ffn_down.weight": "layer 0", "blk.1.attn_v.weight": "layer 1", "output_norm.weight": "layer 1",
+		"blk.0.ffn_down.weight": "layer 0", "blk.1.ffn_down.weight": "layer 1", "output_norm.weight": "layer 1",
 	} {
 		path := broken(t, tensor)
 		e := open(t, path, "f32", "f32", 64)

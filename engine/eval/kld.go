@@ -41,21 +41,14 @@ type kldStats struct {
 
 // add compares one position; truth is the token that really follows.
 func (s *kldStats) add(base, got []float32, truth llm.Token) error {
-	zp, err := logSum(base)
-	if err != nil {
-		return err
-	}
 	zq, err := logSum(got)
 	if err != nil {
 		return err
 	}
-	var kl float64
+	// In one pass: with w = e^(b-top) and the sums Z of w and D of w(b-g), the
+	// divergence Σ p (log p − log q) is D/Z − log-sum of b + log-sum of g.
 	bestP, bestQ := 0, 0
 	for i := range base {
-		lp, lq := float64(base[i])-zp, float64(got[i])-zq
-		if lp > -40 { // below e⁻⁴⁰ a term is less than 10⁻¹⁶
-			kl += math.Exp(lp) * (lp - lq)
-		}
 		if base[i] > base[bestP] {
 			bestP = i
 		}
@@ -63,6 +56,17 @@ func (s *kldStats) add(base, got []float32, truth llm.Token) error {
 			bestQ = i
 		}
 	}
+	top := float64(base[bestP])
+	var sum, diff float64
+	for i, b := range base {
+		w := math.Exp(float64(b) - top)
+		sum += w
+		if w > 0 { // what has no probability may be infinitely unlikely in both
+			diff += w * (float64(b) - float64(got[i]))
+		}
+	}
+	zp := top + math.Log(sum)
+	kl := diff/sum - zp + zq
 	if math.IsNaN(kl) || math.IsInf(kl, 0) {
 		return ErrNaN
 	}

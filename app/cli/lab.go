@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"godwit/engine"
+	"godwit/engine/eval"
+	"godwit/engine/kv"
+)
+
+// labFlags are shared by the measurements that keep what they finish.
+type labFlags struct {
+	evalFlags
+	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
+	Quick bool     `help:"Measure less: minutes on a small model, with wider errors."`
+	Fresh bool     `help:"Measure again what an earlier run has finished."`
+}
+
+// pairs are those that the flags list; none where no flag names a type.
+func (f *labFlags) pairs() ([]kv.Pair, error) {
+	var list []kv.Pair
+	add := func(k, v string) error {
+		want, err := engine.ParseCacheTypes(k, v)
+		if err != nil {
+			return usage{err}
+		}
+		list = append(list, kv.Pair{K: typeName(want.K), V: typeName(want.V)})
+		return nil
+	}
+	for _, p := range f.Pairs {
+		k, v, ok := strings.Cut(p, "/")
+		if !ok {
+			v = k
+		}
+		if err := add(k, v); err != nil {
+			return nil, err
+		}
+	}
+	if len(list) > 0 || f.CacheTypeK == "" && f.CacheTypeV == "" {
+		return list, nil
+	}
+	for _, k := range typeList(f.CacheTypeK) {
+		for _, v := range typeList(f.CacheTypeV) {
+			if err := add(k, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
+// presetPairs are the pairs of the presets for a model, and 8 bits for both.
+func presetPairs(m *engine.Model) ([]kv.Pair, error) {
+	layers, err := m.Layers(m.Config().Context)
+	if err != nil {
+		return nil, err
+	}
+	list := []kv.Pair{{K: kv.F16.Name, V: kv.F16.Name}, {K: kv.Q8_0.Name, V: kv.Q8_0.Name}}
+	for _, p := range kv.Presets() {
+		w := p.Want(layers)
+		list = append(list, kv.Pair{K: w.K.Name, V: w.V.Name})
+	}
+	return list, nil
+}
+
+// labRun is a lab and what it is told about its model.
+type labRun struct {
+	*eval.Lab
+	model *engine.Model
+	path  string
+	close func() error
+}
+
+// lab opens the lab of a model.
+func (f *labFlags) lab(r *run) (*labRun, error) {
+	path, err := r.find(f.Model)
+	if err != nil {
+		return nil, err
+	}
+	text, err := f.source()
+	if err != nil {
+		return nil, err
+	}
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		return nil, err
+	}
+	same := f.Engine // what decides a result beside the types and the sizes
+	same.CacheTypeK, same.CacheTypeV, same.CtxSize, same.Parallel, same.KVCells = "", "", 0, 0, 0
+	setup, err := json.Marshal(same)
+	if err != nil {
+		return nil, err
+	}
+	l := &eval.Lab{
+		Open: f.opener(r), Context: m.Config().Context, Text: text, Setup: string(setup) + runtime.GOARCH, Size: eval.Full(),
+		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
+	}
+	if f.Quick {
+		l.Size = eval.Quick()
+	}
+	tell, done := r.labProgress(f.Model)
+	l.Progress = tell
+	return &labRun{l, m, path, func() error { done(); return errors.Join(l.Close(), m.Close()) }}, nil
+}
+
+// labProgress shows how far a lab is: a bar on a terminal, else a line for
+// every cell.
+func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) {
+	b := r.bar("measuring", model)
+	last := ""
+	return func(p eval.Progress) {
+		what := fmt.Sprintf("%s %v", p.Task, p.Pair)
+		left := p.Left.Round(time.Second)
+		switch {
+		case b.p != nil:
+			b.p.Describe(fmt.Sprintf("%s, about %v left", what, left))
+			_ = b.share(p.Share)
+		case what != last:
+			fmt.Fprintf(r.err, "%s: %.0f %%, about %v left\n", what, 100*p.Share, left)
+		}
+		last = what
+	}, b.close
+}
+
+// only keeps the cells of the pairs that were asked for.
+func only(cells []eval.Cell, pairs []kv.Pair) []eval.Cell {
+	var out []eval.Cell
+	for _, c := range cells {
+		for _, p := range pairs {
+			if c.K == p.K && c.V == p.V {
+				out = append(out, c)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// task runs one task and prints what came out; pick is the result of a cell.
+func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*eval.Cell) any) (err error) {
+	l, err := f.lab(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	pairs, err := f.pairs()
+	if err != nil {
+		return err
+	}
+	if len(pairs) == 0 {
+		want, err := l.preset(f.KVPreset)
+		if err != nil {
+			return err
+		}
+		pairs = []kv.Pair{want}
+	}
+	size(&l.Size)
+	cells, err := l.Run(r.ctx, []eval.Task{t}, pairs)
+	if err != nil {
+		return err
+	}
+	cells = only(cells, pairs)
+	if f.JSON {
+		var list []any
+		for i := range cells {
+			if res := pick(&cells[i]); res != nil {
+				list = append(list, res)
+			} else {
+				list = append(list, cells[i])
+			}
+		}
+		return r.oneOrList(len(list), list, func(i int) any { return list[i] })
+	}
+	return r.printReport(&eval.Report{Cells: cells})
+}
+
+// preset is the pair of a preset.
+func (l *labRun) preset(name string) (kv.Pair, error) {
+	layers, err := l.model.Layers(l.Context)
+	if err != nil {
+		return kv.Pair{}, err
+	}
+	w, err := kv.PresetWant(name, layers)
+	if err != nil {
+		return kv.Pair{}, usage{err}
+	}
+	return kv.Pair{K: w.K.Name, V: w.V.Name}, nil
+}
+
+// printReport prints the table and what there is to say.
+func (r *run) printReport(rep *eval.Report) error {
+	lines := rep.Table(true)
+	t := newTable(lines[0]...)
+	for _, line := range lines[1:] {
+		t.add(line...)
+	}
+	if err := t.write(r.out); err != nil {
+		return err
+	}
+	for _, n := range rep.Notes() {
+		fmt.Fprintln(r.out, n)
+	}
+	return nil
+}
+
+type evalCopyCmd struct {
+	labFlags
+	Distances ids `placeholder:"200,1000" help:"How many tokens back."`
+	Items     int `placeholder:"N" help:"Texts at each distance."`
+}
+
+// Run measures exact copies.
+func (c *evalCopyCmd) Run(r *run) error {
+	return c.task(r, eval.TaskCopy, func(s *eval.Size) {
+		s.Distances, s.CopyItems = given(c.Distances, s.Distances), positive(c.Items, s.CopyItems)
+	}, func(c *eval.Cell) any { return result(c.Copy) })
+}
+
+type evalNeedleCmd struct {
+	labFlags
+	Lengths ids `placeholder:"512,4096" help:"Lengths of the text in tokens."`
+	Trials  int `placeholder:"N" help:"Questions for each length and depth."`
+}
+
+// Run measures retrieval.
+func (c *evalNeedleCmd) Run(r *run) error {
+	return c.task(r, eval.TaskNeedle, func(s *eval.Size) {
+		s.Lengths, s.Trials = given(c.Lengths, s.Lengths), positive(c.Trials, s.Trials)
+	}, func(c *eval.Cell) any { return result(c.Needle) })
+}
+
+type evalArithCmd struct {
+	labFlags
+	Items int `placeholder:"N" help:"Sums to ask."`
+}
+
+// Run measures arithmetic.
+func (c *evalArithCmd) Run(r *run) error {
+	return c.task(r, eval.TaskArith, func(s *eval.Size) { s.Sums = positive(c.Items, s.Sums) },
+		func(c *eval.Cell) any { return result(c.Arith) })
+}
+
+type evalTurnsCmd struct {
+	labFlags
+	Turns int `placeholder:"N" help:"Turns of the chat, at most 10."`
+	Limit int `short:"n" placeholder:"N" help:"Most tokens of an answer."`
+}
+
+// Run measures a chat.
+func (c *evalTurnsCmd) Run(r *run) error {
+	return c.task(r, eval.TaskTurns, func(s *eval.Size) {
+		s.Turns, s.TurnTokens = min(positive(c.Turns, s.Turns), 10), positive(c.Limit, s.TurnTokens)
+	}, func(c *eval.Cell) any { return result(c.Turns) })
+}
+
+type evalSpeedCmd struct {
+	labFlags
+	Depths ids `short:"d" placeholder:"0,8192" help:"Tokens already in the context."`
+	Repeat int `short:"r" name:"repetitions" placeholder:"N" help:"Timed runs."`
+}
+
+// Run measures speed and memory.
+func (c *evalSpeedCmd) Run(r *run) error {
+	c.Fresh = true // a speed is the machine's of this moment
+	return c.task(r, eval.TaskSpeed, func(s *eval.Size) {
+		s.SpeedDepths, s.SpeedRuns = given(c.Depths, s.SpeedDepths), positive(c.Repeat, s.SpeedRuns)
+	}, func(c *eval.Cell) any { return result(c.Speed) })
+}
+
+// result is nil as an any where the pointer is.
+func result[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+func given(list ids, otherwise []int) []int {
+	if len(list) > 0 {
+		return list
+	}
+	return otherwise
+}
+
+func positive(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+type evalAllCmd struct {
+	labFlags
+	Out string `type:"path" placeholder:"FOLDER" help:"Where the report goes. Default: the results of the model in the data folder."`
+}
+
+// Run measures everything and writes the report.
+func (c *evalAllCmd) Run(r *run) (err error) {
+	l, err := c.lab(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	pairs, err := c.pairs()
+	if err == nil && len(pairs) == 0 {
+		if pairs = kv.Pairs(); c.Quick {
+			pairs, err = presetPairs(l.model)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
+	if err != nil {
+		return fmt.Errorf("%w; what is finished is kept, and the same command goes on from there", err)
+	}
+	rep := c.report(r, l, cells)
+	dir := c.Out
+	if dir == "" {
+		dir = l.Store.Dir
+	}
+	if err := writeReport(dir, rep); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.err, "report: %s\n", filepath.Join(dir, "report.html"))
+	if c.JSON {
+		return r.json(rep)
+	}
+	return r.printReport(rep)
+}
+
+// report says what the cells were measured on.
+func (f *labFlags) report(r *run, l *labRun, cells []eval.Cell) *eval.Report {
+	cfg := l.model.Config()
+	text := f.Text
+	if f.File != "" {
+		text = filepath.Base(f.File)
+	}
+	command := "godwit eval " + strings.Join(os.Args[min(2, len(os.Args)):], " ")
+	return &eval.Report{
+		Model: r.modelName(l.path), Arch: cfg.Arch, Identity: fmt.Sprintf("%x", l.model.File.Identity()),
+		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Command: strings.ReplaceAll(command, l.path, filepath.Base(l.path)), Text: text, Size: l.Size, Cells: cells,
+	}
+}
+
+// writeReport writes the report in three forms.
+func writeReport(dir string, rep *eval.Report) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, write := range map[string]func(*os.File) error{
+		"report.json": func(f *os.File) error { e := json.NewEncoder(f); e.SetIndent("", "\t"); return e.Encode(rep) },
+		"report.csv":  func(f *os.File) error { return rep.CSV(f) },
+		"report.html": func(f *os.File) error { return rep.HTML(f) },
+	} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

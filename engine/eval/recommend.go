@@ -1,0 +1,150 @@
+package eval
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"godwit/engine/kv"
+)
+
+// Limits is what a pair of types may cost.
+type Limits struct {
+	Agreement float64 `json:"agreement"` // least share of equal choices
+	KLD       float64 `json:"kld_mean"`  // most mean divergence from f16, in nats
+	Copy      float64 `json:"copy"`      // least rate of exact copies, over f16's own rate
+}
+
+// DefaultLimits are those of the command line: an answer that a reader would
+// not tell from f16's.
+func DefaultLimits() Limits { return Limits{Agreement: 0.97, KLD: 0.05, Copy: 0.95} }
+
+// Ask is what a recommendation is for.
+type Ask struct {
+	Context int   // tokens that have to fit
+	Budget  int64 // most bytes of cache; 0: no limit
+	Pairs   []kv.Pair
+	Limits  Limits
+	// Plan describes the cache of a pair for a context, from metadata alone.
+	Plan func(p kv.Pair, context int) (kv.Plan, error)
+}
+
+// Recommendation is the smallest pair that keeps the limits.
+type Recommendation struct {
+	Found   bool      `json:"found"`
+	Best    kv.Pair   `json:"best"` // where Found
+	Bytes   int64     `json:"bytes"`
+	Context int       `json:"ctx"`
+	Budget  int64     `json:"budget"`
+	Limits  Limits    `json:"limits"`
+	Tried   []Verdict `json:"tried"` // from the smallest
+}
+
+// Verdict is what became of a pair. Measures are there where it was measured.
+type Verdict struct {
+	kv.Pair
+	Bytes    int64    `json:"bytes"`
+	Passed   bool     `json:"passed"`
+	Reasons  []string `json:"reasons"` // why not
+	Measured bool     `json:"measured"`
+
+	Agreement float64 `json:"agreement,omitempty"`
+	KLD       float64 `json:"kld_mean,omitempty"`
+	Copy      float64 `json:"copy,omitempty"`
+}
+
+// candidate is a pair with its plan.
+type candidate struct {
+	kv.Pair
+	plan kv.Plan
+}
+
+// Recommend measures pairs from the smallest up until one keeps the limits.
+// Pairs that the model gives the same cache count once.
+func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
+	rec := Recommendation{Context: a.Context, Budget: a.Budget, Limits: a.Limits, Tried: []Verdict{}}
+	list, err := a.candidates()
+	if err != nil {
+		return rec, err
+	}
+	for i, c := range list {
+		v := Verdict{Pair: c.Pair, Bytes: c.plan.Bytes, Reasons: []string{}}
+		same := slices.IndexFunc(list[:i], func(b candidate) bool { return samePlan(&b.plan, &c.plan) })
+		switch {
+		case a.Budget > 0 && v.Bytes > a.Budget:
+			v.Reasons = append(v.Reasons, fmt.Sprintf("takes %d bytes, the budget is %d", v.Bytes, a.Budget))
+		case same >= 0:
+			v.Reasons = append(v.Reasons, fmt.Sprintf("gets the same cache as %v on this model", list[same].Pair))
+		case rec.Found:
+			v.Reasons = append(v.Reasons, fmt.Sprintf("not measured: %v is smaller and keeps the limits", rec.Best))
+		default:
+			if err := l.judge(ctx, &v, a.Limits); err != nil {
+				return rec, err
+			}
+			if v.Passed {
+				rec.Found, rec.Best, rec.Bytes = true, v.Pair, v.Bytes
+			}
+		}
+		rec.Tried = append(rec.Tried, v)
+	}
+	return rec, l.Store.Recommend(&rec)
+}
+
+// candidates plans the pairs and puts the smallest first.
+func (a *Ask) candidates() ([]candidate, error) {
+	var list []candidate
+	for _, p := range a.Pairs {
+		plan, err := a.Plan(p, a.Context)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", p, err)
+		}
+		list = append(list, candidate{p, plan})
+	}
+	slices.SortStableFunc(list, func(x, y candidate) int { return cmp.Compare(x.plan.Bytes, y.plan.Bytes) })
+	return list, nil
+}
+
+// samePlan reports whether two plans use the same types in every layer.
+func samePlan(a, b *kv.Plan) bool {
+	return slices.EqualFunc(a.Layers, b.Layers, func(x, y kv.PlanLayer) bool {
+		return x.K.Active == y.K.Active && x.V.Active == y.V.Active
+	})
+}
+
+// judge measures a pair and holds it to the limits.
+func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
+	cells, err := l.Run(ctx, []Task{TaskKLD, TaskAgree, TaskCopy}, []kv.Pair{v.Pair})
+	if err != nil {
+		return err
+	}
+	v.Measured, v.Passed = true, true
+	fail := func(format string, args ...any) {
+		v.Passed = false
+		v.Reasons = append(v.Reasons, fmt.Sprintf(format, args...))
+	}
+	own := 0.0
+	if c := l.base[TaskCopy].Copy; c != nil && c.Note == "" {
+		own = c.Rate
+	}
+	for _, c := range cells {
+		if c.K != v.K || c.V != v.V {
+			continue
+		}
+		switch {
+		case c.Agree != nil:
+			if v.Agreement = c.Agree.Agreement; v.Agreement < limits.Agreement {
+				fail("agreement %.4f ± %.4f, wanted %.2f", v.Agreement, c.Agree.Stderr, limits.Agreement)
+			}
+		case c.KLD != nil:
+			if v.KLD = c.KLD.Mean; v.KLD > limits.KLD {
+				fail("mean divergence %.4f ± %.4f nats, at most %.2f", v.KLD, c.KLD.Stderr, limits.KLD)
+			}
+		case c.Copy != nil && own > 0:
+			if v.Copy = c.Copy.Rate; v.Copy < limits.Copy*own {
+				fail("copies %.2f of the texts exactly, f16 %.2f", v.Copy, own)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"godwit/engine"
+)
+
+// SpeedResult is what a pair of types does to speed and memory.
+type SpeedResult struct {
+	Depths  []SpeedDepth `json:"depths"`
+	Planned int64        `json:"bytes_planned"` // cache, as the layout says
+	InUse   int64        `json:"bytes"`         // cache, as the device holds it
+	PerTok  int          `json:"bytes_per_token"`
+	TypeK   string       `json:"type_k"`
+	TypeV   string       `json:"type_v"`
+}
+
+// SpeedDepth is the speed with so many tokens in the context before, in tokens
+// a second, with the standard error over the runs.
+type SpeedDepth struct {
+	Depth         int     `json:"depth"`
+	Prefill       float64 `json:"prefill_ts"`
+	PrefillStderr float64 `json:"prefill_stderr"`
+	Decode        float64 `json:"decode_ts"`
+	DecodeStderr  float64 `json:"decode_stderr"`
+}
+
+// Speed times reading prompt tokens and generating gen tokens at each depth,
+// runs times after one that is not timed.
+func Speed(ctx context.Context, e *engine.Engine, depths []int, prompt, gen, runs int, progress func(float64)) (SpeedResult, error) {
+	r := SpeedResult{Planned: e.KV().Bytes(), PerTok: e.KV().BytesPerToken()}
+	r.TypeK, r.TypeV = Types(e)
+	use, err := e.Usage(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.InUse = use.Memory.Cache
+	// The device may round up, the plan may not be off by more than 1 %.
+	if off := math.Abs(float64(r.InUse-r.Planned)) / float64(max(r.Planned, 1)); off > 0.01 {
+		return r, fmt.Errorf("the cache takes %d bytes, the plan says %d: %.1f %% off", r.InUse, r.Planned, 100*off)
+	}
+	for i, d := range depths {
+		var read, write mean
+		for n := range runs + 1 {
+			took, err := e.Bench(ctx, d, prompt, 0)
+			if err != nil {
+				return r, err
+			}
+			wrote, err := e.Bench(ctx, d, 0, gen)
+			if err != nil {
+				return r, err
+			}
+			if n > 0 {
+				read.add(float64(prompt) / took.Seconds())
+				write.add(float64(gen) / wrote.Seconds())
+			}
+			progress((float64(i) + float64(n+1)/float64(runs+1)) / float64(len(depths)))
+		}
+		r.Depths = append(r.Depths, SpeedDepth{d, read.value(), read.stderr(), write.value(), write.stderr()})
+	}
+	return r, nil
+}
