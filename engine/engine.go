@@ -45,6 +45,7 @@ type Options struct {
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
+	AtLeast  int // tokens that a context chosen here has to hold
 	Cells    int // cells that all sequences share; 0: Context
 	Parallel int // sequences, 0: 8
 	UBatch   int // rows of a batch, 0: 512
@@ -197,6 +198,7 @@ func (e *Engine) size() error {
 				e.log.Info("context cut to what fits in half of the free memory", "ctx", fits, "model_ctx", trained)
 			}
 		}
+		o.Context = max(o.Context, o.AtLeast)
 	}
 	if o.Cells == 0 {
 		o.Cells = o.Context
