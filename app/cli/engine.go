@@ -21,6 +21,11 @@ type loadFlags struct {
 
 // open loads a model with a progress bar.
 func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Engine, error) {
+	return r.openFor(ctx, model, f, 0)
+}
+
+// openFor is open with room for tokens at least, where no flag sizes the context.
+func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens int) (*engine.Engine, error) {
 	path, err := r.find(model)
 	if err != nil {
 		return nil, err
@@ -31,7 +36,7 @@ func (r *run) open(ctx context.Context, model string, f *loadFlags) (*engine.Eng
 	}
 	bar := r.bar("loading", path)
 	defer bar.close()
-	o.Progress = bar.share
+	o.Progress, o.AtLeast = bar.share, tokens
 	return engine.Open(ctx, path, o)
 }
 

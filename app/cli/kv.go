@@ -175,7 +175,7 @@ type formFlags struct {
 func (f *formFlags) form() (*kv.Type, error) {
 	t, err := kv.ParseForm(f.Type)
 	if err != nil {
-		return nil, err
+		return nil, usage{err}
 	}
 	if f.HeadDim < 1 || f.HeadDim > 1<<16 {
 		return nil, usage{fmt.Errorf("--head-dim %d", f.HeadDim)}

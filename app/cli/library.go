@@ -45,7 +45,7 @@ func (r *run) find(model string) (string, error) {
 	defer l.Close()
 	m, err := l.Find(model)
 	if err != nil {
-		return "", fmt.Errorf("%w\nthere is no such file either; 'godwit list' shows the library, 'godwit pull demo' fetches a small model", err)
+		return "", err
 	}
 	return m.Path, nil
 }

@@ -59,11 +59,8 @@ func (c *logitsCmd) Run(r *run) error {
 	if len(c.Positions) == 0 {
 		c.Positions = ids{len(c.Tokens) - 1}
 	}
-	if c.CtxSize == 0 {
-		c.CtxSize = -len(c.Tokens) // the model's own, at least this
-	}
 	c.Parallel = 1
-	e, err := r.open(r.ctx, c.Model, &c.loadFlags)
+	e, err := r.openFor(r.ctx, c.Model, &c.loadFlags, len(c.Tokens))
 	if err != nil {
 		return err
 	}
