@@ -64,8 +64,12 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, ce
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
 	} else {
-		tile, far := p.expand(page, ahead, s)
-		dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
+		if pl := p.planes(page); !p.levels.plain && pl.reads(n) {
+			dotTokens(&dotTokensArgs{dst: dst, n: n, planes: pl, q: &r.codes, scales: page[p.scale:], ahead: ahead})
+		} else {
+			tile, far := p.expand(page, ahead, s)
+			dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
+		}
 		if p.sign.bits > 0 {
 			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)
 			dotTokensAll(dst, n, s.codes, &r.bits, page[p.resScale:], 0)
@@ -92,12 +96,17 @@ func (p *codes) expand(page []byte, ahead int, s *Scratch) (tile []byte, far int
 }
 
 func (p *codes) lookUp(page []byte, ahead int, s *Scratch, table *[64]byte) []byte {
-	var high []byte
-	if p.high.bits > 0 {
-		high = page[p.high.at:]
-	}
-	expand(s.codes, page[p.low.at:], high, p.low.bits, table, p.values, ahead)
+	pl := p.planes(page)
+	expand(s.codes, pl.low, pl.high, p.low.bits, table, p.values, ahead)
 	return s.codes
+}
+
+func (p *codes) planes(page []byte) planes {
+	pl := planes{low: page[p.low.at:], bits: p.low.bits + p.high.bits, table: &p.levels.table}
+	if p.high.bits > 0 {
+		pl.high = page[p.high.at:]
+	}
+	return pl
 }
 
 // expandFloat makes bytes that decode turns into levels.
@@ -160,27 +169,32 @@ func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byt
 }
 
 func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
-	tile, far := p.expand(page, ahead, s)
 	groups := groupsOf(used)
+	pl := p.planes(page)
+	fused := p.side == kv.V && !p.levels.plain && pl.reads(n)
+	var tile []byte
+	if !fused {
+		tile, ahead = p.expand(page, ahead, s)
+	}
 	for i := 0; i < n; i += panel {
-		m := min(panel, n-i)
-		for b := range p.Blocks {
-			s.w8.set(w[i*Cells:], m, page[p.scale+2*b*Cells:], p.levels.unit)
-			for d := b * p.elems; d < (b+1)*p.elems; d += p.chunk {
-				c := p.valuesTile(tile, d, s)
-				a := acc[i*ld+p.Lane+d:]
-				v := dotValuesArgs{a, ld, m, c, p.chunk / 16, &s.w8.pos, &s.w8.scale, groups, far}
-				if p.side == kv.K {
-					v.ahead = 0 // a turned copy
-				}
+		v := dotValuesArgs{ld: ld, n: min(panel, n-i), vecs: p.chunk / 16, groups: groups}
+		for d := 0; d < p.values; d += p.chunk {
+			if d%p.elems == 0 {
+				s.w8.set(w[i*Cells:], v.n, page[p.scale+d/p.elems*2*Cells:], p.levels.unit)
+			}
+			v.acc, v.w, v.scale, v.ahead = acc[i*ld+p.Lane+d:], &s.w8.pos, &s.w8.scale, ahead
+			if fused {
+				v.planes, v.first = pl, d
+			} else {
+				v.tile = p.valuesTile(tile, d, s)
+			}
+			dotValues(&v)
+			if s.w8.signed {
+				v.w, v.scale, v.ahead = &s.w8.neg, &s.w8.negScale, 0
 				dotValues(&v)
-				if s.w8.signed {
-					v.w, v.scale, v.ahead = &s.w8.neg, &s.w8.negScale, 0
-					dotValues(&v)
-				}
 			}
 		}
-		far = 0
+		ahead = 0
 	}
 }
 

@@ -22,9 +22,11 @@ import (
 //	turn       reorders a chunk of 16·vecs values from the order of K to that of V,
 //	           and flips the bits of flip in every byte
 //	dotTokens  adds scale·unit·Σ level·query to n rows of Cells: tile is a page of
-//	           unsigned bytes in the order of K, scales [block][Cells] f16
+//	           unsigned bytes in the order of K, scales [block][Cells] f16; or it
+//	           expands planes itself, where these can be read for n rows
 //	dotValues  adds scale[i]·Σ w[i][t]·tile[t] to n rows of acc: tile is a chunk of
-//	           signed bytes in the order of V, groups has a bit for each four tokens
+//	           signed bytes in the order of V, groups has a bit for each four tokens;
+//	           or planes likewise
 //	addHalf    adds f·x to a row of Cells, x in f16
 //	addScaled  adds raw·x to rows of Cells, x one row in f16
 //	mulHalf    makes w·x of rows of Cells, x one row in f16; a zero stays zero
@@ -54,15 +56,23 @@ type dotTokensArgs struct {
 	n      int
 	tile   []byte
 	q      *operand
-	group  int // the panel
+	planes planes // in place of tile if it has bits
+	group  int    // the panel
 	scales []byte
 	ahead  int
+}
+
+// planes are the codes of a page.
+type planes struct {
+	low, high []byte
+	bits      int
+	table     *[64]byte
 }
 
 // dotTokensAll adds the scores of n queries.
 func dotTokensAll(dst []float32, n int, tile []byte, q *operand, scales []byte, ahead int) {
 	for i := 0; i < n; i += panel {
-		dotTokens(&dotTokensArgs{dst[i*Cells:], min(panel, n-i), tile, q, i / panel, scales, ahead})
+		dotTokens(&dotTokensArgs{dst: dst[i*Cells:], n: min(panel, n-i), tile: tile, q: q, group: i / panel, scales: scales, ahead: ahead})
 		ahead = 0
 	}
 }
@@ -72,6 +82,8 @@ type dotValuesArgs struct {
 	acc    []float32 // [n] rows of 16·vecs values, ld apart
 	ld, n  int
 	tile   []byte
+	planes planes // in place of tile if it has bits, from value first on
+	first  int
 	vecs   int
 	w      *[panel][Cells]uint8
 	scale  *[panel]float32

@@ -11,9 +11,11 @@ func avx512() bool { return kernel.Active() == kernel.AVX512 }
 
 // Variants by number of rows, the first for one row.
 type (
-	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
-	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
-	valuesFunc = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
+	mulAddFunc      = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
+	tokensFunc      = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
+	fusedTokensFunc = func(dst *float32, low, high, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
+	fusedValuesFunc = func(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, ahead int)
+	valuesFunc      = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
 )
 
 var (
@@ -26,6 +28,46 @@ var (
 	values4x512         = [panel]valuesFunc{values1x4AVX512, values2x4AVX512, values3x4AVX512, values4x4AVX512, values5x4AVX512, values6x4AVX512}
 	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
 )
+
+// fusedRows is the most rows of the kernels that read planes, by bits from 2 up.
+const fusedRows = 4
+
+var (
+	fusedTokens512 = [3][fusedRows]fusedTokensFunc{
+		{tokens1bits2AVX512, tokens2bits2AVX512, tokens3bits2AVX512, tokens4bits2AVX512},
+		{tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
+		{tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
+	}
+	fusedValues4x512 = [3][fusedRows]fusedValuesFunc{
+		{values1x4bits2AVX512, values2x4bits2AVX512, values3x4bits2AVX512, values4x4bits2AVX512},
+		{values1x4bits3AVX512, values2x4bits3AVX512, values3x4bits3AVX512, values4x4bits3AVX512},
+		{values1x4bits4AVX512, values2x4bits4AVX512, values3x4bits4AVX512, values4x4bits4AVX512},
+	}
+	fusedValues2x512 = [3][fusedRows]fusedValuesFunc{
+		{values1x2bits2AVX512, values2x2bits2AVX512, values3x2bits2AVX512, values4x2bits2AVX512},
+		{values1x2bits3AVX512, values2x2bits3AVX512, values3x2bits3AVX512, values4x2bits3AVX512},
+		{values1x2bits4AVX512, values2x2bits4AVX512, values3x2bits4AVX512, values4x2bits4AVX512},
+	}
+)
+
+// reads reports whether there are kernels that read planes for n rows.
+func (p *planes) reads(n int) bool {
+	return avx512() && n <= fusedRows && p.bits <= 4
+}
+
+// lowAt is the low plane of values from first on.
+func (p *planes) lowAt(first, values int) *byte {
+	n := 8 * (p.bits &^ 1)
+	return &p.low[first*n:][:values*n][0]
+}
+
+// highAt is the high plane from value first on, or nil.
+func (p *planes) highAt(first int) *byte {
+	if p.bits&1 == 0 {
+		return nil
+	}
+	return &p.high[first*8]
+}
 
 func mulAdd(a *mulAddArgs) {
 	if !avx512() {
@@ -110,9 +152,16 @@ func dotTokens(a *dotTokensArgs) {
 		return
 	}
 	q := a.q
-	_, _, _ = a.dst[a.n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
 	at := a.group * q.blocks * panel
-	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, q.values/q.blocks/32, a.ahead)
+	chunks := q.values / q.blocks / 32
+	_, _ = a.dst[a.n*Cells-1], a.scales[2*q.blocks*Cells-1]
+	if p := &a.planes; p.bits > 0 {
+		f := fusedTokens512[p.bits-2][a.n-1]
+		f(&a.dst[0], p.lowAt(0, q.values), p.highAt(0), &p.table[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
+		return
+	}
+	_ = a.tile[q.values*Cells-1]
+	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
 }
 
 func dotValues(a *dotValuesArgs) {
@@ -123,7 +172,16 @@ func dotValues(a *dotValuesArgs) {
 	if a.groups == 0 {
 		return
 	}
-	_, _ = a.acc[(a.n-1)*a.ld+16*a.vecs-1], a.tile[1024*a.vecs-1]
+	_ = a.acc[(a.n-1)*a.ld+16*a.vecs-1]
+	if p := &a.planes; p.bits > 0 {
+		f := &fusedValues4x512
+		if a.vecs == 2 {
+			f = &fusedValues2x512
+		}
+		f[p.bits-2][a.n-1](&a.acc[0], 4*a.ld, p.lowAt(a.first, 16*a.vecs), p.highAt(a.first), &p.table[0], &a.w[0][0], &a.scale[0], a.groups, a.ahead)
+		return
+	}
+	_ = a.tile[1024*a.vecs-1]
 	f := &values4x512
 	if a.vecs == 2 {
 		f = &values2x512

@@ -16,6 +16,8 @@ func turn(dst, codes []byte, vecs int, flip byte) { turnGeneric(dst, codes, vecs
 
 func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
 
+func (p *planes) reads(int) bool { return false }
+
 func dotValues(a *dotValuesArgs) { dotValuesGeneric(a) }
 
 func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {

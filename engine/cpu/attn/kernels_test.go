@@ -97,7 +97,7 @@ func TestDotKernels(t *testing.T) {
 				want := slices.Clone(got)
 				dotTokensAll(got, n, tile, &q, scales, 64*(n%2))
 				for i := 0; i < n; i += panel {
-					dotTokensGeneric(&dotTokensArgs{want[i*Cells:], min(panel, n-i), tile, &q, i / panel, scales, 0})
+					dotTokensGeneric(&dotTokensArgs{dst: want[i*Cells:], n: min(panel, n-i), tile: tile, q: &q, group: i / panel, scales: scales})
 				}
 				same(t, "scores", got, want)
 			}
@@ -112,11 +112,65 @@ func TestDotKernels(t *testing.T) {
 				scale := [panel]float32(random(rng, panel))
 				got := random(rng, n*100)
 				want := slices.Clone(got)
-				a := dotValuesArgs{got, 100, n, randomBytes(rng, 1024*vecs), vecs, &w, &scale, 0xfa31, 0}
+				a := dotValuesArgs{acc: got, ld: 100, n: n, tile: randomBytes(rng, 1024*vecs), vecs: vecs, w: &w, scale: &scale, groups: 0xfa31}
 				dotValues(&a)
 				a.acc = want
 				dotValuesGeneric(&a)
 				same(t, "values", got, want)
+			}
+		}
+	})
+}
+
+// Kernels that read planes give the bits of expanding first.
+func TestPlaneKernels(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		const values, blocks = 128, 2
+		for bits := 2; bits <= 4; bits++ {
+			table := (*[64]byte)(randomBytes(rng, 64))
+			for i := range table {
+				table[i] = table[i%(1<<bits)]
+			}
+			low := bits &^ 1
+			p := planes{low: randomBytes(rng, values*8*low), bits: bits, table: table}
+			if bits == 3 {
+				p.high = randomBytes(rng, values*8)
+			}
+			tile := make([]byte, values*Cells)
+			expandGeneric(tile, p.low, p.high, low, table, values)
+			for n := 1; n <= panel && p.reads(n); n++ {
+				q := newOperand(n, values, blocks)
+				for i := range n {
+					q.set(i, random(rng, values), 0.7, 128)
+				}
+				a := dotTokensArgs{dst: random(rng, n*Cells), n: n, planes: p, q: &q, scales: halves(rng, blocks*Cells, true)}
+				b := a
+				b.dst, b.tile = slices.Clone(a.dst), tile
+				dotTokens(&a)
+				dotTokensGeneric(&b)
+				same(t, "scores", a.dst, b.dst)
+				for _, vecs := range []int{2, 4} {
+					var w [panel][Cells]uint8
+					for i := range w {
+						w[i] = [Cells]uint8(randomBytes(rng, Cells))
+					}
+					scale := [panel]float32(random(rng, panel))
+					groups := uint64(0xf031)
+					for i := range w {
+						for t := range Cells {
+							if groups>>(t/4)&1 == 0 {
+								w[i][t] = 0
+							}
+						}
+					}
+					a := dotValuesArgs{acc: random(rng, n*100), ld: 100, n: n, planes: p, first: 64, vecs: vecs, w: &w, scale: &scale, groups: groups}
+					b := a
+					b.acc, b.tile = slices.Clone(a.acc), tile[64*Cells:]
+					dotValues(&a)
+					dotValuesGeneric(&b)
+					same(t, "values", a.acc, b.acc)
+				}
 			}
 		}
 	})

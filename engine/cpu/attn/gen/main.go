@@ -26,6 +26,7 @@ var families = []family{
 	{"codes_avx512", codes512},
 	{"dot_avx512", dot512},
 	{"float_avx512", float512},
+	{"fused_avx512", fused512},
 	{"weigh_avx512", weigh512},
 }
 
