@@ -64,10 +64,9 @@ type attnShape struct {
 // attnCount counts what attention did in a layer: cells that Sparse V looked
 // at and skipped, and bytes of K and V that were read.
 type attnCount struct {
-	layer               int
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
-	_                   [24]byte // keep counters of layers on their own cache lines
+	_                   [32]byte // keep counters of layers on their own cache lines
 }
 
 // maxQueries bounds the queries of a block so that their accumulators stay in cache.

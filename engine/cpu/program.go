@@ -122,8 +122,8 @@ func (p *program) Skipped() []backend.Skip {
 	out := make([]backend.Skip, len(p.layout.Layers))
 	for i := range p.skips {
 		c := &p.skips[i]
-		out[c.layer].Considered += c.considered.Load()
-		out[c.layer].Skipped += c.skipped.Load()
+		out[i].Considered = c.considered.Load()
+		out[i].Skipped = c.skipped.Load()
 	}
 	return out
 }
