@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"godwit/engine"
@@ -248,20 +249,30 @@ func (l *Lab) keepBase(todo [][]Task) error {
 		return nil
 	}
 	b, err := OpenBase(l.basePath())
-	if err != nil {
-		todo[0] = append([]Task{TaskKLD}, todo[0]...)
-		l.goal.total += l.Size.weight(TaskKLD)
-		return nil
-	}
-	return b.Close()
-}
-
-// Close removes f16's log-probabilities: they are large and quickly made again.
-func (l *Lab) Close() error {
-	if err := os.Remove(l.basePath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	switch {
+	case err == nil:
+		return b.Close()
+	case !errors.Is(err, ErrBase) && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
+	todo[0] = append([]Task{TaskKLD}, todo[0]...)
+	l.goal.total += l.Size.weight(TaskKLD)
 	return nil
+}
+
+// Close removes f16's log-probabilities, and what a run that was killed has
+// left of them: they are large and quickly made again.
+func (l *Lab) Close() error {
+	files, err := os.ReadDir(l.Store.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), filepath.Base(l.basePath())) {
+			err = errors.Join(err, os.Remove(filepath.Join(l.Store.Dir, f.Name())))
+		}
+	}
+	return err
 }
 
 // pair opens the model with one pair and runs the tasks that are left.
