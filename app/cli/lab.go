@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -343,7 +344,8 @@ func (f *labFlags) report(r *run, l *labRun, cells []eval.Cell) *eval.Report {
 	if f.File != "" {
 		text = filepath.Base(f.File)
 	}
-	command := "godwit eval " + strings.Join(os.Args[min(2, len(os.Args)):], " ")
+	args := os.Args[slices.Index(os.Args, "eval")+1:]
+	command := "godwit eval " + strings.Join(args, " ")
 	return &eval.Report{
 		Model: r.modelName(l.path), Arch: cfg.Arch, Identity: fmt.Sprintf("%x", l.model.File.Identity()),
 		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -164,26 +165,27 @@ func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HT
 // heat draws one square for each length and depth, with one fact above and
 // one of four below.
 func heat(grid []NeedleCell) template.HTML {
-	lengths, depths := map[int]int{}, map[float64]int{}
+	var lengths []int
+	var depths []float64
 	for _, g := range grid {
-		if _, ok := lengths[g.Tokens]; !ok {
-			lengths[g.Tokens] = len(lengths)
+		if !slices.Contains(lengths, g.Tokens) {
+			lengths = append(lengths, g.Tokens)
 		}
-		if _, ok := depths[g.Depth]; !ok {
-			depths[g.Depth] = len(depths)
+		if !slices.Contains(depths, g.Depth) {
+			depths = append(depths, g.Depth)
 		}
 	}
 	const cell, left, top = 44, 90, 24
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" width="%d" role="img">`, left+cell*len(lengths)+200, top+cell*len(depths)+10, left+cell*len(lengths)+200)
-	for n, i := range lengths {
+	for i, n := range lengths {
 		fmt.Fprintf(&b, `<text x="%d" y="16" text-anchor="middle">%d</text>`, left+cell*i+cell/2, n)
 	}
-	for d, i := range depths {
+	for i, d := range depths {
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">depth %.0f %%</text>`, left-8, top+cell*i+cell/2+4, 100*d)
 	}
 	for _, g := range grid {
-		x, y := left+cell*lengths[g.Tokens], top+cell*depths[g.Depth]
+		x, y := left+cell*slices.Index(lengths, g.Tokens), top+cell*slices.Index(depths, g.Depth)
 		if g.Keys > 1 {
 			y += cell / 2
 		}

@@ -140,6 +140,10 @@ func checkReport(t *testing.T, cells []eval.Cell) {
 	if err := errors.Join(rep.HTML(&page), rep.CSV(&list)); err != nil {
 		t.Fatal(err)
 	}
+	var twice bytes.Buffer
+	if err := rep.HTML(&twice); err != nil || twice.String() != page.String() {
+		t.Errorf("the same report gives another page, or %v", err)
+	}
 	if strings.Contains(page.String(), "<script>") {
 		t.Error("a model's name is not escaped")
 	}
