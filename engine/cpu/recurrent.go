@@ -153,52 +153,28 @@ func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 			if op.Grouped {
 				key = h / (op.ValueHeads / op.KeyHeads)
 			}
-			st := deltaState{p.live(op.State, s, h*dk*dv, (h+1)*dk*dv), dv, lo, hi}
+			// Rows of the state, one a key, lie dv apart.
+			state := p.live(op.State, s, h*dk*dv+lo, (h+1)*dk*dv-dv+hi)
 			for i := range dk {
-				p.start(s, st.row(i))
+				p.start(s, state[i*dv:i*dv+hi-lo])
 			}
+			d := bufs[worker][:hi-lo]
 			for r := s.First; r < s.First+s.Rows; r++ {
 				q, k := p.row(n.In[0], r)[key*dk:(key+1)*dk], p.row(n.In[1], r)[key*dk:(key+1)*dk]
 				v, out := p.row(n.In[2], r)[h*dv+lo:h*dv+hi], p.row(n.Out, r)[h*dv+lo:h*dv+hi]
 				decay := float32(math.Exp(float64(p.row(n.In[3], r)[h])))
-				d := bufs[worker][:hi-lo]
 				if op.Plain {
-					kernel.Scale(d, v, p.row(n.In[4], r)[h])
-				} else {
-					st.miss(d, k, v, decay, p.row(n.In[4], r)[h])
+					copy(d, v)
+				} else { // what the decayed state gives for the key is there already
+					kernel.RowSum(d, state, dv, k)
+					kernel.Scale(d, d, -decay)
+					kernel.Add(d, d, v)
 				}
-				st.step(out, d, q, k, decay, op.Scale)
+				kernel.Scale(d, d, p.row(n.In[4], r)[h])
+				kernel.RowStep(out, state, dv, d, q, k, decay)
+				kernel.Scale(out, out, op.Scale)
 			}
 		})
-}
-
-// deltaState is columns lo to hi-1 of a head's state [key][value].
-type deltaState struct {
-	data       []float32
-	dv, lo, hi int
-}
-
-func (st *deltaState) row(i int) []float32 { return st.data[i*st.dv+st.lo : i*st.dv+st.hi] }
-
-// miss computes d = beta·(v - kᵀ(decay·S)), what is to be written along k.
-func (st *deltaState) miss(d, k, v []float32, decay, beta float32) {
-	clear(d)
-	for i, ki := range k {
-		kernel.Axpy(d, st.row(i), -decay*ki)
-	}
-	kernel.Add(d, d, v)
-	kernel.Scale(d, d, beta)
-}
-
-// step decays the state, writes d along k and reads it with q.
-func (st *deltaState) step(out, d, q, k []float32, decay, scale float32) {
-	clear(out)
-	for i, ki := range k {
-		s := st.row(i)
-		kernel.Scale(s, s, decay)
-		kernel.Axpy(s, d, ki)
-		kernel.Axpy(out, s, q[i]*scale)
-	}
 }
 
 // pool reduces each span to one output row.

@@ -256,3 +256,25 @@ func addDot(dst, a, b []float32) float32 {
 		return addDotGeneric(dst, a, b)
 	}
 }
+
+func rowSum(dst, s, w []float32, stride int) {
+	switch active {
+	case AVX512:
+		rowSumAVX512(dst, s, w, stride)
+	case AVX2:
+		rowSumAVX2(dst, s, w, stride)
+	default:
+		rowSumGeneric(dst, s, w, stride)
+	}
+}
+
+func rowStep(out, s, d, q, k []float32, stride int, decay float32) {
+	switch active {
+	case AVX512:
+		rowStepAVX512(out, s, d, q, k, stride, decay)
+	case AVX2:
+		rowStepAVX2(out, s, d, q, k, stride, decay)
+	default:
+		rowStepGeneric(out, s, d, q, k, stride, decay)
+	}
+}

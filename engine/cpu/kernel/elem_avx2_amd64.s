@@ -2447,3 +2447,225 @@ done69:
 	MOVSS        X8, ret+72(FP)
 	VZEROUPPER
 	RET
+
+// func rowSumAVX2(dst []float32, s []float32, w []float32, stride int)
+// Requires: AVX, CMOV, FMA3
+TEXT ·rowSumAVX2(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ s_base+24(FP), SI
+	MOVQ w_base+48(FP), DX
+	MOVQ dst_len+8(FP), CX
+	MOVQ w_len+56(FP), R8
+	MOVQ stride+72(FP), R9
+	SHLQ $0x02, R9
+	SUBQ $0x20, CX
+	JLT  narrow71
+
+columns70:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	XORQ   AX, AX
+
+row72:
+	VBROADCASTSS (DX)(AX*4), Y12
+	VMOVUPS      (R10), Y8
+	VFMADD231PS  Y12, Y8, Y0
+	VMOVUPS      32(R10), Y9
+	VFMADD231PS  Y12, Y9, Y1
+	VMOVUPS      64(R10), Y10
+	VFMADD231PS  Y12, Y10, Y2
+	VMOVUPS      96(R10), Y11
+	VFMADD231PS  Y12, Y11, Y3
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row72
+	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y1, 32(DI)
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y3, 96(DI)
+	ADDQ         $0x80, DI
+	ADDQ         $0x80, SI
+	SUBQ         $0x20, CX
+	JGE          columns70
+
+narrow71:
+	ADDQ $0x20, CX
+	SUBQ $0x08, CX
+	JLT  rest74
+
+full73:
+	VXORPS Y0, Y0, Y0
+	MOVQ   SI, R10
+	XORQ   AX, AX
+
+row76:
+	VBROADCASTSS (DX)(AX*4), Y12
+	VMOVUPS      (R10), Y8
+	VFMADD231PS  Y12, Y8, Y0
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row76
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, SI
+	SUBQ         $0x08, CX
+	JGE          full73
+
+rest74:
+	ADDQ    $0x08, CX
+	JZ      done75
+	MOVL    $0x00000008, AX
+	CMPQ    CX, AX
+	CMOVQLT CX, AX
+	NEGQ    AX
+	LEAQ    tails<>+0(SB), R11
+	VMOVUPS 32(R11)(AX*4), Y15
+	VXORPS  Y0, Y0, Y0
+	MOVQ    SI, R10
+	XORQ    AX, AX
+
+row77:
+	VBROADCASTSS (DX)(AX*4), Y12
+	VMASKMOVPS   (R10), Y15, Y8
+	VFMADD231PS  Y12, Y8, Y0
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row77
+	VMASKMOVPS   Y0, Y15, (DI)
+
+done75:
+	VZEROUPPER
+	RET
+
+// func rowStepAVX2(out []float32, s []float32, d []float32, q []float32, k []float32, stride int, decay float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·rowStepAVX2(SB), NOSPLIT, $0-132
+	MOVQ         out_base+0(FP), DI
+	MOVQ         s_base+24(FP), SI
+	MOVQ         d_base+48(FP), DX
+	MOVQ         q_base+72(FP), BX
+	MOVQ         out_len+8(FP), CX
+	MOVQ         k_base+96(FP), R12
+	MOVQ         k_len+104(FP), R8
+	MOVQ         stride+120(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS decay+128(FP), Y14
+	SUBQ         $0x20, CX
+	JLT          narrow79
+
+columns78:
+	VMOVUPS (DX), Y0
+	VXORPS  Y4, Y4, Y4
+	VMOVUPS 32(DX), Y1
+	VXORPS  Y5, Y5, Y5
+	VMOVUPS 64(DX), Y2
+	VXORPS  Y6, Y6, Y6
+	VMOVUPS 96(DX), Y3
+	VXORPS  Y7, Y7, Y7
+	MOVQ    SI, R10
+	XORQ    AX, AX
+
+row80:
+	VBROADCASTSS (R12)(AX*4), Y12
+	VBROADCASTSS (BX)(AX*4), Y13
+	VMOVUPS      (R10), Y8
+	VMULPS       Y14, Y8, Y8
+	VFMADD231PS  Y12, Y0, Y8
+	VMOVUPS      Y8, (R10)
+	VFMADD231PS  Y13, Y8, Y4
+	VMOVUPS      32(R10), Y9
+	VMULPS       Y14, Y9, Y9
+	VFMADD231PS  Y12, Y1, Y9
+	VMOVUPS      Y9, 32(R10)
+	VFMADD231PS  Y13, Y9, Y5
+	VMOVUPS      64(R10), Y10
+	VMULPS       Y14, Y10, Y10
+	VFMADD231PS  Y12, Y2, Y10
+	VMOVUPS      Y10, 64(R10)
+	VFMADD231PS  Y13, Y10, Y6
+	VMOVUPS      96(R10), Y11
+	VMULPS       Y14, Y11, Y11
+	VFMADD231PS  Y12, Y3, Y11
+	VMOVUPS      Y11, 96(R10)
+	VFMADD231PS  Y13, Y11, Y7
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row80
+	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y5, 32(DI)
+	VMOVUPS      Y6, 64(DI)
+	VMOVUPS      Y7, 96(DI)
+	ADDQ         $0x80, DI
+	ADDQ         $0x80, SI
+	ADDQ         $0x80, DX
+	SUBQ         $0x20, CX
+	JGE          columns78
+
+narrow79:
+	ADDQ $0x20, CX
+	SUBQ $0x08, CX
+	JLT  rest82
+
+full81:
+	VMOVUPS (DX), Y0
+	VXORPS  Y4, Y4, Y4
+	MOVQ    SI, R10
+	XORQ    AX, AX
+
+row84:
+	VBROADCASTSS (R12)(AX*4), Y12
+	VBROADCASTSS (BX)(AX*4), Y13
+	VMOVUPS      (R10), Y8
+	VMULPS       Y14, Y8, Y8
+	VFMADD231PS  Y12, Y0, Y8
+	VMOVUPS      Y8, (R10)
+	VFMADD231PS  Y13, Y8, Y4
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row84
+	VMOVUPS      Y4, (DI)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          full81
+
+rest82:
+	ADDQ       $0x08, CX
+	JZ         done83
+	MOVL       $0x00000008, AX
+	CMPQ       CX, AX
+	CMOVQLT    CX, AX
+	NEGQ       AX
+	LEAQ       tails<>+0(SB), R11
+	VMOVUPS    32(R11)(AX*4), Y15
+	VMASKMOVPS (DX), Y15, Y0
+	VXORPS     Y4, Y4, Y4
+	MOVQ       SI, R10
+	XORQ       AX, AX
+
+row85:
+	VBROADCASTSS (R12)(AX*4), Y12
+	VBROADCASTSS (BX)(AX*4), Y13
+	VMASKMOVPS   (R10), Y15, Y8
+	VMULPS       Y14, Y8, Y8
+	VFMADD231PS  Y12, Y0, Y8
+	VMASKMOVPS   Y8, Y15, (R10)
+	VFMADD231PS  Y13, Y8, Y4
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row85
+	VMASKMOVPS   Y4, Y15, (DI)
+
+done83:
+	VZEROUPPER
+	RET

@@ -1615,3 +1615,219 @@ done69:
 	MOVSS         X8, ret+72(FP)
 	VZEROUPPER
 	RET
+
+// func rowSumAVX512(dst []float32, s []float32, w []float32, stride int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·rowSumAVX512(SB), NOSPLIT, $0-80
+	MOVQ dst_base+0(FP), DI
+	MOVQ s_base+24(FP), SI
+	MOVQ w_base+48(FP), DX
+	MOVQ dst_len+8(FP), CX
+	MOVQ w_len+56(FP), R8
+	MOVQ stride+72(FP), R9
+	SHLQ $0x02, R9
+	SUBQ $0x40, CX
+	JLT  narrow71
+
+columns70:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	MOVQ   SI, R10
+	XORQ   AX, AX
+
+row72:
+	VBROADCASTSS (DX)(AX*4), Z12
+	VMOVUPS      (R10), Z8
+	VFMADD231PS  Z12, Z8, Z0
+	VMOVUPS      64(R10), Z9
+	VFMADD231PS  Z12, Z9, Z1
+	VMOVUPS      128(R10), Z10
+	VFMADD231PS  Z12, Z10, Z2
+	VMOVUPS      192(R10), Z11
+	VFMADD231PS  Z12, Z11, Z3
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row72
+	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z1, 64(DI)
+	VMOVUPS      Z2, 128(DI)
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, SI
+	SUBQ         $0x40, CX
+	JGE          columns70
+
+narrow71:
+	ADDQ $0x40, CX
+	SUBQ $0x10, CX
+	JLT  rest74
+
+full73:
+	VXORPS Z0, Z0, Z0
+	MOVQ   SI, R10
+	XORQ   AX, AX
+
+row76:
+	VBROADCASTSS (DX)(AX*4), Z12
+	VMOVUPS      (R10), Z8
+	VFMADD231PS  Z12, Z8, Z0
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row76
+	VMOVUPS      Z0, (DI)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, SI
+	SUBQ         $0x10, CX
+	JGE          full73
+
+rest74:
+	ADDQ   $0x10, CX
+	JZ     done75
+	MOVL   $0x0000ffff, AX
+	BZHIL  CX, AX, AX
+	KMOVW  AX, K1
+	VXORPS Z0, Z0, Z0
+	MOVQ   SI, R10
+	XORQ   AX, AX
+
+row77:
+	VBROADCASTSS (DX)(AX*4), Z12
+	VMOVUPS.Z    (R10), K1, Z8
+	VFMADD231PS  Z12, Z8, Z0
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row77
+	VMOVUPS      Z0, K1, (DI)
+
+done75:
+	VZEROUPPER
+	RET
+
+// func rowStepAVX512(out []float32, s []float32, d []float32, q []float32, k []float32, stride int, decay float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·rowStepAVX512(SB), NOSPLIT, $0-132
+	MOVQ         out_base+0(FP), DI
+	MOVQ         s_base+24(FP), SI
+	MOVQ         d_base+48(FP), DX
+	MOVQ         q_base+72(FP), BX
+	MOVQ         out_len+8(FP), CX
+	MOVQ         k_base+96(FP), R12
+	MOVQ         k_len+104(FP), R8
+	MOVQ         stride+120(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS decay+128(FP), Z14
+	SUBQ         $0x40, CX
+	JLT          narrow79
+
+columns78:
+	VMOVUPS (DX), Z0
+	VXORPS  Z4, Z4, Z4
+	VMOVUPS 64(DX), Z1
+	VXORPS  Z5, Z5, Z5
+	VMOVUPS 128(DX), Z2
+	VXORPS  Z6, Z6, Z6
+	VMOVUPS 192(DX), Z3
+	VXORPS  Z7, Z7, Z7
+	MOVQ    SI, R10
+	XORQ    AX, AX
+
+row80:
+	VBROADCASTSS (R12)(AX*4), Z12
+	VBROADCASTSS (BX)(AX*4), Z13
+	VMOVUPS      (R10), Z8
+	VMULPS       Z14, Z8, Z8
+	VFMADD231PS  Z12, Z0, Z8
+	VMOVUPS      Z8, (R10)
+	VFMADD231PS  Z13, Z8, Z4
+	VMOVUPS      64(R10), Z9
+	VMULPS       Z14, Z9, Z9
+	VFMADD231PS  Z12, Z1, Z9
+	VMOVUPS      Z9, 64(R10)
+	VFMADD231PS  Z13, Z9, Z5
+	VMOVUPS      128(R10), Z10
+	VMULPS       Z14, Z10, Z10
+	VFMADD231PS  Z12, Z2, Z10
+	VMOVUPS      Z10, 128(R10)
+	VFMADD231PS  Z13, Z10, Z6
+	VMOVUPS      192(R10), Z11
+	VMULPS       Z14, Z11, Z11
+	VFMADD231PS  Z12, Z3, Z11
+	VMOVUPS      Z11, 192(R10)
+	VFMADD231PS  Z13, Z11, Z7
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row80
+	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z5, 64(DI)
+	VMOVUPS      Z6, 128(DI)
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x40, CX
+	JGE          columns78
+
+narrow79:
+	ADDQ $0x40, CX
+	SUBQ $0x10, CX
+	JLT  rest82
+
+full81:
+	VMOVUPS (DX), Z0
+	VXORPS  Z4, Z4, Z4
+	MOVQ    SI, R10
+	XORQ    AX, AX
+
+row84:
+	VBROADCASTSS (R12)(AX*4), Z12
+	VBROADCASTSS (BX)(AX*4), Z13
+	VMOVUPS      (R10), Z8
+	VMULPS       Z14, Z8, Z8
+	VFMADD231PS  Z12, Z0, Z8
+	VMOVUPS      Z8, (R10)
+	VFMADD231PS  Z13, Z8, Z4
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row84
+	VMOVUPS      Z4, (DI)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          full81
+
+rest82:
+	ADDQ      $0x10, CX
+	JZ        done83
+	MOVL      $0x0000ffff, AX
+	BZHIL     CX, AX, AX
+	KMOVW     AX, K1
+	VMOVUPS.Z (DX), K1, Z0
+	VXORPS    Z4, Z4, Z4
+	MOVQ      SI, R10
+	XORQ      AX, AX
+
+row85:
+	VBROADCASTSS (R12)(AX*4), Z12
+	VBROADCASTSS (BX)(AX*4), Z13
+	VMOVUPS.Z    (R10), K1, Z8
+	VMULPS       Z14, Z8, Z8
+	VFMADD231PS  Z12, Z0, Z8
+	VMOVUPS      Z8, K1, (R10)
+	VFMADD231PS  Z13, Z8, Z4
+	ADDQ         R9, R10
+	INCQ         AX
+	CMPQ         AX, R8
+	JLT          row85
+	VMOVUPS      Z4, K1, (DI)
+
+done83:
+	VZEROUPPER
+	RET

@@ -118,3 +118,13 @@ func centreAVX512(dst []float32, x []float32, mean float32) float32
 //
 //go:noescape
 func addDotAVX512(dst []float32, a []float32, b []float32) float32
+
+// rowSumAVX512 sums rows of s times w.
+//
+//go:noescape
+func rowSumAVX512(dst []float32, s []float32, w []float32, stride int)
+
+// rowStepAVX512 decays rows of s, adds k·d and sums them times q.
+//
+//go:noescape
+func rowStepAVX512(out []float32, s []float32, d []float32, q []float32, k []float32, stride int, decay float32)

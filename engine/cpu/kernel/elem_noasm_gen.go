@@ -95,3 +95,11 @@ func centre(dst, x []float32, mean float32) float32 {
 func addDot(dst, a, b []float32) float32 {
 	return addDotGeneric(dst, a, b)
 }
+
+func rowSum(dst, s, w []float32, stride int) {
+	rowSumGeneric(dst, s, w, stride)
+}
+
+func rowStep(out, s, d, q, k []float32, stride int, decay float32) {
+	rowStepGeneric(out, s, d, q, k, stride, decay)
+}

@@ -114,6 +114,8 @@ var elemOps = []elemOp{
 	{"expSum", "dst, x []float32, shift float32", "float32", "computes e^(x-shift) and sums it.", expSum},
 	{"centre", "dst, x []float32, mean float32", "float32", "computes x-mean and sums its squares.", centre},
 	{"addDot", "dst, a, b []float32", "float32", "computes a+b and sums its squares.", addDot},
+	{"rowSum", "dst, s, w []float32, stride int", "", "sums rows of s times w.", rowSum},
+	{"rowStep", "out, s, d, q, k []float32, stride int, decay float32", "", "decays rows of s, adds k·d and sums them times q.", rowStep},
 }
 
 func softCap(v *vec) {
