@@ -69,8 +69,8 @@ func Main(page fs.FS, args []string) int {
 
 // WithWindow is Main for the binary that can open a window: without a command
 // it does.
-func WithWindow(page fs.FS, args []string, window func(context.Context, *config.File, *slog.Logger) error) int {
-	return main(page, args, func(r *run) error { return window(r.ctx, r.file, r.log) })
+func WithWindow(page fs.FS, args []string, window Window) int {
+	return main(page, args, func(r *run) error { return r.openWindow(window) })
 }
 
 func main(page fs.FS, args []string, window func(*run) error) int {

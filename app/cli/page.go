@@ -13,8 +13,7 @@ import (
 
 // openPage makes the page's own endpoints and puts them, and the page, into the
 // options of a server, which closes them. The page has to be told of the server.
-func (r *run) openPage(o *api.Options, native page.Native) (*page.Page, error) {
-	var notices []string
+func (r *run) openPage(o *api.Options, native page.Native, notices ...string) (*page.Page, error) {
 	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{
 		StateFolder: filepath.Join(r.home.Data, "states"), StateBudget: int64(o.Settings.Server.StateBudget),
 	})

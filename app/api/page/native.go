@@ -41,6 +41,24 @@ func (p *Page) revealModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	return nil, p.o.Native.Reveal(m.Path)
 }
 
+// nativeFocus brings the window to the front; a second start asks for it.
+func (p *Page) nativeFocus(http.ResponseWriter, *http.Request) (any, error) {
+	if p.o.Native == nil {
+		return nil, errNoWindow
+	}
+	p.o.Native.Focus()
+	return nil, nil
+}
+
+// Import links the files that were dropped on the window.
+func (p *Page) Import(paths []string) {
+	p.spawn(func() {
+		if _, err := p.link(p.ctx, paths); err != nil {
+			p.say("error", err.Error())
+		}
+	})
+}
+
 // nativeOpen opens an address of the web outside of the window.
 func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	if p.o.Native == nil {

@@ -48,6 +48,7 @@ type Native interface {
 	SaveFile(ctx context.Context, name string) (string, error)
 	Reveal(path string) error
 	Open(url string) error
+	Focus()
 }
 
 // Options of a Page. Store, Library, File, Env and Engine are needed.

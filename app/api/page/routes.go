@@ -73,6 +73,7 @@ func (p *Page) routes() {
 		"GET /app/diagnostics":     p.diagnostics,
 		"DELETE /app/notices/{id}": p.dropNotice,
 		"POST /app/native/save":    p.nativeSave,
+		"POST /app/native/focus":   p.nativeFocus,
 		"POST /app/native/open":    p.nativeOpen,
 		"POST /app/native/folder":  p.nativeFolder,
 	} {

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strconv"
+
+	"godwit/app/api"
+	"godwit/app/api/page"
+	"godwit/app/config"
+	"godwit/app/telemetry"
+)
+
+// Window opens a window on a desk and returns when it was closed, or when ctx ends.
+type Window func(ctx context.Context, d *Desk) error
+
+// Desk is what a window stands on: the built page, the user's folders and theme,
+// and, once Serve has been called, the server that the page talks to.
+type Desk struct {
+	Page    fs.FS
+	Folders config.Folders
+	Theme   string // system, light, dark
+
+	run *run
+}
+
+// Origins are where the page of a window comes from, as browsers say it: on Linux
+// and macOS, and on Windows.
+var Origins = []string{"wails://wails", "http://wails.localhost"}
+
+// portsTried is how many ports after a taken one are tried.
+const portsTried = 20
+
+// Served is the server of a window.
+type Served struct {
+	*page.Page
+	Config page.Config
+	server *api.Server
+	end    context.CancelFunc
+	done   chan error
+	close  []func() error
+}
+
+// openWindow runs the program as a window.
+func (r *run) openWindow(window Window) error {
+	settings, err := r.file.Settings(r.env)
+	if err != nil {
+		return err
+	}
+	r.app = settings.App
+	r.logFile = filepath.Join(r.home.Log, "godwit.log")
+	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: r.app.LogLevel, Terminal: r.err, File: r.logFile})
+	if err != nil {
+		log.Warn("no log file", "err", err)
+		r.logFile = ""
+	}
+	defer log.Close() //nolint:errcheck // nothing is left to say it to
+	for _, key := range settings.Server.APIKey {
+		log.Hide(key)
+	}
+	r.log, r.level = log.Logger, log.SetLevel
+	return window(r.ctx, &Desk{Page: r.page, Folders: r.home, Theme: r.app.Theme, run: r})
+}
+
+// Serve starts the server on the port of the settings, or the next free one.
+func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
+	r := d.run
+	if err := r.welcome(); err != nil {
+		return nil, err
+	}
+	settings, err := r.file.Settings(r.env)
+	if err != nil {
+		return nil, err
+	}
+	settings.Server.AllowedOrigin = append(settings.Server.AllowedOrigin, Origins...)
+	e, err := r.options(&settings.Engine)
+	if err != nil {
+		return nil, err
+	}
+	o := api.Options{Settings: settings, Engine: e, States: settings.Server.SlotSavePath, Version: Version, Log: r.log}
+	if o.States == "" {
+		o.States = filepath.Join(r.home.Data, "slots")
+	}
+	if o.Library, err = r.library(settings.Library); err != nil {
+		return nil, err
+	}
+	l, wanted, err := listen(settings.Server.Host, settings.Server.Port)
+	if err != nil {
+		return nil, errors.Join(err, o.Library.Close())
+	}
+	var notices []string
+	if port := l.Addr().(*net.TCPAddr).Port; wanted > 0 && port != wanted {
+		notices = append(notices, fmt.Sprintf("Port %d is taken by another program. Other programs reach the API at port %d until Godwit is closed.", wanted, port))
+	}
+	s := &Served{done: make(chan error, 1), close: []func() error{o.Library.Close}}
+	if s.Page, err = r.openPage(&o, native, notices...); err != nil {
+		return nil, errors.Join(err, l.Close(), s.closeAll())
+	}
+	o.Page = nil // the window has it, and no other web page needs it
+	if s.server, err = api.New(o); err != nil {
+		return nil, errors.Join(err, o.AppClose(), l.Close(), s.closeAll())
+	}
+	s.Use(s.server)
+	s.Config = s.Page.Config(api.URL(l))
+	ctx, s.end = context.WithCancel(ctx)
+	go func() { s.done <- s.server.Serve(ctx, l) }()
+	return s, nil
+}
+
+// Close ends the server: answers are stored as far as they are, and the states of
+// chats are saved.
+func (s *Served) Close() error {
+	s.end()
+	return errors.Join(<-s.done, s.closeAll())
+}
+
+func (s *Served) closeAll() error {
+	var errs []error
+	for _, f := range s.close {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// welcome makes the choices of the first start: the cache types that the quality
+// lab found to lose nothing, unless the person has chosen some.
+func (r *run) welcome() error {
+	settings, err := r.file.Settings(r.env)
+	if err != nil || settings.App.Welcomed {
+		return err
+	}
+	changes := map[string]any{"app.welcomed": true}
+	if _, origin, err := r.file.Lookup("engine.kv_preset", r.env); err == nil && origin == config.FromDefault {
+		changes["engine.kv_preset"] = "quality"
+	}
+	if err := r.file.Save(changes); err != nil && !errors.Is(err, config.ErrDamaged) {
+		r.log.Warn("settings not saved", "err", err)
+	}
+	return nil
+}
+
+// listen opens a port, or one of the next ones where it is taken, or any.
+func listen(host string, port int) (l net.Listener, wanted int, err error) {
+	for i := range portsTried {
+		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+i)))
+		if err == nil || port == 0 || port+i >= 65535 {
+			break
+		}
+	}
+	if err != nil && port > 0 {
+		l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, port, fmt.Errorf("no port to listen on: %w", err)
+	}
+	return l, port, nil
+}
+
+// Log is what the window says something to.
+func (d *Desk) Log(text string, args ...any) { d.run.log.Info(text, args...) }
+
+// Language is the locale that a web view needs where the environment names none
+// that it understands: the variables to set, by name.
+func Language(env config.Env) map[string]string {
+	const english = "en_US.UTF-8"
+	set := map[string]string{}
+	for _, name := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		value, ok := env(name)
+		if ok && value != "" && !plain(value) {
+			return set // it counts before those that follow
+		}
+		if value != "" || name == "LANG" {
+			set[name] = english
+		}
+	}
+	return set
+}
+
+// plain reports the locales without a language.
+func plain(locale string) bool {
+	switch locale {
+	case "C", "POSIX", "C.UTF-8", "C.utf8":
+		return true
+	}
+	return false
+}
+
+// FocusFile is where a running window says how to reach it.
+func (d *Desk) FocusFile() string { return filepath.Join(d.Folders.Data, "window.json") }
+
+// LockFile is held by the window that runs.
+func (d *Desk) LockFile() string { return filepath.Join(d.Folders.Data, "window.lock") }
