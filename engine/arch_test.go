@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"errors"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"godwit/engine/gguf"
+	"godwit/engine/graph"
 	"godwit/engine/internal/golden"
 	"godwit/engine/model"
 )
@@ -217,5 +219,38 @@ func TestArchs(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)
 		}
+	}
+}
+
+// TestHostile sets every number of every model's architecture to values that
+// make no sense, one after the other: opening and recording the pass gives an
+// error or a plan, and neither panics nor asks for much memory.
+func TestHostile(t *testing.T) {
+	values := []any{
+		uint64(0), uint64(1), uint64(3), uint64(math.MaxInt32), uint64(1 << 62), int32(-1), float32(math.NaN()), float32(-1), float32(1e30),
+		"x", true, []uint32{1}, []float32{}, []bool{true, false},
+	}
+	for name, m := range allModels(t) {
+		t.Run(name, func(t *testing.T) {
+			for i, e := range m.kv {
+				if strings.HasPrefix(e.Key, "general.") || strings.HasPrefix(e.Key, "tokenizer.") {
+					continue
+				}
+				for _, v := range values {
+					other := modelFile{slices.Clone(m.kv), m.tensors}
+					other.kv[i].Value = v
+					o, err := other.open(t)
+					if err != nil {
+						continue
+					}
+					for _, in := range []model.Inputs{{Context: 64}, {Context: 64, Pool: true}} {
+						b := graph.NewBuilder()
+						if p, err := b.Finish(o.Forward(b, in)); err == nil && len(p.Nodes) > 20000 {
+							t.Errorf("%s = %v: %d nodes", e.Key, v, len(p.Nodes))
+						}
+					}
+				}
+			}
+		})
 	}
 }

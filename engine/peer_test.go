@@ -61,7 +61,7 @@ func (m *maker) float() float32 {
 }
 
 // add adds a tensor: matrices of a size that keeps the length of what they
-// multiply, vectors around 1 if their name says weight, small ones otherwise.
+// multiply, vectors around 1 if their name says weight or scale, small ones otherwise.
 func (m *maker) add(name string, shape ...int) {
 	n := 1
 	for _, d := range shape {
@@ -73,7 +73,7 @@ func (m *maker) add(name string, shape ...int) {
 		switch {
 		case len(shape) > 1:
 			v *= float32(math.Sqrt(3 / float64(shape[0])))
-		case filepath.Ext(name) == ".weight":
+		case filepath.Ext(name) == ".weight" || filepath.Ext(name) == ".scale":
 			v = 1 + v/2
 		default:
 			v /= 3

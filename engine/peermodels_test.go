@@ -24,16 +24,21 @@ func peerModels() map[string]func() *maker {
 		"deepseek2-lite":   deepSeekLite,
 		"llama-merged":     llamaMerged,
 		"llama-longrope":   llamaLongRope,
-		"llama-embed":      func() *maker { return llamaLike("llama", 2, map[string]any{"pooling_type": 1}) },
-		"qwen2-embed":      func() *maker { return llamaLike("qwen2", 2, map[string]any{"pooling_type": 3}) },
-		"lfm2moe-embed":    func() *maker { m := lfm2MoE(); m.kv["pooling_type"] = 1; return m },
-		"llama-lora":       llamaLoRA,
-		"granitemoe-lora":  graniteMoE,
-		"bert":             func() *maker { return bertLike("bert", 1) },
-		"bert-first":       func() *maker { return bertLike("bert", 2) },
-		"nomic-bert":       func() *maker { return bertLike("nomic-bert", 1) },
-		"nomic-bert-moe":   func() *maker { return bertLike("nomic-bert-moe", 1) },
-		"jina-bert-v3":     func() *maker { return bertLike("jina-bert-v3", 3) },
+		"llama-scales":     llamaScales,
+		"qwen3moe-scales":  qwen3MoEScales,
+		"qwen2-both-embed": func() *maker {
+			return llamaLike("qwen2", 2, map[string]any{"pooling_type": 1, "attention.causal": false})
+		},
+		"llama-embed":     func() *maker { return llamaLike("llama", 2, map[string]any{"pooling_type": 1}) },
+		"qwen2-embed":     func() *maker { return llamaLike("qwen2", 2, map[string]any{"pooling_type": 3}) },
+		"lfm2moe-embed":   func() *maker { m := lfm2MoE(); m.kv["pooling_type"] = 1; return m },
+		"llama-lora":      llamaLoRA,
+		"granitemoe-lora": graniteMoE,
+		"bert":            func() *maker { return bertLike("bert", 1) },
+		"bert-first":      func() *maker { return bertLike("bert", 2) },
+		"nomic-bert":      func() *maker { return bertLike("nomic-bert", 1) },
+		"nomic-bert-moe":  func() *maker { return bertLike("nomic-bert-moe", 1) },
+		"jina-bert-v3":    func() *maker { return bertLike("jina-bert-v3", 3) },
 	}
 }
 
@@ -318,6 +323,34 @@ func llamaMerged() *maker {
 		m.ffn(i, peerFeed, "")
 		m.layer(i, "ffn_gate.bias", peerFeed)
 		m.layer(i, "ffn_up.bias", peerFeed)
+	}
+	return m
+}
+
+// llamaScales has matrices with a scale of their own, as NVFP4 files have.
+func llamaScales() *maker {
+	m := llamaLike("llama", 2, nil)
+	for i := range 2 {
+		for _, name := range []string{"attn_q.scale", "attn_k.scale", "attn_output.scale", "ffn_up.scale", "ffn_down.scale"} {
+			m.layer(i, name, 1)
+		}
+	}
+	return m
+}
+
+// qwen3MoEScales has experts with a scale each.
+func qwen3MoEScales() *maker {
+	m := newMaker("qwen3moe", 2, with(nil, map[string]any{"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 24}))
+	m.add("output_norm.weight", peerEmbd)
+	for i := range 2 {
+		m.norms(i, "attn_norm.weight", "ffn_norm.weight")
+		m.attn(i, 1, false)
+		m.layer(i, "attn_q_norm.weight", peerHead)
+		m.layer(i, "attn_k_norm.weight", peerHead)
+		m.moe(i, 24, 4)
+		for _, name := range []string{"ffn_gate_exps.scale", "ffn_up_exps.scale", "ffn_down_exps.scale"} {
+			m.layer(i, name, 4)
+		}
 	}
 	return m
 }
