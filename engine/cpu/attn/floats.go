@@ -82,7 +82,7 @@ func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, ahead, c
 		for d := 0; d < p.Dim; d += 64 {
 			steps := min(64, p.Dim-d)
 			mulAdd(&mulAddArgs{
-				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: cells,
+				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: (cells + 7) &^ 7,
 				x: a[d*Cells*p.size:], pitch: Cells * p.size, stored: p.stored,
 				coef: coef, steps: ones(steps), ahead: ahead,
 			})

@@ -8,6 +8,7 @@ import (
 )
 
 func avx512() bool { return kernel.Active() == kernel.AVX512 }
+func avx2() bool   { return kernel.Active() == kernel.AVX2 }
 
 // Variants by number of rows, the first for one row.
 type (
@@ -69,14 +70,22 @@ func (p *planes) highAt(first int) *byte {
 	return &p.high[first*8]
 }
 
+// lastStep is the number of the highest bit.
+func lastStep(steps uint64) int { return bits.Len64(steps) - 1 }
+
 func mulAdd(a *mulAddArgs) {
-	if !avx512() {
+	switch {
+	case a.steps == 0:
+	case avx512():
+		mulAddAVX512(a)
+	case avx2() && a.lanes%8 == 0:
+		mulAddAVX2(a)
+	default:
 		mulAddGeneric(a)
-		return
 	}
-	if a.steps == 0 {
-		return
-	}
+}
+
+func mulAddAVX512(a *mulAddArgs) {
 	f := &mulAddF32512
 	size := 4
 	switch {
@@ -89,7 +98,7 @@ func mulAdd(a *mulAddArgs) {
 	case a.finite:
 		f = &mulAddF32Finite512
 	}
-	last := bits.Len64(a.steps) - 1
+	last := lastStep(a.steps)
 	_ = a.x[last*a.pitch+a.lanes*size-1]
 	_ = a.acc[(a.n-1)*a.ld+a.lanes-1]
 	_ = a.coef[(a.n-1)*64+last]
@@ -97,12 +106,12 @@ func mulAdd(a *mulAddArgs) {
 }
 
 func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead int) {
-	if !avx512() {
-		expandGeneric(dst, low, high, lowBits, table, steps)
-		return
-	}
 	_, _ = dst[steps*64-1], low[steps*8*lowBits-1]
 	switch {
+	case avx2():
+		expandAVX2(dst, low, high, lowBits, table, steps, ahead)
+	case !avx512():
+		expandGeneric(dst, low, high, lowBits, table, steps)
 	case high != nil && lowBits == 2:
 		expand3AVX512(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
 	case high != nil && lowBits == 4:
@@ -116,22 +125,29 @@ func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead in
 	}
 }
 
+// Variants of decode, by whether levels are exact and vecs is 4.
+type decodeFunc = func(dst, codes *byte, groups int, table *float32, flip uint32)
+
+var (
+	decode512 = [2][2]decodeFunc{{decodeTable2AVX512, decodeTable4AVX512}, {decodeInt2AVX512, decodeInt4AVX512}}
+	decode256 = [2][2]decodeFunc{{decodeTable2AVX2, decodeTable4AVX2}, {decodeInt2AVX2, decodeInt4AVX2}}
+)
+
 func decode(dst, codes []byte, groups, vecs int, l *levels) {
-	if !avx512() {
+	f := &decode512
+	switch {
+	case avx2():
+		f = &decode256
+	case !avx512():
 		decodeGeneric(dst, codes, groups, vecs, l)
 		return
 	}
-	f := decodeTable4AVX512
-	switch {
-	case l.exact && vecs == 4:
-		f = decodeInt4AVX512
-	case l.exact:
-		f = decodeInt2AVX512
-	case vecs == 2:
-		f = decodeTable2AVX512
+	exact := 0
+	if l.exact {
+		exact = 1
 	}
 	n := groups * vecs
-	f(&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
+	f[exact][vecs/4](&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
 }
 
 func turn(dst, codes []byte, vecs int, flip byte) {
@@ -147,10 +163,17 @@ func turn(dst, codes []byte, vecs int, flip byte) {
 }
 
 func dotTokens(a *dotTokensArgs) {
-	if !avx512() {
+	switch {
+	case avx512():
+		dotTokensAVX512(a)
+	case avx2():
+		dotTokensAVX2(a)
+	default:
 		dotTokensGeneric(a)
-		return
 	}
+}
+
+func dotTokensAVX512(a *dotTokensArgs) {
 	q := a.q
 	at := a.group * q.blocks * panel
 	chunks := q.values / q.blocks / 32
@@ -165,13 +188,18 @@ func dotTokens(a *dotTokensArgs) {
 }
 
 func dotValues(a *dotValuesArgs) {
-	if !avx512() {
+	switch {
+	case a.groups == 0:
+	case avx512():
+		dotValuesAVX512(a)
+	case avx2():
+		dotValuesAVX2(a)
+	default:
 		dotValuesGeneric(a)
-		return
 	}
-	if a.groups == 0 {
-		return
-	}
+}
+
+func dotValuesAVX512(a *dotValuesArgs) {
 	_ = a.acc[(a.n-1)*a.ld+16*a.vecs-1]
 	if p := &a.planes; p.bits > 0 {
 		f := &fusedValues4x512
@@ -190,58 +218,80 @@ func dotValues(a *dotValuesArgs) {
 }
 
 func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {
-	if !avx512() {
-		return roundWeightsGeneric(dst, w, scales, sign)
-	}
-	var flip uint32
+	var flip, signs uint32
 	if sign < 0 {
 		flip = 1 << 31
 	}
-	amax, signs := roundWeightsAVX512(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
+	switch {
+	case avx512():
+		amax, signs = roundWeightsAVX512(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
+	case avx2():
+		amax, signs = roundWeightsAVX2(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
+	default:
+		return roundWeightsGeneric(dst, w, scales, sign)
+	}
 	return amax, signs != 0
 }
 
 func addHalf(dst []float32, x []byte, f float32) {
-	if !avx512() {
+	switch {
+	case avx512():
+		addHalfAVX512(&dst[:Cells][0], &x[:2*Cells][0], f)
+	case avx2():
+		addHalfAVX2(&dst[:Cells][0], &x[:2*Cells][0], f)
+	default:
 		addHalfGeneric(dst, x, f)
-		return
 	}
-	addHalfAVX512(&dst[:Cells][0], &x[:2*Cells][0], f)
 }
 
 func addScaled(dst, raw []float32, x []byte) {
-	if !avx512() {
+	switch {
+	case avx512():
+		addScaledAVX512(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+	case avx2():
+		addScaledAVX2(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
+	default:
 		addScaledGeneric(dst, raw, x)
-		return
 	}
-	addScaledAVX512(&dst[:len(raw)][0], &raw[0], &x[:2*Cells][0], len(raw)/Cells)
 }
 
 func mulHalf(dst, w []float32, x []byte) {
-	if !avx512() {
+	switch {
+	case avx512():
+		mulHalfAVX512(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+	case avx2():
+		mulHalfAVX2(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
+	default:
 		mulHalfGeneric(dst, w, x)
-		return
 	}
-	mulHalfAVX512(&dst[0], &w[:len(dst)][0], &x[:2*Cells][0], len(dst)/Cells)
 }
 
 func dotHalf(w []float32, x []byte) float32 {
-	if !avx512() {
-		return dotHalfGeneric(w, x)
+	switch {
+	case avx512():
+		return dotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
+	case avx2():
+		return dotHalfAVX2(&w[:Cells][0], &x[:2*Cells][0])
 	}
-	return dotHalfAVX512(&w[:Cells][0], &x[:2*Cells][0])
+	return dotHalfGeneric(w, x)
 }
 
 func logits(s []float32, stride int, factor float32, visible []uint64, top float32) float32 {
-	if !avx512() {
-		return logitsGeneric(s, stride, factor, visible, top)
+	switch {
+	case avx512():
+		return logitsAVX512(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+	case avx2():
+		return logitsAVX2(&s[0], 4*stride, len(visible), factor, &visible[0], top)
 	}
-	return logitsAVX512(&s[0], 4*stride, len(visible), factor, &visible[0], top)
+	return logitsGeneric(s, stride, factor, visible, top)
 }
 
 func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
-	if !avx512() {
-		return weightsGeneric(s, stride, visible, top, tau, kept)
+	switch {
+	case avx512():
+		return weightsAVX512(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
+	case avx2():
+		return weightsAVX2(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
 	}
-	return weightsAVX512(&s[0], 4*stride, len(visible), &visible[0], top, tau, &kept[0])
+	return weightsGeneric(s, stride, visible, top, tau, kept)
 }

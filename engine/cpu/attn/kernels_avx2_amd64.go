@@ -1,0 +1,95 @@
+package attn
+
+import "godwit/engine/dtype"
+
+type mulAdd2Func = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, ahead int)
+
+// By number of rows less one, and whether four vectors of eight or one.
+var (
+	mulAddF16v2        = [2][2]mulAdd2Func{{mulAddF161x1AVX2, mulAddF161x4AVX2}, {mulAddF162x1AVX2, mulAddF162x4AVX2}}
+	mulAddBF16v2       = [2][2]mulAdd2Func{{mulAddBF161x1AVX2, mulAddBF161x4AVX2}, {mulAddBF162x1AVX2, mulAddBF162x4AVX2}}
+	mulAddF32v2        = [2][2]mulAdd2Func{{mulAddF321x1AVX2, mulAddF321x4AVX2}, {mulAddF322x1AVX2, mulAddF322x4AVX2}}
+	mulAddBF16Finitev2 = [2][2]mulAdd2Func{{mulAddBF16Finite1x1AVX2, mulAddBF16Finite1x4AVX2}, {mulAddBF16Finite2x1AVX2, mulAddBF16Finite2x4AVX2}}
+	mulAddF32Finitev2  = [2][2]mulAdd2Func{{mulAddF32Finite1x1AVX2, mulAddF32Finite1x4AVX2}, {mulAddF32Finite2x1AVX2, mulAddF32Finite2x4AVX2}}
+)
+
+// mulAddAVX2 works on whole vectors of eight lanes.
+func mulAddAVX2(a *mulAddArgs) {
+	f, size := &mulAddF32v2, 4
+	switch {
+	case a.stored == dtype.F16:
+		f, size = &mulAddF16v2, 2
+	case a.stored == dtype.BF16 && a.finite:
+		f, size = &mulAddBF16Finitev2, 2
+	case a.stored == dtype.BF16:
+		f, size = &mulAddBF16v2, 2
+	case a.finite:
+		f = &mulAddF32Finitev2
+	}
+	lanes := a.lanes
+	last := lastStep(a.steps)
+	_ = a.x[last*a.pitch+lanes*size-1]
+	_ = a.acc[(a.n-1)*a.ld+lanes-1]
+	_ = a.coef[(a.n-1)*64+last]
+	ahead := a.ahead
+	for i := 0; i < a.n; i += 2 {
+		rows := min(2, a.n-i) - 1
+		for j := 0; j < lanes; {
+			wide, n := 0, 8
+			if lanes-j >= 32 {
+				wide, n = 1, 32
+			}
+			f[rows][wide](&a.acc[i*a.ld+j], 4*a.ld, &a.x[j*size], a.pitch, &a.coef[i*64], a.steps, ahead)
+			j += n
+		}
+		ahead = 0
+	}
+}
+
+func expandAVX2(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahead int) {
+	switch {
+	case high != nil && lowBits == 2:
+		expand3AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+	case high != nil && lowBits == 4:
+		expand5AVX2(&dst[0], &low[0], &high[:steps*8][0], &table[0], steps, ahead)
+	case lowBits == 1:
+		expand1AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+	case lowBits == 2:
+		expand2AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+	default:
+		expand4AVX2(&dst[0], &low[0], nil, &table[0], steps, ahead)
+	}
+}
+
+func dotTokensAVX2(a *dotTokensArgs) {
+	q := a.q
+	chunks, ahead := q.values/q.blocks/32, a.ahead
+	_, _, _ = a.dst[a.n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
+	for i := 0; i < a.n; i += 3 {
+		dst, v, scale := &a.dst[i*Cells], &q.q[a.group*q.values*panel+i*32], &q.scale[a.group*q.blocks*panel+i]
+		switch a.n - i {
+		case 1:
+			tokens1AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
+		case 2:
+			tokens2AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
+		default:
+			tokens3AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
+		}
+		ahead = 0
+	}
+}
+
+func dotValuesAVX2(a *dotValuesArgs) {
+	_, _ = a.acc[(a.n-1)*a.ld+16*a.vecs-1], a.tile[1024*a.vecs-1]
+	ahead := a.ahead
+	for i := 0; i < a.n; i += 2 {
+		for v := 0; v < a.vecs; v += 2 {
+			f := values2AVX2
+			if a.n-i == 1 {
+				f = values1AVX2
+			}
+			f(&a.acc[i*a.ld+16*v], 4*a.ld, &a.tile[64*v], &a.w[i][0], &a.scale[i], a.groups, 64*a.vecs, ahead)
+		}
+		ahead = 0
+	}
+}
