@@ -124,7 +124,9 @@ func TestMatMulReference(t *testing.T) {
 			for j := range rows {
 				for i := range batch {
 					want, mag := w.exact(j, a.row(i))
-					limit := mag * float64(4*cols/32+6) * 0x1p-24
+					rest, more := w.exact(j, a.second(i))
+					want, mag = want+rest, mag+more
+					limit := mag * float64(8*cols/32+6) * 0x1p-24
 					if got := float64(y[i*rows+j]); !(math.Abs(got-want) <= limit) {
 						t.Fatalf("%v row %d of activations %d: %g, want %g ± %g", typ, j, i, got, want, limit)
 					}

@@ -5,22 +5,29 @@ import "godwit/engine/dtype"
 // matMulGeneric is the definition of [MatMul]: blocks in order, exact integers inside.
 func matMulGeneric(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	f := formOf(w.Type)
-	size := PanelRows * w.Type.Bytes()
-	var codes [32]int8
 	for r := panel0 * PanelRows; r < min(panel1*PanelRows, w.Rows); r++ {
 		for i := row0; i < row1; i++ {
 			y[i*ldy+r] = 0
 		}
 		panel := w.panel(r / PanelRows)
-		for b := range w.Cols / f.elems {
-			blk := panel[b*size : (b+1)*size]
-			for sub := range f.subs {
-				f.unpack(&codes, blk, sub, r%PanelRows)
-				s := f.scales(blk, sub, r%PanelRows)
-				for i := row0; i < row1; i++ {
-					p := &y[i*ldy+r]
-					*p = f.step(*p, &codes, &s, &a.row(i)[b*f.subs+sub])
-				}
+		for _, plane := range [][]actBlock{a.blocks, a.fine} {
+			f.addRow(y, ldy, panel, r, plane, a.stride, row0, row1)
+		}
+	}
+}
+
+// addRow adds row r of the weights times a plane of the activations to y.
+func (f *form) addRow(y []float32, ldy int, panel []byte, r int, plane []actBlock, stride, row0, row1 int) {
+	size := len(panel) * f.subs / stride
+	var codes [32]int8
+	for b := range stride / f.subs {
+		blk := panel[b*size : (b+1)*size]
+		for sub := range f.subs {
+			f.unpack(&codes, blk, sub, r%PanelRows)
+			s := f.scales(blk, sub, r%PanelRows)
+			for i := row0; i < row1; i++ {
+				p := &y[i*ldy+r]
+				*p = f.step(*p, &codes, &s, &plane[i*stride+b*f.subs+sub])
 			}
 		}
 	}

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -18,6 +18,7 @@ TEXT ·matQ40p1n1AVX2(SB), NOSPLIT, $0-64
 
 panel1:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -140,12 +141,25 @@ block2:
 	ADDQ         $0x34, BX
 	DECQ         CX
 	JNZ          block2
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel1
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end4
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block2
+
+end4:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+288, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel1
 	VZEROUPPER
 	RET
 
@@ -169,9 +183,9 @@ DATA ones<>+24(SB)/4, $0x00010001
 DATA ones<>+28(SB)/4, $0x00010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
-// func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -182,8 +196,9 @@ TEXT ·matQ40p1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel4:
+panel5:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -191,7 +206,7 @@ panel4:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block5:
+block6:
 	LEAQ         6176(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -348,24 +363,35 @@ block5:
 	ADDQ         $0x00000120, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block5
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block6
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end8
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block6
 
-block7:
+end8:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block9:
 	VMOVDQU      64(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -514,174 +540,41 @@ block7:
 	ADDQ         $0x00000120, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block7
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel4
+	JNZ          block9
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end11
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block9
+
+end11:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+288, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel5
 	VZEROUPPER
 	RET
 
-// func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ41p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
 	MOVQ   lda+32(FP), R8
-	MOVQ   blocks+40(FP), R11
-	IMUL3Q $+320, R11, R11
-	IMULQ  fetch+56(FP), R11
-	LEAQ   -256(SI)(R11*1), R11
-
-panel9:
-	MOVQ   SI, R10
-	MOVQ   DX, BX
-	MOVQ   blocks+40(FP), CX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-
-block10:
-	LEAQ         6208(SI), AX
-	CMPQ         AX, R11
-	CMOVQGT      R11, AX
-	PREFETCHT0   (AX)
-	PREFETCHT0   64(AX)
-	PREFETCHT0   128(AX)
-	PREFETCHT0   192(AX)
-	PREFETCHT0   256(AX)
-	VMOVDQU      64(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD (BX), Y13
-	VPMADDUBSW   Y13, Y12, Y4
-	VMOVDQU      96(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD (BX), Y13
-	VPMADDUBSW   Y13, Y12, Y5
-	VMOVDQU      128(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 4(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 4(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      192(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 8(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      224(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 8(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      256(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 12(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      288(SI), Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 12(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      64(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 16(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      96(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 16(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      128(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 20(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      160(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 20(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      192(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 24(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VMOVDQU      224(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 24(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VMOVDQU      256(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 28(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y4, Y4
-	VPMADDWD     ones<>+0(SB), Y4, Y4
-	VMOVDQU      288(SI), Y12
-	VPSRLW       $0x04, Y12, Y12
-	VPAND        mask0f<>+0(SB), Y12, Y12
-	VPBROADCASTD 28(BX), Y13
-	VPMADDUBSW   Y13, Y12, Y13
-	VPADDW       Y13, Y5, Y5
-	VPMADDWD     ones<>+0(SB), Y5, Y5
-	VCVTPH2PS    (SI), Y15
-	VCVTPH2PS    32(SI), Y14
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y15, Y4, Y4
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y4, Y0
-	VBROADCASTSS 36(BX), Y13
-	VFMADD231PS  Y13, Y14, Y0
-	VCVTPH2PS    16(SI), Y15
-	VCVTPH2PS    48(SI), Y14
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y15, Y5, Y5
-	VBROADCASTSS 32(BX), Y13
-	VFMADD231PS  Y13, Y5, Y1
-	VBROADCASTSS 36(BX), Y13
-	VFMADD231PS  Y13, Y14, Y1
-	ADDQ         $0x00000140, SI
-	ADDQ         $0x34, BX
-	DECQ         CX
-	JNZ          block10
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel9
-	VZEROUPPER
-	RET
-
-// func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-64
-	MOVQ   y+0(FP), DI
-	MOVQ   w+16(FP), SI
-	MOVQ   a+24(FP), DX
-	MOVQ   lda+32(FP), R8
-	LEAQ   (R8)(R8*2), R9
 	MOVQ   blocks+40(FP), R11
 	IMUL3Q $+320, R11, R11
 	IMULQ  fetch+56(FP), R11
@@ -689,12 +582,11 @@ TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $0-64
 
 panel12:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
 
 block13:
 	LEAQ         6208(SI), AX
@@ -709,6 +601,168 @@ block13:
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
 	VPMADDUBSW   Y13, Y12, Y4
+	VMOVDQU      96(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD (BX), Y13
+	VPMADDUBSW   Y13, Y12, Y5
+	VMOVDQU      128(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 4(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      160(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 4(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      192(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 8(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      224(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 8(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      256(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 12(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      288(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 12(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      64(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 16(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      96(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 16(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      128(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 20(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      160(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 20(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      192(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 24(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VMOVDQU      224(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 24(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VMOVDQU      256(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 28(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y4, Y4
+	VPMADDWD     ones<>+0(SB), Y4, Y4
+	VMOVDQU      288(SI), Y12
+	VPSRLW       $0x04, Y12, Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD 28(BX), Y13
+	VPMADDUBSW   Y13, Y12, Y13
+	VPADDW       Y13, Y5, Y5
+	VPMADDWD     ones<>+0(SB), Y5, Y5
+	VCVTPH2PS    (SI), Y15
+	VCVTPH2PS    32(SI), Y14
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       Y15, Y4, Y4
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y4, Y0
+	VBROADCASTSS 36(BX), Y13
+	VFMADD231PS  Y13, Y14, Y0
+	VCVTPH2PS    16(SI), Y15
+	VCVTPH2PS    48(SI), Y14
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       Y15, Y5, Y5
+	VBROADCASTSS 32(BX), Y13
+	VFMADD231PS  Y13, Y5, Y1
+	VBROADCASTSS 36(BX), Y13
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         $0x00000140, SI
+	ADDQ         $0x34, BX
+	DECQ         CX
+	JNZ          block13
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end15
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block13
+
+end15:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+320, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel12
+	VZEROUPPER
+	RET
+
+// func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+TEXT ·matQ41p1n4AVX2(SB), NOSPLIT, $16-72
+	MOVQ   y+0(FP), DI
+	MOVQ   w+16(FP), SI
+	MOVQ   a+24(FP), DX
+	MOVQ   lda+32(FP), R8
+	LEAQ   (R8)(R8*2), R9
+	MOVQ   blocks+40(FP), R11
+	IMUL3Q $+320, R11, R11
+	IMULQ  fetch+56(FP), R11
+	LEAQ   -256(SI)(R11*1), R11
+
+panel16:
+	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
+	MOVQ   DX, BX
+	MOVQ   blocks+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+block17:
+	LEAQ         6208(SI), AX
+	CMPQ         AX, R11
+	CMOVQGT      R11, AX
+	PREFETCHT0   (AX)
+	PREFETCHT0   64(AX)
+	PREFETCHT0   128(AX)
+	PREFETCHT0   192(AX)
+	PREFETCHT0   256(AX)
+	VMOVDQU      64(SI), Y12
+	VPAND        mask0f<>+0(SB), Y12, Y12
+	VPBROADCASTD (BX), Y13
+	VPMADDUBSW   Y13, Y12, Y4
 	VPBROADCASTD (BX)(R8*1), Y13
 	VPMADDUBSW   Y13, Y12, Y5
 	VPBROADCASTD (BX)(R8*2), Y13
@@ -850,24 +904,35 @@ block13:
 	ADDQ         $0x00000140, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block13
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block17
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end19
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block17
 
-block15:
+end19:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block20:
 	VMOVDQU      96(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -1013,24 +1078,37 @@ block15:
 	ADDQ         $0x00000140, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block15
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel12
+	JNZ          block20
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end22
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block20
+
+end22:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+320, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel16
 	VZEROUPPER
 	RET
 
-// func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1040,14 +1118,15 @@ TEXT ·matQ50p1n1AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel17:
+panel23:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block18:
+block24:
 	LEAQ         6176(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -1228,13 +1307,26 @@ block18:
 	ADDQ         $0x00000160, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block18
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel17
+	JNZ          block24
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end26
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block24
+
+end26:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+352, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel23
 	VZEROUPPER
 	RET
 
@@ -1248,9 +1340,9 @@ DATA mask10<>+24(SB)/4, $0x10101010
 DATA mask10<>+28(SB)/4, $0x10101010
 GLOBL mask10<>(SB), RODATA|NOPTR, $32
 
-// func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1261,8 +1353,9 @@ TEXT ·matQ50p1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel20:
+panel27:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -1270,7 +1363,7 @@ panel20:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block21:
+block28:
 	LEAQ         6176(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -1463,24 +1556,35 @@ block21:
 	ADDQ         $0x00000160, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block21
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block28
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end30
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block28
 
-block23:
+end30:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block31:
 	VMOVDQU      128(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      64(SI), Y14
@@ -1664,24 +1768,37 @@ block23:
 	ADDQ         $0x00000160, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block23
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel20
+	JNZ          block31
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end33
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block31
+
+end33:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+352, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel27
 	VZEROUPPER
 	RET
 
-// func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1691,14 +1808,15 @@ TEXT ·matQ51p1n1AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel25:
+panel34:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block26:
+block35:
 	LEAQ         6208(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -1879,19 +1997,32 @@ block26:
 	ADDQ         $0x00000180, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block26
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel25
+	JNZ          block35
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end37
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block35
+
+end37:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+384, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel34
 	VZEROUPPER
 	RET
 
-// func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -1902,8 +2033,9 @@ TEXT ·matQ51p1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel28:
+panel38:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -1911,7 +2043,7 @@ panel28:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block29:
+block39:
 	LEAQ         6208(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -2101,24 +2233,35 @@ block29:
 	ADDQ         $0x00000180, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block29
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block39
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end41
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block39
 
-block31:
+end41:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block42:
 	VMOVDQU      160(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      96(SI), Y14
@@ -2299,24 +2442,37 @@ block31:
 	ADDQ         $0x00000180, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block31
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel28
+	JNZ          block42
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end44
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block42
+
+end44:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+384, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel38
 	VZEROUPPER
 	RET
 
-// func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2326,14 +2482,15 @@ TEXT ·matQ80p1n1AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -512(SI)(R11*1), R11
 
-panel33:
+panel45:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block34:
+block46:
 	LEAQ         6176(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -2485,13 +2642,26 @@ block34:
 	ADDQ         $0x00000220, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block34
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel33
+	JNZ          block46
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end48
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block46
+
+end48:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+544, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel45
 	VZEROUPPER
 	RET
 
@@ -2505,9 +2675,9 @@ DATA mask80<>+24(SB)/4, $0x80808080
 DATA mask80<>+28(SB)/4, $0x80808080
 GLOBL mask80<>(SB), RODATA|NOPTR, $32
 
-// func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2518,8 +2688,9 @@ TEXT ·matQ80p1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -512(SI)(R11*1), R11
 
-panel36:
+panel49:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -2527,7 +2698,7 @@ panel36:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block37:
+block50:
 	LEAQ         6176(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -2740,24 +2911,35 @@ block37:
 	ADDQ         $0x00000220, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block37
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block50
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end52
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block50
 
-block39:
+end52:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block53:
 	VMOVDQU      64(SI), Y12
 	VPXOR        mask80<>+0(SB), Y12, Y12
 	VPABSB       Y12, Y14
@@ -2958,24 +3140,37 @@ block39:
 	ADDQ         $0x00000220, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block39
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel36
+	JNZ          block53
+	MOVQ         R10, SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end55
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block53
+
+end55:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+544, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel49
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2985,14 +3180,15 @@ TEXT ·matIQ4NLp1n1AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel41:
+panel56:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block42:
+block57:
 	LEAQ           6176(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -3180,13 +3376,26 @@ block42:
 	ADDQ           $0x00000120, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block42
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel41
+	JNZ            block57
+	MOVQ           R10, SI
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end59
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block57
+
+end59:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+288, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel56
 	VZEROUPPER
 	RET
 
@@ -3208,9 +3417,9 @@ DATA levelsNL<>+14(SB)/1, $0x59
 DATA levelsNL<>+15(SB)/1, $0x71
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
-// func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3221,8 +3430,9 @@ TEXT ·matIQ4NLp1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel44:
+panel60:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -3230,7 +3440,7 @@ panel44:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block45:
+block61:
 	LEAQ           6176(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -3459,24 +3669,35 @@ block45:
 	ADDQ           $0x00000120, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block45
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, (AX)
+	JNZ            block61
 	MOVQ           R10, SI
-	MOVQ           DX, BX
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end63
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
 	MOVQ           blocks+40(FP), CX
-	VXORPS         Y0, Y0, Y0
-	VXORPS         Y1, Y1, Y1
-	VXORPS         Y2, Y2, Y2
-	VXORPS         Y3, Y3, Y3
+	JMP            block61
 
-block47:
+end63:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block64:
 	VMOVDQU        64(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -3697,24 +3918,37 @@ block47:
 	ADDQ           $0x00000120, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block47
-	MOVQ           DI, AX
-	VMOVUPS        Y0, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel44
+	JNZ            block64
+	MOVQ           R10, SI
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end66
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block64
+
+end66:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+288, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel60
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3724,14 +3958,15 @@ TEXT ·matMXFP4p1n1AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel49:
+panel67:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block50:
+block68:
 	LEAQ           6160(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -3893,13 +4128,26 @@ block50:
 	ADDQ           $0x00000110, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block50
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel49
+	JNZ            block68
+	MOVQ           R10, SI
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end70
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block68
+
+end70:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+272, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel67
 	VZEROUPPER
 	RET
 
@@ -3951,9 +4199,9 @@ DATA step<>+24(SB)/4, $0x00800000
 DATA step<>+28(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $32
 
-// func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3964,8 +4212,9 @@ TEXT ·matMXFP4p1n4AVX2(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel52:
+panel71:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -3973,7 +4222,7 @@ panel52:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block53:
+block72:
 	LEAQ           6160(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -4156,24 +4405,35 @@ block53:
 	ADDQ           $0x00000110, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block53
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, (AX)
+	JNZ            block72
 	MOVQ           R10, SI
-	MOVQ           DX, BX
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end74
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
 	MOVQ           blocks+40(FP), CX
-	VXORPS         Y0, Y0, Y0
-	VXORPS         Y1, Y1, Y1
-	VXORPS         Y2, Y2, Y2
-	VXORPS         Y3, Y3, Y3
+	JMP            block72
 
-block55:
+end74:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 8(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block75:
 	VMOVDQU        48(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsMX<>+0(SB), Y14
@@ -4348,24 +4608,37 @@ block55:
 	ADDQ           $0x00000110, SI
 	ADDQ           $0x34, BX
 	DECQ           CX
-	JNZ            block55
-	MOVQ           DI, AX
-	VMOVUPS        Y0, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel52
+	JNZ            block75
+	MOVQ           R10, SI
+	MOVQ           8(SP), AX
+	TESTQ          AX, AX
+	JEQ            end77
+	MOVQ           $0x00000000, 8(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block75
+
+end77:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+272, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel71
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-64
+TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -4375,14 +4648,15 @@ TEXT ·matQ2Kp1n1AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -128(SI)(R11*1), R11
 
-panel57:
+panel78:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block58:
+block79:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -4401,7 +4675,7 @@ block58:
 	ADDQ      $0x00000140, SI
 	MOVQ      $0x00000008, R14
 
-group59:
+group80:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -4563,15 +4837,28 @@ group59:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group59
+	JNZ          group80
 	DECQ         CX
-	JNZ          block58
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel57
+	JNZ          block79
+	MOVQ         R10, SI
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end81
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block79
+
+end81:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+1344, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel78
 	VZEROUPPER
 	RET
 
@@ -4605,9 +4892,9 @@ DATA fifteen<>+24(SB)/4, $0x0000000f
 DATA fifteen<>+28(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $32
 
-// func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-64
+TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -4618,8 +4905,9 @@ TEXT ·matQ2Kp1n4AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -128(SI)(R11*1), R11
 
-panel60:
+panel82:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -4627,7 +4915,7 @@ panel60:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block61:
+block83:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -4646,7 +4934,7 @@ block61:
 	ADDQ      $0x00000140, SI
 	MOVQ      $0x00000008, R14
 
-group62:
+group84:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -4846,26 +5134,37 @@ group62:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group62
+	JNZ          group84
 	DECQ         CX
-	JNZ          block61
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block83
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end85
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block83
 
-block63:
+end85:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 264(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block86:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -4884,7 +5183,7 @@ block63:
 	ADDQ      $0x00000140, SI
 	MOVQ      $0x00000008, R14
 
-group64:
+group87:
 	VMOVDQU      32(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -5079,26 +5378,39 @@ group64:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group64
+	JNZ          group87
 	DECQ         CX
-	JNZ          block63
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel60
+	JNZ          block86
+	MOVQ         R10, SI
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end88
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block86
+
+end88:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+1344, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel82
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-64
+TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $528-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -5108,14 +5420,15 @@ TEXT ·matQ3Kp1n1AVX2(SB), NOSPLIT, $512-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -192(SI)(R11*1), R11
 
-panel65:
+panel89:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 520(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block66:
+block90:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -5190,7 +5503,7 @@ block66:
 	ADDQ      $0xe0, SI
 	MOVQ      $0x00000008, R14
 
-group67:
+group91:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -5395,15 +5708,28 @@ group67:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group67
+	JNZ          group91
 	DECQ         CX
-	JNZ          block66
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel65
+	JNZ          block90
+	MOVQ         R10, SI
+	MOVQ         520(SP), AX
+	TESTQ        AX, AX
+	JEQ          end92
+	MOVQ         $0x00000000, 520(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block90
+
+end92:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+1760, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel89
 	VZEROUPPER
 	RET
 
@@ -5437,9 +5763,9 @@ DATA mask04<>+24(SB)/4, $0x04040404
 DATA mask04<>+28(SB)/4, $0x04040404
 GLOBL mask04<>(SB), RODATA|NOPTR, $32
 
-// func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-64
+TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $528-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -5450,8 +5776,9 @@ TEXT ·matQ3Kp1n4AVX2(SB), NOSPLIT, $512-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -192(SI)(R11*1), R11
 
-panel68:
+panel93:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 520(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -5459,7 +5786,7 @@ panel68:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block69:
+block94:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -5534,7 +5861,7 @@ block69:
 	ADDQ      $0xe0, SI
 	MOVQ      $0x00000008, R14
 
-group70:
+group95:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -5756,26 +6083,37 @@ group70:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group70
+	JNZ          group95
 	DECQ         CX
-	JNZ          block69
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block94
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         520(SP), AX
+	TESTQ        AX, AX
+	JEQ          end96
+	MOVQ         $0x00000000, 520(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block94
 
-block71:
+end96:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 520(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block97:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -5850,7 +6188,7 @@ block71:
 	ADDQ      $0xe0, SI
 	MOVQ      $0x00000008, R14
 
-group72:
+group98:
 	VMOVDQU      32(SI), Y12
 	VPAND        mask03<>+0(SB), Y12, Y12
 	VMOVDQU      160(SI), Y14
@@ -6066,26 +6404,39 @@ group72:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group72
+	JNZ          group98
 	DECQ         CX
-	JNZ          block71
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel68
+	JNZ          block97
+	MOVQ         R10, SI
+	MOVQ         520(SP), AX
+	TESTQ        AX, AX
+	JEQ          end99
+	MOVQ         $0x00000000, 520(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block97
+
+end99:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+1760, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel93
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-64
+TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $400-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -6095,14 +6446,15 @@ TEXT ·matQ4Kp1n1AVX2(SB), NOSPLIT, $384-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel73:
+panel100:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block74:
+block101:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -6157,7 +6509,7 @@ block74:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group75:
+group102:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -6281,15 +6633,28 @@ group75:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group75
+	JNZ          group102
 	DECQ         CX
-	JNZ          block74
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel73
+	JNZ          block101
+	MOVQ         R10, SI
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end103
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block101
+
+end103:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2304, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel100
 	VZEROUPPER
 	RET
 
@@ -6303,9 +6668,9 @@ DATA mask3f<>+24(SB)/4, $0x3f3f3f3f
 DATA mask3f<>+28(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $32
 
-// func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-64
+TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $400-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -6316,8 +6681,9 @@ TEXT ·matQ4Kp1n4AVX2(SB), NOSPLIT, $384-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel76:
+panel104:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -6325,7 +6691,7 @@ panel76:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block77:
+block105:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -6380,7 +6746,7 @@ block77:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group78:
+group106:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -6538,26 +6904,37 @@ group78:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group78
+	JNZ          group106
 	DECQ         CX
-	JNZ          block77
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block105
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end107
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block105
 
-block79:
+end107:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 392(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block108:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -6612,7 +6989,7 @@ block79:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group80:
+group109:
 	VMOVDQU      32(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -6763,26 +7140,39 @@ group80:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group80
+	JNZ          group109
 	DECQ         CX
-	JNZ          block79
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel76
+	JNZ          block108
+	MOVQ         R10, SI
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end110
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block108
+
+end110:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2304, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel104
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-64
+TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $400-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -6792,14 +7182,15 @@ TEXT ·matQ5Kp1n1AVX2(SB), NOSPLIT, $384-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel81:
+panel111:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block82:
+block112:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -6854,7 +7245,7 @@ block82:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group83:
+group113:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -7043,21 +7434,34 @@ group83:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group83
+	JNZ          group113
 	DECQ         CX
-	JNZ          block82
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel81
+	JNZ          block112
+	MOVQ         R10, SI
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end114
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block112
+
+end114:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2816, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel111
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-64
+TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $400-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -7068,8 +7472,9 @@ TEXT ·matQ5Kp1n4AVX2(SB), NOSPLIT, $384-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -320(SI)(R11*1), R11
 
-panel84:
+panel115:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -7077,7 +7482,7 @@ panel84:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block85:
+block116:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -7132,7 +7537,7 @@ block85:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group86:
+group117:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -7326,26 +7731,37 @@ group86:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group86
+	JNZ          group117
 	DECQ         CX
-	JNZ          block85
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block116
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end118
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block116
 
-block87:
+end118:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 392(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block119:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -7400,7 +7816,7 @@ block87:
 	ADDQ      $0x00000100, SI
 	MOVQ      $0x00000008, R14
 
-group88:
+group120:
 	VMOVDQU      96(SI), Y12
 	VPAND        mask0f<>+0(SB), Y12, Y12
 	VMOVDQU      32(SI), Y14
@@ -7586,26 +8002,39 @@ group88:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group88
+	JNZ          group120
 	DECQ         CX
-	JNZ          block87
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel84
+	JNZ          block119
+	MOVQ         R10, SI
+	MOVQ         392(SP), AX
+	TESTQ        AX, AX
+	JEQ          end121
+	MOVQ         $0x00000000, 392(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block119
+
+end121:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2816, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel115
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-64
+TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -7615,14 +8044,15 @@ TEXT ·matQ6Kp1n1AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -384(SI)(R11*1), R11
 
-panel89:
+panel122:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block90:
+block123:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -7631,7 +8061,7 @@ block90:
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group91:
+group124:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -7801,15 +8231,28 @@ group91:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group91
+	JNZ          group124
 	DECQ         CX
-	JNZ          block90
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel89
+	JNZ          block123
+	MOVQ         R10, SI
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end125
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block123
+
+end125:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+3360, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel122
 	VZEROUPPER
 	RET
 
@@ -7823,9 +8266,9 @@ DATA mask0c<>+24(SB)/4, $0x0c0c0c0c
 DATA mask0c<>+28(SB)/4, $0x0c0c0c0c
 GLOBL mask0c<>(SB), RODATA|NOPTR, $32
 
-// func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-64
+TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -7836,8 +8279,9 @@ TEXT ·matQ6Kp1n4AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -384(SI)(R11*1), R11
 
-panel92:
+panel126:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -7845,7 +8289,7 @@ panel92:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block93:
+block127:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -7854,7 +8298,7 @@ block93:
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group94:
+group128:
 	LEAQ         6144(SI), AX
 	CMPQ         AX, R11
 	CMOVQGT      R11, AX
@@ -8060,26 +8504,37 @@ group94:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group94
+	JNZ          group128
 	DECQ         CX
-	JNZ          block93
-	MOVQ         DI, AX
-	VMOVUPS      Y0, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, (AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, (AX)
+	JNZ          block127
 	MOVQ         R10, SI
-	MOVQ         DX, BX
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end129
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
 	MOVQ         blocks+40(FP), CX
-	VXORPS       Y0, Y0, Y0
-	VXORPS       Y1, Y1, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
+	JMP          block127
 
-block95:
+end129:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 264(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block130:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -8088,7 +8543,7 @@ block95:
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group96:
+group131:
 	VMOVDQU      32(SI), Y12
 	VPAND        mask3f<>+0(SB), Y12, Y12
 	VPBROADCASTD (BX), Y13
@@ -8285,26 +8740,39 @@ group96:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group96
+	JNZ          group131
 	DECQ         CX
-	JNZ          block95
-	MOVQ         DI, AX
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y1, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y2, 32(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $0x40, DI
-	DECQ         panels+48(FP)
-	JNZ          panel92
+	JNZ          block130
+	MOVQ         R10, SI
+	MOVQ         264(SP), AX
+	TESTQ        AX, AX
+	JEQ          end132
+	MOVQ         $0x00000000, 264(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block130
+
+end132:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+3360, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel126
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-64
+TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -8314,14 +8782,15 @@ TEXT ·matIQ4XSp1n1AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel97:
+panel133:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-block98:
+block134:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -8396,7 +8865,7 @@ block98:
 	ADDQ      $0x80, SI
 	MOVQ      $0x00000008, R14
 
-group99:
+group135:
 	LEAQ           6144(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -8588,21 +9057,34 @@ group99:
 	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
-	JNZ            group99
+	JNZ            group135
 	DECQ           CX
-	JNZ            block98
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel97
+	JNZ            block134
+	MOVQ           R10, SI
+	MOVQ           264(SP), AX
+	TESTQ          AX, AX
+	JEQ            end136
+	MOVQ           $0x00000000, 264(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block134
+
+end136:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2176, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel133
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-64
+TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $272-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -8613,8 +9095,9 @@ TEXT ·matIQ4XSp1n4AVX2(SB), NOSPLIT, $256-64
 	IMULQ  fetch+56(FP), R11
 	LEAQ   -256(SI)(R11*1), R11
 
-panel100:
+panel137:
 	MOVQ   SI, R10
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -8622,7 +9105,7 @@ panel100:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-block101:
+block138:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -8697,7 +9180,7 @@ block101:
 	ADDQ      $0x80, SI
 	MOVQ      $0x00000008, R14
 
-group102:
+group139:
 	LEAQ           6144(SI), AX
 	CMPQ           AX, R11
 	CMOVQGT        R11, AX
@@ -8928,26 +9411,37 @@ group102:
 	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
-	JNZ            group102
+	JNZ            group139
 	DECQ           CX
-	JNZ            block101
-	MOVQ           DI, AX
-	VMOVUPS        Y0, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, (AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, (AX)
+	JNZ            block138
 	MOVQ           R10, SI
-	MOVQ           DX, BX
+	MOVQ           264(SP), AX
+	TESTQ          AX, AX
+	JEQ            end140
+	MOVQ           $0x00000000, 264(SP)
+	MOVQ           fine+64(FP), BX
 	MOVQ           blocks+40(FP), CX
-	VXORPS         Y0, Y0, Y0
-	VXORPS         Y1, Y1, Y1
-	VXORPS         Y2, Y2, Y2
-	VXORPS         Y3, Y3, Y3
+	JMP            block138
 
-block103:
+end140:
+	MOVQ    DI, AX
+	VMOVUPS Y0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, (AX)
+	MOVQ    R10, SI
+	MOVQ    $0x00000001, 264(SP)
+	MOVQ    DX, BX
+	MOVQ    blocks+40(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+
+block141:
 	VCVTPH2PS (SI), Y15
 	VMOVUPS   Y15, (SP)
 	VCVTPH2PS 16(SI), Y15
@@ -9022,7 +9516,7 @@ block103:
 	ADDQ      $0x80, SI
 	MOVQ      $0x00000008, R14
 
-group104:
+group142:
 	VMOVDQU        32(SI), Y12
 	VPAND          mask0f<>+0(SB), Y12, Y12
 	VBROADCASTI128 levelsNL<>+0(SB), Y14
@@ -9246,19 +9740,32 @@ group104:
 	ADDQ           $0x34, BX
 	ADDQ           $0x10, R15
 	DECQ           R14
-	JNZ            group104
+	JNZ            group142
 	DECQ           CX
-	JNZ            block103
-	MOVQ           DI, AX
-	VMOVUPS        Y0, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y1, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y2, 32(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Y3, 32(AX)
-	ADDQ           $0x40, DI
-	DECQ           panels+48(FP)
-	JNZ            panel100
+	JNZ            block141
+	MOVQ           R10, SI
+	MOVQ           264(SP), AX
+	TESTQ          AX, AX
+	JEQ            end143
+	MOVQ           $0x00000000, 264(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block141
+
+end143:
+	MOVQ    DI, AX
+	VMOVUPS Y0, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y1, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y2, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Y3, 32(AX)
+	MOVQ    blocks+40(FP), SI
+	IMUL3Q  $+2176, SI, SI
+	ADDQ    R10, SI
+	ADDQ    $0x40, DI
+	DECQ    panels+48(FP)
+	JNZ     panel137
 	VZEROUPPER
 	RET

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -19,6 +19,8 @@ TEXT ·matQ40p1n1AVX512(SB), NOSPLIT, $0-64
 	LEAQ         -256(SI)(R12*1), R12
 
 panel1:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -63,17 +65,30 @@ block2:
 	ADDQ             $0x34, BX
 	DECQ             CX
 	JNZ              block2
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel1
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end4
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block2
+
+end4:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel1
 	VZEROUPPER
 	RET
 
-// func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -86,7 +101,9 @@ TEXT ·matQ40p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel4:
+panel5:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -94,7 +111,7 @@ panel4:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block5:
+block6:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -167,24 +184,37 @@ block5:
 	ADDQ             $0x00000120, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block5
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel4
+	JNZ              block6
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end8
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block6
+
+end8:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel5
 	VZEROUPPER
 	RET
 
-// func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -199,7 +229,9 @@ TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel7:
+panel9:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -211,7 +243,7 @@ panel7:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block8:
+block10:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -332,32 +364,45 @@ block8:
 	ADDQ             $0x00000120, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block8
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel7
+	JNZ              block10
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end12
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block10
+
+end12:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel9
 	VZEROUPPER
 	RET
 
-// func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ40p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ40p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -369,7 +414,9 @@ TEXT ·matQ40p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+288, R13, R13
 
-panel10:
+panel13:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -385,7 +432,7 @@ panel10:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block11:
+block14:
 	VPSLLD.BCST  $0x03, 40(BX), Z12
 	VMOVDQA64    Z12, Z18
 	VPSLLD.BCST  $0x03, 40(BX)(R8*1), Z13
@@ -613,35 +660,48 @@ block11:
 	ADDQ         $0x00000120, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block11
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel10
+	JNZ          block14
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end16
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block14
+
+end16:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel13
 	VZEROUPPER
 	RET
 
-// func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -653,12 +713,14 @@ TEXT ·matQ41p1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel13:
+panel17:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block14:
+block18:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -699,18 +761,31 @@ block14:
 	ADDQ             $0x00000140, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block14
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel13
+	JNZ              block18
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end20
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block18
+
+end20:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+320, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel17
 	VZEROUPPER
 	RET
 
-// func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -723,7 +798,9 @@ TEXT ·matQ41p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel16:
+panel21:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -731,7 +808,7 @@ panel16:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block17:
+block22:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -809,24 +886,37 @@ block17:
 	ADDQ             $0x00000140, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block17
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel16
+	JNZ              block22
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end24
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block22
+
+end24:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+320, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel21
 	VZEROUPPER
 	RET
 
-// func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -841,7 +931,9 @@ TEXT ·matQ41p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel19:
+panel25:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -853,7 +945,7 @@ panel19:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block20:
+block26:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -983,32 +1075,45 @@ block20:
 	ADDQ             $0x00000140, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block20
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel19
+	JNZ              block26
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end28
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block26
+
+end28:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+320, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel25
 	VZEROUPPER
 	RET
 
-// func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ41p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ41p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1020,7 +1125,9 @@ TEXT ·matQ41p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+320, R13, R13
 
-panel22:
+panel29:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -1036,7 +1143,7 @@ panel22:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block23:
+block30:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z18, Z18, Z18
 	VPXORD       Z13, Z13, Z13
@@ -1284,35 +1391,48 @@ block23:
 	ADDQ         $0x00000140, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block23
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel22
+	JNZ          block30
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end32
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block30
+
+end32:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+320, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel29
 	VZEROUPPER
 	RET
 
-// func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1326,12 +1446,14 @@ TEXT ·matQ50p1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel25:
+panel33:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block26:
+block34:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -1386,18 +1508,31 @@ block26:
 	ADDQ             $0x00000160, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block26
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel25
+	JNZ              block34
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end36
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block34
+
+end36:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+352, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel33
 	VZEROUPPER
 	RET
 
-// func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1412,7 +1547,9 @@ TEXT ·matQ50p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel28:
+panel37:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -1420,7 +1557,7 @@ panel28:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block29:
+block38:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -1509,24 +1646,37 @@ block29:
 	ADDQ             $0x00000160, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block29
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel28
+	JNZ              block38
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end40
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block38
+
+end40:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+352, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel37
 	VZEROUPPER
 	RET
 
-// func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1543,7 +1693,9 @@ TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel31:
+panel41:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -1555,7 +1707,7 @@ panel31:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block32:
+block42:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -1692,32 +1844,45 @@ block32:
 	ADDQ             $0x00000160, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block32
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel31
+	JNZ              block42
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end44
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block42
+
+end44:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+352, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel41
 	VZEROUPPER
 	RET
 
-// func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ50p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ50p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -1731,7 +1896,9 @@ TEXT ·matQ50p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+352, R13, R13
 
-panel34:
+panel45:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -1747,7 +1914,7 @@ panel34:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block35:
+block46:
 	VPSLLD.BCST  $0x04, 40(BX), Z12
 	VMOVDQA64    Z12, Z18
 	VPSLLD.BCST  $0x04, 40(BX)(R8*1), Z13
@@ -2005,35 +2172,48 @@ block35:
 	ADDQ         $0x00000160, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block35
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel34
+	JNZ          block46
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end48
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block46
+
+end48:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+352, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel45
 	VZEROUPPER
 	RET
 
-// func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2047,12 +2227,14 @@ TEXT ·matQ51p1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel37:
+panel49:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block38:
+block50:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -2109,18 +2291,31 @@ block38:
 	ADDQ             $0x00000180, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block38
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel37
+	JNZ              block50
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end52
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block50
+
+end52:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+384, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel49
 	VZEROUPPER
 	RET
 
-// func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2135,7 +2330,9 @@ TEXT ·matQ51p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel40:
+panel53:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -2143,7 +2340,7 @@ panel40:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block41:
+block54:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -2237,24 +2434,37 @@ block41:
 	ADDQ             $0x00000180, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block41
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel40
+	JNZ              block54
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end56
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block54
+
+end56:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+384, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel53
 	VZEROUPPER
 	RET
 
-// func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2271,7 +2481,9 @@ TEXT ·matQ51p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel43:
+panel57:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -2283,7 +2495,7 @@ panel43:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block44:
+block58:
 	LEAQ             6208(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -2429,32 +2641,45 @@ block44:
 	ADDQ             $0x00000180, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block44
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel43
+	JNZ              block58
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end60
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block58
+
+end60:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+384, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel57
 	VZEROUPPER
 	RET
 
-// func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ51p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ51p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -2468,7 +2693,9 @@ TEXT ·matQ51p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+384, R13, R13
 
-panel46:
+panel61:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -2484,7 +2711,7 @@ panel46:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block47:
+block62:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z18, Z18, Z18
 	VPXORD       Z13, Z13, Z13
@@ -2762,35 +2989,48 @@ block47:
 	ADDQ         $0x00000180, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block47
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel46
+	JNZ          block62
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end64
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block62
+
+end64:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+384, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel61
 	VZEROUPPER
 	RET
 
-// func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ80p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2800,12 +3040,14 @@ TEXT ·matQ80p1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
-panel49:
+panel65:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block50:
+block66:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -2844,18 +3086,31 @@ block50:
 	ADDQ             $0x00000220, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block50
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel49
+	JNZ              block66
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end68
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block66
+
+end68:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+544, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel65
 	VZEROUPPER
 	RET
 
-// func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2866,7 +3121,9 @@ TEXT ·matQ80p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
-panel52:
+panel69:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -2874,7 +3131,7 @@ panel52:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block53:
+block70:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -2947,24 +3204,37 @@ block53:
 	ADDQ             $0x00000220, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block53
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel52
+	JNZ              block70
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end72
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block70
+
+end72:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+544, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel69
 	VZEROUPPER
 	RET
 
-// func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -2977,7 +3247,9 @@ TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ  fetch+56(FP), R12
 	LEAQ   -512(SI)(R12*1), R12
 
-panel55:
+panel73:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -2989,7 +3261,7 @@ panel55:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block56:
+block74:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -3110,32 +3382,45 @@ block56:
 	ADDQ             $0x00000220, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block56
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel55
+	JNZ              block74
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end76
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block74
+
+end76:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+544, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel73
 	VZEROUPPER
 	RET
 
-// func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·matQ80p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matQ80p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ   y+0(FP), DI
 	MOVQ   w+16(FP), SI
 	MOVQ   a+24(FP), DX
@@ -3145,7 +3430,9 @@ TEXT ·matQ80p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ   blocks+40(FP), R13
 	IMUL3Q $+544, R13, R13
 
-panel58:
+panel77:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -3161,7 +3448,7 @@ panel58:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block59:
+block78:
 	VPSLLD.BCST  $0x07, 40(BX), Z12
 	VMOVDQA64    Z12, Z18
 	VPSLLD.BCST  $0x07, 40(BX)(R8*1), Z13
@@ -3381,35 +3668,48 @@ block59:
 	ADDQ         $0x00000220, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block59
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel58
+	JNZ          block78
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end80
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block78
+
+end80:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+544, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel77
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3422,12 +3722,14 @@ TEXT ·matIQ4NLp1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel61:
+panel81:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block62:
+block82:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -3474,12 +3776,25 @@ block62:
 	ADDQ             $0x00000120, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block62
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel61
+	JNZ              block82
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end84
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block82
+
+end84:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel81
 	VZEROUPPER
 	RET
 
@@ -3501,9 +3816,9 @@ DATA levelsNL<>+14(SB)/1, $0xd9
 DATA levelsNL<>+15(SB)/1, $0xf1
 GLOBL levelsNL<>(SB), RODATA|NOPTR, $16
 
-// func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3517,7 +3832,9 @@ TEXT ·matIQ4NLp1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel64:
+panel85:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -3525,7 +3842,7 @@ panel64:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block65:
+block86:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -3606,24 +3923,37 @@ block65:
 	ADDQ             $0x00000120, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block65
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel64
+	JNZ              block86
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end88
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block86
+
+end88:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel85
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3639,7 +3969,9 @@ TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel67:
+panel89:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -3651,7 +3983,7 @@ panel67:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block68:
+block90:
 	LEAQ             6176(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -3780,32 +4112,45 @@ block68:
 	ADDQ             $0x00000120, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block68
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel67
+	JNZ              block90
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end92
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block90
+
+end92:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel89
 	VZEROUPPER
 	RET
 
-// func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matIQ4NLp2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matIQ4NLp2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -3818,7 +4163,9 @@ TEXT ·matIQ4NLp2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ            blocks+40(FP), R13
 	IMUL3Q          $+288, R13, R13
 
-panel70:
+panel93:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -3834,7 +4181,7 @@ panel70:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block71:
+block94:
 	VPSLLD.BCST  $0x07, 40(BX), Z12
 	VMOVDQA64    Z12, Z18
 	VPSLLD.BCST  $0x07, 40(BX)(R8*1), Z13
@@ -4078,35 +4425,48 @@ block71:
 	ADDQ         $0x00000120, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block71
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel70
+	JNZ          block94
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end96
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block94
+
+end96:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+288, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel93
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4119,12 +4479,14 @@ TEXT ·matMXFP4p1n1AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel73:
+panel97:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block74:
+block98:
 	LEAQ             6160(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -4177,12 +4539,25 @@ block74:
 	ADDQ             $0x00000110, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block74
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel73
+	JNZ              block98
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end100
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block98
+
+end100:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+272, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel97
 	VZEROUPPER
 	RET
 
@@ -4213,9 +4588,9 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $4
 DATA step<>+0(SB)/4, $0x00800000
 GLOBL step<>(SB), RODATA|NOPTR, $4
 
-// func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4229,7 +4604,9 @@ TEXT ·matMXFP4p1n4AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel76:
+panel101:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -4237,7 +4614,7 @@ panel76:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block77:
+block102:
 	LEAQ             6160(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -4324,24 +4701,37 @@ block77:
 	ADDQ             $0x00000110, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block77
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel76
+	JNZ              block102
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end104
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block102
+
+end104:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+272, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel101
 	VZEROUPPER
 	RET
 
-// func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4357,7 +4747,9 @@ TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel79:
+panel105:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -4369,7 +4761,7 @@ panel79:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block80:
+block106:
 	LEAQ             6160(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -4504,32 +4896,45 @@ block80:
 	ADDQ             $0x00000110, SI
 	ADDQ             $0x34, BX
 	DECQ             CX
-	JNZ              block80
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel79
+	JNZ              block106
+	MOVQ             (SP), SI
+	MOVQ             8(SP), AX
+	TESTQ            AX, AX
+	JEQ              end108
+	MOVQ             $0x00000000, 8(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block106
+
+end108:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+272, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel105
 	VZEROUPPER
 	RET
 
-// func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matMXFP4p2n6AVX512(SB), NOSPLIT, $0-64
+TEXT ·matMXFP4p2n6AVX512(SB), NOSPLIT, $16-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -4542,7 +4947,9 @@ TEXT ·matMXFP4p2n6AVX512(SB), NOSPLIT, $0-64
 	MOVQ            blocks+40(FP), R13
 	IMUL3Q          $+272, R13, R13
 
-panel82:
+panel109:
+	MOVQ   SI, (SP)
+	MOVQ   $0x00000001, 8(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -4558,7 +4965,7 @@ panel82:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block83:
+block110:
 	VPSLLD.BCST  $0x04, 40(BX), Z12
 	VMOVDQA64    Z12, Z18
 	VPSLLD.BCST  $0x04, 40(BX)(R8*1), Z13
@@ -4814,35 +5221,48 @@ block83:
 	ADDQ         $0x00000110, SI
 	ADDQ         $0x34, BX
 	DECQ         CX
-	JNZ          block83
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel82
+	JNZ          block110
+	MOVQ         (SP), SI
+	MOVQ         8(SP), AX
+	TESTQ        AX, AX
+	JEQ          end112
+	MOVQ         $0x00000000, 8(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block110
+
+end112:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+272, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel109
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -4854,12 +5274,14 @@ TEXT ·matQ2Kp1n1AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
-panel85:
+panel113:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block86:
+block114:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -4869,7 +5291,7 @@ block86:
 	ADDQ        $0x00000140, SI
 	MOVQ        $0x00000008, R14
 
-group87:
+group115:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -4932,14 +5354,27 @@ group87:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group87
+	JNZ              group115
 	DECQ             CX
-	JNZ              block86
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel85
+	JNZ              block114
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end116
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block114
+
+end116:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1344, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel113
 	VZEROUPPER
 	RET
 
@@ -4949,9 +5384,9 @@ GLOBL by32<>(SB), RODATA|NOPTR, $4
 DATA fifteen<>+0(SB)/4, $0x0000000f
 GLOBL fifteen<>(SB), RODATA|NOPTR, $4
 
-// func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -4964,7 +5399,9 @@ TEXT ·matQ2Kp1n4AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
-panel88:
+panel117:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -4972,7 +5409,7 @@ panel88:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block89:
+block118:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -4982,7 +5419,7 @@ block89:
 	ADDQ        $0x00000140, SI
 	MOVQ        $0x00000008, R14
 
-group90:
+group119:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -5098,26 +5535,39 @@ group90:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group90
+	JNZ              group119
 	DECQ             CX
-	JNZ              block89
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel88
+	JNZ              block118
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end120
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block118
+
+end120:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1344, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel117
 	VZEROUPPER
 	RET
 
-// func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5132,7 +5582,9 @@ TEXT ·matQ2Kp1n8AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -128(SI)(R12*1), R12
 
-panel91:
+panel121:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -5144,7 +5596,7 @@ panel91:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block92:
+block122:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -5154,7 +5606,7 @@ block92:
 	ADDQ        $0x00000140, SI
 	MOVQ        $0x00000008, R14
 
-group93:
+group123:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -5346,34 +5798,47 @@ group93:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group93
+	JNZ              group123
 	DECQ             CX
-	JNZ              block92
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel91
+	JNZ              block122
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end124
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block122
+
+end124:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1344, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel121
 	VZEROUPPER
 	RET
 
-// func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ2Kp2n4AVX512(SB), NOSPLIT, $256-64
+TEXT ·matQ2Kp2n4AVX512(SB), NOSPLIT, $272-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5384,7 +5849,9 @@ TEXT ·matQ2Kp2n4AVX512(SB), NOSPLIT, $256-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+1344, R13, R13
 
-panel94:
+panel125:
+	MOVQ   SI, 256(SP)
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -5396,7 +5863,7 @@ panel94:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block95:
+block126:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -5411,7 +5878,7 @@ block95:
 	ADDQ        $0x00000140, SI
 	MOVQ        $0x00000008, R14
 
-group96:
+group127:
 	VPXORD         Z8, Z8, Z8
 	VPXORD         Z12, Z12, Z12
 	VPXORD         Z9, Z9, Z9
@@ -5656,31 +6123,44 @@ group96:
 	ADDQ           $0x34, BX
 	ADDQ           $0x20, R15
 	DECQ           R14
-	JNZ            group96
+	JNZ            group127
 	DECQ           CX
-	JNZ            block95
-	MOVQ           DI, AX
-	VMOVUPS        Z0, (AX)
-	VMOVUPS        Z4, 64(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Z1, (AX)
-	VMOVUPS        Z5, 64(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Z2, (AX)
-	VMOVUPS        Z6, 64(AX)
-	ADDQ           ldy+8(FP), AX
-	VMOVUPS        Z3, (AX)
-	VMOVUPS        Z7, 64(AX)
-	ADDQ           R13, SI
-	ADDQ           $0x80, DI
-	SUBQ           $0x02, panels+48(FP)
-	JNZ            panel94
+	JNZ            block126
+	MOVQ           256(SP), SI
+	MOVQ           264(SP), AX
+	TESTQ          AX, AX
+	JEQ            end128
+	MOVQ           $0x00000000, 264(SP)
+	MOVQ           fine+64(FP), BX
+	MOVQ           blocks+40(FP), CX
+	JMP            block126
+
+end128:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1344, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel125
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5694,12 +6174,14 @@ TEXT ·matQ3Kp1n1AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
-panel97:
+panel129:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block98:
+block130:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -5735,7 +6217,7 @@ block98:
 	ADDQ         $0xe0, SI
 	MOVQ         $0x00000008, R14
 
-group99:
+group131:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -5800,14 +6282,27 @@ group99:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group99
+	JNZ              group131
 	DECQ             CX
-	JNZ              block98
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel97
+	JNZ              block130
+	MOVQ             384(SP), SI
+	MOVQ             392(SP), AX
+	TESTQ            AX, AX
+	JEQ              end132
+	MOVQ             $0x00000000, 392(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block130
+
+end132:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1760, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel129
 	VZEROUPPER
 	RET
 
@@ -5820,9 +6315,9 @@ GLOBL mask0f<>(SB), RODATA|NOPTR, $4
 DATA mask30<>+0(SB)/4, $0x30303030
 GLOBL mask30<>(SB), RODATA|NOPTR, $4
 
-// func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -5837,7 +6332,9 @@ TEXT ·matQ3Kp1n4AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
-panel100:
+panel133:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -5845,7 +6342,7 @@ panel100:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block101:
+block134:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -5881,7 +6378,7 @@ block101:
 	ADDQ         $0xe0, SI
 	MOVQ         $0x00000008, R14
 
-group102:
+group135:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -5987,26 +6484,39 @@ group102:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group102
+	JNZ              group135
 	DECQ             CX
-	JNZ              block101
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel100
+	JNZ              block134
+	MOVQ             384(SP), SI
+	MOVQ             392(SP), AX
+	TESTQ            AX, AX
+	JEQ              end136
+	MOVQ             $0x00000000, 392(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block134
+
+end136:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1760, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel133
 	VZEROUPPER
 	RET
 
-// func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6023,7 +6533,9 @@ TEXT ·matQ3Kp1n8AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -192(SI)(R12*1), R12
 
-panel103:
+panel137:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -6035,7 +6547,7 @@ panel103:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block104:
+block138:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -6071,7 +6583,7 @@ block104:
 	ADDQ         $0xe0, SI
 	MOVQ         $0x00000008, R14
 
-group105:
+group139:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -6237,34 +6749,47 @@ group105:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group105
+	JNZ              group139
 	DECQ             CX
-	JNZ              block104
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel103
+	JNZ              block138
+	MOVQ             384(SP), SI
+	MOVQ             392(SP), AX
+	TESTQ            AX, AX
+	JEQ              end140
+	MOVQ             $0x00000000, 392(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block138
+
+end140:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1760, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel137
 	VZEROUPPER
 	RET
 
-// func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ3Kp2n4AVX512(SB), NOSPLIT, $768-64
+TEXT ·matQ3Kp2n4AVX512(SB), NOSPLIT, $784-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6277,7 +6802,9 @@ TEXT ·matQ3Kp2n4AVX512(SB), NOSPLIT, $768-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+1760, R13, R13
 
-panel106:
+panel141:
+	MOVQ   SI, 768(SP)
+	MOVQ   $0x00000001, 776(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -6289,7 +6816,7 @@ panel106:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block107:
+block142:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -6356,7 +6883,7 @@ block107:
 	ADDQ         $0xe0, SI
 	MOVQ         $0x00000008, R14
 
-group108:
+group143:
 	VPSRAD.BCST  $0x03, 44(BX), Z8
 	VMOVDQA64    Z8, Z12
 	VPSRAD.BCST  $0x03, 44(BX)(R8*1), Z9
@@ -6587,31 +7114,44 @@ group108:
 	ADDQ         $0x34, BX
 	ADDQ         $0x20, R15
 	DECQ         R14
-	JNZ          group108
+	JNZ          group143
 	DECQ         CX
-	JNZ          block107
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z4, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z5, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel106
+	JNZ          block142
+	MOVQ         768(SP), SI
+	MOVQ         776(SP), AX
+	TESTQ        AX, AX
+	JEQ          end144
+	MOVQ         $0x00000000, 776(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block142
+
+end144:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+1760, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel141
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6623,12 +7163,14 @@ TEXT ·matQ4Kp1n1AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel109:
+panel145:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block110:
+block146:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -6655,7 +7197,7 @@ block110:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group111:
+group147:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -6700,23 +7242,36 @@ group111:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group111
+	JNZ               group147
 	DECQ              CX
-	JNZ               block110
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel109
+	JNZ               block146
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end148
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block146
+
+end148:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2304, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel145
 	VZEROUPPER
 	RET
 
 DATA mask3f<>+0(SB)/4, $0x3f3f3f3f
 GLOBL mask3f<>(SB), RODATA|NOPTR, $4
 
-// func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6729,7 +7284,9 @@ TEXT ·matQ4Kp1n4AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel112:
+panel149:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -6737,7 +7294,7 @@ panel112:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block113:
+block150:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -6764,7 +7321,7 @@ block113:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group114:
+group151:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -6846,26 +7403,39 @@ group114:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group114
+	JNZ               group151
 	DECQ              CX
-	JNZ               block113
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z1, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z2, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z3, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel112
+	JNZ               block150
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end152
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block150
+
+end152:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2304, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel149
 	VZEROUPPER
 	RET
 
-// func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -6880,7 +7450,9 @@ TEXT ·matQ4Kp1n8AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -256(SI)(R12*1), R12
 
-panel115:
+panel153:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -6892,7 +7464,7 @@ panel115:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block116:
+block154:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -6919,7 +7491,7 @@ block116:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group117:
+group155:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -7053,34 +7625,47 @@ group117:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group117
+	JNZ               group155
 	DECQ              CX
-	JNZ               block116
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z1, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z2, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z3, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z4, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z5, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z6, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z7, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel115
+	JNZ               block154
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end156
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block154
+
+end156:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2304, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel153
 	VZEROUPPER
 	RET
 
-// func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ4Kp2n6AVX512(SB), NOSPLIT, $768-64
+TEXT ·matQ4Kp2n6AVX512(SB), NOSPLIT, $784-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7092,7 +7677,9 @@ TEXT ·matQ4Kp2n6AVX512(SB), NOSPLIT, $768-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+2304, R13, R13
 
-panel118:
+panel157:
+	MOVQ   SI, 768(SP)
+	MOVQ   $0x00000001, 776(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -7108,7 +7695,7 @@ panel118:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block119:
+block158:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7157,7 +7744,7 @@ block119:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group120:
+group159:
 	VPMOVZXBD    (R15), Z30
 	VCVTDQ2PS    Z30, Z30
 	VMULPS       (SP), Z30, Z30
@@ -7414,37 +8001,50 @@ group120:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group120
+	JNZ          group159
 	DECQ         CX
-	JNZ          block119
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel118
+	JNZ          block158
+	MOVQ         768(SP), SI
+	MOVQ         776(SP), AX
+	TESTQ        AX, AX
+	JEQ          end160
+	MOVQ         $0x00000000, 776(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block158
+
+end160:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2304, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel157
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7458,12 +8058,14 @@ TEXT ·matQ5Kp1n1AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel121:
+panel161:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block122:
+block162:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7490,7 +8092,7 @@ block122:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group123:
+group163:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -7551,20 +8153,33 @@ group123:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group123
+	JNZ               group163
 	DECQ              CX
-	JNZ               block122
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel121
+	JNZ               block162
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end164
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block162
+
+end164:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2816, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel161
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7579,7 +8194,9 @@ TEXT ·matQ5Kp1n4AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel124:
+panel165:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -7587,7 +8204,7 @@ panel124:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block125:
+block166:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7614,7 +8231,7 @@ block125:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group126:
+group167:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -7712,26 +8329,39 @@ group126:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group126
+	JNZ               group167
 	DECQ              CX
-	JNZ               block125
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z1, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z2, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z3, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel124
+	JNZ               block166
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end168
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block166
+
+end168:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2816, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel165
 	VZEROUPPER
 	RET
 
-// func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $384-64
+TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $400-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7748,7 +8378,9 @@ TEXT ·matQ5Kp1n8AVX512(SB), NOSPLIT, $384-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -320(SI)(R12*1), R12
 
-panel127:
+panel169:
+	MOVQ   SI, 384(SP)
+	MOVQ   $0x00000001, 392(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -7760,7 +8392,7 @@ panel127:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block128:
+block170:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7787,7 +8419,7 @@ block128:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group129:
+group171:
 	LEAQ              6144(SI), AX
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
@@ -7937,34 +8569,47 @@ group129:
 	ADDQ              $0x34, BX
 	ADDQ              $0x10, R15
 	DECQ              R14
-	JNZ               group129
+	JNZ               group171
 	DECQ              CX
-	JNZ               block128
-	MOVQ              DI, AX
-	VMOVUPS           Z0, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z1, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z2, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z3, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z4, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z5, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z6, (AX)
-	ADDQ              ldy+8(FP), AX
-	VMOVUPS           Z7, (AX)
-	ADDQ              $0x40, DI
-	SUBQ              $0x01, panels+48(FP)
-	JNZ               panel127
+	JNZ               block170
+	MOVQ              384(SP), SI
+	MOVQ              392(SP), AX
+	TESTQ             AX, AX
+	JEQ               end172
+	MOVQ              $0x00000000, 392(SP)
+	MOVQ              fine+64(FP), BX
+	MOVQ              blocks+40(FP), CX
+	JMP               block170
+
+end172:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2816, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel169
 	VZEROUPPER
 	RET
 
-// func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ5Kp2n6AVX512(SB), NOSPLIT, $768-64
+TEXT ·matQ5Kp2n6AVX512(SB), NOSPLIT, $784-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -7978,7 +8623,9 @@ TEXT ·matQ5Kp2n6AVX512(SB), NOSPLIT, $768-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+2816, R13, R13
 
-panel130:
+panel173:
+	MOVQ   SI, 768(SP)
+	MOVQ   $0x00000001, 776(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -7994,7 +8641,7 @@ panel130:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block131:
+block174:
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -8043,7 +8690,7 @@ block131:
 	ADDQ        $0x00000100, SI
 	MOVQ        $0x00000008, R14
 
-group132:
+group175:
 	VPMOVZXBD    (R15), Z30
 	VCVTDQ2PS    Z30, Z30
 	VMULPS       (SP), Z30, Z30
@@ -8330,37 +8977,50 @@ group132:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group132
+	JNZ          group175
 	DECQ         CX
-	JNZ          block131
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel130
+	JNZ          block174
+	MOVQ         768(SP), SI
+	MOVQ         776(SP), AX
+	TESTQ        AX, AX
+	JEQ          end176
+	MOVQ         $0x00000000, 776(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block174
+
+end176:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2816, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel173
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8374,19 +9034,21 @@ TEXT ·matQ6Kp1n1AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
-panel133:
+panel177:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block134:
+block178:
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group135:
+group179:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -8449,23 +9111,36 @@ group135:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group135
+	JNZ              group179
 	DECQ             CX
-	JNZ              block134
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel133
+	JNZ              block178
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end180
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block178
+
+end180:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+3360, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel177
 	VZEROUPPER
 	RET
 
 DATA mask3c<>+0(SB)/4, $0x3c3c3c3c
 GLOBL mask3c<>(SB), RODATA|NOPTR, $4
 
-// func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8480,7 +9155,9 @@ TEXT ·matQ6Kp1n4AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
-panel136:
+panel181:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -8488,14 +9165,14 @@ panel136:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block137:
+block182:
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group138:
+group183:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -8599,26 +9276,39 @@ group138:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group138
+	JNZ              group183
 	DECQ             CX
-	JNZ              block137
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel136
+	JNZ              block182
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end184
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block182
+
+end184:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+3360, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel181
 	VZEROUPPER
 	RET
 
-// func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, CMOV, MMX+
-TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $128-64
+TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $144-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8635,7 +9325,9 @@ TEXT ·matQ6Kp1n8AVX512(SB), NOSPLIT, $128-64
 	IMULQ        fetch+56(FP), R12
 	LEAQ         -384(SI)(R12*1), R12
 
-panel139:
+panel185:
+	MOVQ   SI, 128(SP)
+	MOVQ   $0x00000001, 136(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -8647,14 +9339,14 @@ panel139:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block140:
+block186:
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group141:
+group187:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -8818,34 +9510,47 @@ group141:
 	ADDQ             $0x34, BX
 	ADDQ             $0x20, R15
 	DECQ             R14
-	JNZ              group141
+	JNZ              group187
 	DECQ             CX
-	JNZ              block140
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel139
+	JNZ              block186
+	MOVQ             128(SP), SI
+	MOVQ             136(SP), AX
+	TESTQ            AX, AX
+	JEQ              end188
+	MOVQ             $0x00000000, 136(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block186
+
+end188:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+3360, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel185
 	VZEROUPPER
 	RET
 
-// func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
-TEXT ·matQ6Kp2n4AVX512(SB), NOSPLIT, $256-64
+TEXT ·matQ6Kp2n4AVX512(SB), NOSPLIT, $272-72
 	MOVQ         y+0(FP), DI
 	MOVQ         w+16(FP), SI
 	MOVQ         a+24(FP), DX
@@ -8858,7 +9563,9 @@ TEXT ·matQ6Kp2n4AVX512(SB), NOSPLIT, $256-64
 	MOVQ         blocks+40(FP), R13
 	IMUL3Q       $+3360, R13, R13
 
-panel142:
+panel189:
+	MOVQ   SI, 256(SP)
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -8870,7 +9577,7 @@ panel142:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block143:
+block190:
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	VCVTPH2PS (SI)(R13*1), Z26
@@ -8879,7 +9586,7 @@ block143:
 	ADDQ      $0x00000120, SI
 	MOVQ      $0x00000008, R14
 
-group144:
+group191:
 	VPBROADCASTD    44(BX), Z8
 	VMOVDQA64       Z8, Z12
 	VPBROADCASTD    44(BX)(R8*1), Z9
@@ -9100,31 +9807,44 @@ group144:
 	ADDQ            $0x34, BX
 	ADDQ            $0x20, R15
 	DECQ            R14
-	JNZ             group144
+	JNZ             group191
 	DECQ            CX
-	JNZ             block143
-	MOVQ            DI, AX
-	VMOVUPS         Z0, (AX)
-	VMOVUPS         Z4, 64(AX)
-	ADDQ            ldy+8(FP), AX
-	VMOVUPS         Z1, (AX)
-	VMOVUPS         Z5, 64(AX)
-	ADDQ            ldy+8(FP), AX
-	VMOVUPS         Z2, (AX)
-	VMOVUPS         Z6, 64(AX)
-	ADDQ            ldy+8(FP), AX
-	VMOVUPS         Z3, (AX)
-	VMOVUPS         Z7, 64(AX)
-	ADDQ            R13, SI
-	ADDQ            $0x80, DI
-	SUBQ            $0x02, panels+48(FP)
-	JNZ             panel142
+	JNZ             block190
+	MOVQ            256(SP), SI
+	MOVQ            264(SP), AX
+	TESTQ           AX, AX
+	JEQ             end192
+	MOVQ            $0x00000000, 264(SP)
+	MOVQ            fine+64(FP), BX
+	MOVQ            blocks+40(FP), CX
+	JMP             block190
+
+end192:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+3360, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z4, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel189
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $256-64
+TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $272-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9137,12 +9857,14 @@ TEXT ·matIQ4XSp1n1AVX512(SB), NOSPLIT, $256-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel145:
+panel193:
+	MOVQ   SI, 256(SP)
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
 
-block146:
+block194:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -9206,7 +9928,7 @@ block146:
 	ADDQ         $0x80, SI
 	MOVQ         $0x00000008, R14
 
-group147:
+group195:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -9255,20 +9977,33 @@ group147:
 	ADDQ             $0x34, BX
 	ADDQ             $0x10, R15
 	DECQ             R14
-	JNZ              group147
+	JNZ              group195
 	DECQ             CX
-	JNZ              block146
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel145
+	JNZ              block194
+	MOVQ             256(SP), SI
+	MOVQ             264(SP), AX
+	TESTQ            AX, AX
+	JEQ              end196
+	MOVQ             $0x00000000, 264(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block194
+
+end196:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2176, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel193
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $256-64
+TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $272-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9282,7 +10017,9 @@ TEXT ·matIQ4XSp1n4AVX512(SB), NOSPLIT, $256-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel148:
+panel197:
+	MOVQ   SI, 256(SP)
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -9290,7 +10027,7 @@ panel148:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-block149:
+block198:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -9354,7 +10091,7 @@ block149:
 	ADDQ         $0x80, SI
 	MOVQ         $0x00000008, R14
 
-group150:
+group199:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -9437,26 +10174,39 @@ group150:
 	ADDQ             $0x34, BX
 	ADDQ             $0x10, R15
 	DECQ             R14
-	JNZ              group150
+	JNZ              group199
 	DECQ             CX
-	JNZ              block149
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel148
+	JNZ              block198
+	MOVQ             256(SP), SI
+	MOVQ             264(SP), AX
+	TESTQ            AX, AX
+	JEQ              end200
+	MOVQ             $0x00000000, 264(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block198
+
+end200:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2176, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel197
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, CMOV, MMX+
-TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-64
+TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $272-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9472,7 +10222,9 @@ TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-64
 	IMULQ           fetch+56(FP), R12
 	LEAQ            -256(SI)(R12*1), R12
 
-panel151:
+panel201:
+	MOVQ   SI, 256(SP)
+	MOVQ   $0x00000001, 264(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -9484,7 +10236,7 @@ panel151:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-block152:
+block202:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -9548,7 +10300,7 @@ block152:
 	ADDQ         $0x80, SI
 	MOVQ         $0x00000008, R14
 
-group153:
+group203:
 	LEAQ             6144(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
@@ -9679,34 +10431,47 @@ group153:
 	ADDQ             $0x34, BX
 	ADDQ             $0x10, R15
 	DECQ             R14
-	JNZ              group153
+	JNZ              group203
 	DECQ             CX
-	JNZ              block152
-	MOVQ             DI, AX
-	VMOVUPS          Z0, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z1, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z2, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z3, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z4, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z5, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z6, (AX)
-	ADDQ             ldy+8(FP), AX
-	VMOVUPS          Z7, (AX)
-	ADDQ             $0x40, DI
-	SUBQ             $0x01, panels+48(FP)
-	JNZ              panel151
+	JNZ              block202
+	MOVQ             256(SP), SI
+	MOVQ             264(SP), AX
+	TESTQ            AX, AX
+	JEQ              end204
+	MOVQ             $0x00000000, 264(SP)
+	MOVQ             fine+64(FP), BX
+	MOVQ             blocks+40(FP), CX
+	JMP              block202
+
+end204:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2176, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z6, (AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z7, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel201
 	VZEROUPPER
 	RET
 
-// func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+// func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI
-TEXT ·matIQ4XSp2n6AVX512(SB), NOSPLIT, $512-64
+TEXT ·matIQ4XSp2n6AVX512(SB), NOSPLIT, $528-72
 	MOVQ            y+0(FP), DI
 	MOVQ            w+16(FP), SI
 	MOVQ            a+24(FP), DX
@@ -9719,7 +10484,9 @@ TEXT ·matIQ4XSp2n6AVX512(SB), NOSPLIT, $512-64
 	MOVQ            blocks+40(FP), R13
 	IMUL3Q          $+2176, R13, R13
 
-panel154:
+panel205:
+	MOVQ   SI, 512(SP)
+	MOVQ   $0x00000001, 520(SP)
 	MOVQ   DX, BX
 	MOVQ   blocks+40(FP), CX
 	VPXORD Z0, Z0, Z0
@@ -9735,7 +10502,7 @@ panel154:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-block155:
+block206:
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -9858,7 +10625,7 @@ block155:
 	ADDQ         $0x80, SI
 	MOVQ         $0x00000008, R14
 
-group156:
+group207:
 	VPMOVSXBD    (R15), Z30
 	VCVTDQ2PS    Z30, Z30
 	VMULPS       (SP), Z30, Z30
@@ -10107,30 +10874,43 @@ group156:
 	ADDQ         $0x34, BX
 	ADDQ         $0x10, R15
 	DECQ         R14
-	JNZ          group156
+	JNZ          group207
 	DECQ         CX
-	JNZ          block155
-	MOVQ         DI, AX
-	VMOVUPS      Z0, (AX)
-	VMOVUPS      Z6, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z1, (AX)
-	VMOVUPS      Z7, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z2, (AX)
-	VMOVUPS      Z8, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z3, (AX)
-	VMOVUPS      Z9, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z4, (AX)
-	VMOVUPS      Z10, 64(AX)
-	ADDQ         ldy+8(FP), AX
-	VMOVUPS      Z5, (AX)
-	VMOVUPS      Z11, 64(AX)
-	ADDQ         R13, SI
-	ADDQ         $0x80, DI
-	SUBQ         $0x02, panels+48(FP)
-	JNZ          panel154
+	JNZ          block206
+	MOVQ         512(SP), SI
+	MOVQ         520(SP), AX
+	TESTQ        AX, AX
+	JEQ          end208
+	MOVQ         $0x00000000, 520(SP)
+	MOVQ         fine+64(FP), BX
+	MOVQ         blocks+40(FP), CX
+	JMP          block206
+
+end208:
+	MOVQ    blocks+40(FP), AX
+	IMUL3Q  $+2176, AX, AX
+	ADDQ    AX, SI
+	MOVQ    DI, AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z6, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z1, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z8, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z10, 64(AX)
+	ADDQ    ldy+8(FP), AX
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R13, SI
+	ADDQ    $0x80, DI
+	SUBQ    $0x02, panels+48(FP)
+	JNZ     panel205
 	VZEROUPPER
 	RET

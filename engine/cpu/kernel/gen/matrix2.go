@@ -18,6 +18,7 @@ type mat2 struct {
 	off  int // of the group from SI
 	rows []int
 	loc  Mem
+	again
 
 	units              []unit2
 	w, t, w2, d, first reg.Register
@@ -57,6 +58,7 @@ func (m *mat2) emit() {
 	m.IMULQ(m.arg("fetch"), reg.R11)
 	m.LEAQ(mem(reg.RSI, reg.R11, 1, -m.grp), reg.R11)
 	panel := m.label("panel")
+	m.again = m.newAgain()
 	m.Label(panel)
 	m.MOVQ(reg.RSI, reg.R10)
 	if m.n == 1 {
@@ -66,6 +68,9 @@ func (m *mat2) emit() {
 		m.MOVQ(reg.R10, reg.RSI)
 		m.pass(1)
 	}
+	m.ld("blocks", reg.RSI)
+	m.IMUL3Q(I32(int32(m.blk)), reg.RSI, reg.RSI)
+	m.ADDQ(reg.R10, reg.RSI)
 	m.ADDQ(imm(64), reg.RDI)
 	m.DECQ(m.arg("panels"))
 	m.JNZ(LabelRef(panel))
@@ -82,6 +87,7 @@ func (m *mat2) pass(halves ...int) {
 			m.units = append(m.units, unit2{h, c, ys[i], ys[4+i], ys[8+i]})
 		}
 	}
+	m.reset(m.again)
 	m.MOVQ(reg.RDX, reg.RBX)
 	m.ld("blocks", reg.RCX)
 	for _, u := range m.units {
@@ -108,6 +114,8 @@ func (m *mat2) pass(halves ...int) {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
+	m.MOVQ(reg.R10, reg.RSI)
+	m.second(m.again, block)
 	m.MOVQ(reg.RDI, reg.RAX)
 	for i, u := range m.units {
 		if i > 0 && u.col > 0 {

@@ -70,6 +70,7 @@ type mat512 struct {
 	col strided
 	off int // of the group from SI
 	loc Mem // unpacked scales
+	again
 
 	acc, sum            [][]reg.Register // [panel][column]
 	w, d                [2]reg.Register
@@ -77,10 +78,10 @@ type mat512 struct {
 }
 
 const (
-	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)"
+	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)"
 )
 
-const fetchDoc = "The weights of the first fetch panels may be fetched."
+const fetchDoc = "The weights of the first fetch panels may be fetched; fine is the second plane of the activations."
 
 func matrix512(a *asm) {
 	for _, f := range formList {
@@ -125,7 +126,10 @@ func (m *mat512) emit() {
 	}
 
 	panel, block, group := m.label("panel"), m.label("block"), m.label("group")
+	m.again = m.newAgain()
 	m.Label(panel)
+	m.MOVQ(reg.RSI, m.base)
+	m.reset(m.again)
 	m.MOVQ(reg.RDX, reg.RBX)
 	m.ld("blocks", reg.RCX)
 	for _, acc := range m.acc {
@@ -153,6 +157,11 @@ func (m *mat512) emit() {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
+	m.MOVQ(m.base, reg.RSI)
+	m.second(m.again, block)
+	m.ld("blocks", reg.RAX)
+	m.IMUL3Q(I32(int32(m.blk)), reg.RAX, reg.RAX)
+	m.ADDQ(reg.RAX, reg.RSI)
 	m.store(panel)
 	m.VZEROUPPER()
 	m.RET()
@@ -171,7 +180,7 @@ func (m *mat512) end(r reg.Register) {
 	m.LEAQ(mem(reg.RSI, r, 1, -m.grp), r)
 }
 
-func (m *mat512) store(again string) {
+func (m *mat512) store(next string) {
 	m.MOVQ(reg.RDI, reg.RAX)
 	for c := range m.n {
 		if c > 0 {
@@ -186,7 +195,7 @@ func (m *mat512) store(again string) {
 	}
 	m.ADDQ(imm(64*m.panels), reg.RDI)
 	m.SUBQ(imm(m.panels), m.arg("panels"))
-	m.JNZ(LabelRef(again))
+	m.JNZ(LabelRef(next))
 }
 
 // arg is a parameter's place in the frame.
