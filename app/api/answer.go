@@ -75,7 +75,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 
 // sendStream sends the items of an answer as they come.
 func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, items <-chan item) error {
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.beat)
 	defer beat.Stop()
 	var reply wire.Stream
 	fail := func(err error) error {
@@ -129,7 +129,7 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 					err = out.flush()
 				}
 				if it.event.Kind != engine.Prefill {
-					beat.Reset(heartbeat)
+					beat.Reset(s.beat)
 				}
 			}
 		case <-beat.C:

@@ -35,11 +35,13 @@ type guard struct {
 	origins []string
 	keys    [][sha256.Size]byte
 	remote  bool // listens beyond loopback
+
+	total, pause time.Duration // for a body, and without a byte of it
 }
 
 // newGuard reads the rules.
 func newGuard(host string, hosts, origins, keys []string) *guard {
-	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host)}
+	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host), total: bodyTime, pause: bodyPause}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(hostOnly(h)))
 	}
@@ -204,7 +206,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, tooLarge
 	}
 	control := http.NewResponseController(w)
-	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, end: time.Now().Add(bodyTime)}
+	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, pause: s.guard.pause, end: time.Now().Add(s.guard.total)}
 	data, err := io.ReadAll(paced)
 	var limit *http.MaxBytesError
 	switch {
@@ -223,11 +225,12 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 type paced struct {
 	r       io.Reader
 	control *http.ResponseController
+	pause   time.Duration
 	end     time.Time
 }
 
 func (p *paced) Read(b []byte) (int, error) {
-	next := time.Now().Add(bodyPause)
+	next := time.Now().Add(p.pause)
 	if next.After(p.end) {
 		next = p.end
 	}

@@ -72,6 +72,7 @@ type Server struct {
 	flight   chan struct{} // one entry for each request that holds a body
 	work     sync.WaitGroup
 	started  time.Time
+	beat     time.Duration // between the heartbeats of a stream
 }
 
 // New makes a server. With Options.Model its load begins at once.
@@ -82,7 +83,7 @@ func New(o Options) (*Server, error) {
 	set := &o.Settings.Server
 	s := &Server{
 		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
-		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), started: time.Now(),
+		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), started: time.Now(), beat: heartbeat,
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)

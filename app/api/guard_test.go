@@ -1,0 +1,199 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Who may ask, and how: each row is a request and its status.
+func TestGuard(t *testing.T) {
+	v := start(t, func(o *Options) {
+		o.Settings.Server.AllowedHost = []string{"box.local"}
+		o.Settings.Server.AllowedOrigin = []string{"http://app.example"}
+	})
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(v.url, "http://"))
+	header := func(pairs ...string) func(*http.Request) {
+		return func(r *http.Request) {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == "Host" {
+					r.Host = pairs[i+1]
+				} else {
+					r.Header.Set(pairs[i], pairs[i+1])
+				}
+			}
+		}
+	}
+	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
+	for _, c := range []struct {
+		what, method, path string
+		body               any
+		edit               func(*http.Request)
+		status             int
+		code               string
+	}{
+		{"plain", "GET", "/v1/models", nil, nil, 200, ""},
+		{"localhost", "GET", "/v1/models", nil, header("Host", "localhost:"+port), 200, ""},
+		{"capitals", "GET", "/v1/models", nil, header("Host", "LOCALHOST"), 200, ""},
+		{"IPv6", "GET", "/v1/models", nil, header("Host", "[::1]:"+port), 200, ""},
+		{"allowed host", "GET", "/v1/models", nil, header("Host", "box.local:1"), 200, ""},
+		{"foreign host", "GET", "/v1/models", nil, header("Host", "evil.example"), 403, "host_not_allowed"},
+		{"a host that ends like ours", "GET", "/v1/models", nil, header("Host", "localhost.evil.example"), 403, "host_not_allowed"},
+		{"another loopback address", "GET", "/v1/models", nil, header("Host", "127.0.0.2"), 403, "host_not_allowed"},
+		{"foreign host of health", "GET", "/health", nil, header("Host", "evil.example"), 403, ""},
+		{"own origin", "GET", "/v1/models", nil, header("Origin", v.url), 200, ""},
+		{"allowed origin", "GET", "/v1/models", nil, header("Origin", "http://app.example"), 200, ""},
+		{"foreign origin", "GET", "/v1/models", nil, header("Origin", "http://evil.example"), 403, "origin_not_allowed"},
+		{"same machine, other port", "GET", "/v1/models", nil, header("Origin", "http://127.0.0.1:1"), 403, "origin_not_allowed"},
+		{"null origin", "GET", "/v1/models", nil, header("Origin", "null"), 403, "origin_not_allowed"},
+		{"foreign origin before work", "POST", "/nowhere", "{", header("Origin", "http://evil.example"), 403, "origin_not_allowed"},
+		{"picture of another site", "GET", "/v1/models", nil, header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"), 403, "origin_not_allowed"},
+		{"link of another site", "GET", "/v1/models", nil, header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"), 200, ""},
+		{"simple POST", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "text/plain"), 415, ""},
+		{"form", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "application/x-www-form-urlencoded"), 415, ""},
+		{"no type", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", ""), 415, ""},
+		{"other letters", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "application/json; charset=utf-16"), 415, ""},
+		{"packed", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Encoding", "gzip"), 415, ""},
+		{"not JSON", "POST", "/v1/completions", `{"prompt":`, nil, 400, ""},
+		{"more than JSON", "POST", "/v1/completions", `{"prompt":"a"} {}`, nil, 400, ""},
+		{"a list", "POST", "/v1/completions", `[]`, nil, 400, ""},
+		{"nothing", "POST", "/v1/completions", nil, nil, 400, ""},
+		{"deep", "POST", "/v1/completions", `{"prompt":` + deep + `}`, nil, 400, ""},
+		{"large", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, nil, 413, ""},
+		{"large, in pieces", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
+		{"unknown", "GET", "/v1/nothing", nil, nil, 404, "not_found"},
+		{"unknown POST", "POST", "/v2/chat", "{}", nil, 404, "not_found"},
+		{"root", "GET", "/", nil, nil, 404, "not_found"},
+		{"wrong method", "GET", "/v1/chat/completions", nil, nil, 405, "method_not_allowed"},
+		{"wrong method", "PUT", "/v1/models", "{}", nil, 405, "method_not_allowed"},
+		{"head", "HEAD", "/v1/models", nil, nil, 200, ""},
+		{"unneeded key", "GET", "/v1/models", nil, header("Authorization", "Bearer anything", "X-Api-Key", "x"), 200, ""},
+	} {
+		var edits []func(*http.Request)
+		if c.edit != nil {
+			edits = append(edits, c.edit)
+		}
+		r, err := v.try(t.Context(), c.method, c.path, c.body, edits...)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if r.status != c.status {
+			t.Errorf("%s: %s %s is %d, want %d: %.200s", c.what, c.method, c.path, r.status, c.status, r.body)
+			continue
+		}
+		if c.status == 200 {
+			continue
+		}
+		e := at(r.json(t), "error")
+		if at(e, "message") == "" || at(e, "type") == nil {
+			t.Errorf("%s: no error object: %s", c.what, r.body)
+		}
+		if c.code != "" && at(e, "code") != c.code {
+			t.Errorf("%s: code %v, want %s", c.what, at(e, "code"), c.code)
+		}
+		if got := r.header.Get("Access-Control-Allow-Origin"); got != "" {
+			t.Errorf("%s: a refused origin is told %q", c.what, got)
+		}
+		if c.status == 405 && r.header.Get("Allow") == "" {
+			t.Errorf("%s: no Allow header", c.what)
+		}
+	}
+	r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://app.example", "Access-Control-Request-Method", "POST"))
+	if r.status != 204 || r.header.Get("Access-Control-Allow-Origin") != "http://app.example" {
+		t.Errorf("preflight of an allowed origin: %d %v", r.status, r.header)
+	}
+	if r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://evil.example")); r.status != 403 {
+		t.Errorf("preflight of a foreign origin: %d", r.status)
+	}
+}
+
+// Keys: any of several, in either header; /health is free.
+func TestKeys(t *testing.T) {
+	v := start(t, func(o *Options) { o.Settings.Server.APIKey = []string{"first-key", "second-key"} })
+	set := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	for _, c := range []struct {
+		path   string
+		edit   func(*http.Request)
+		status int
+	}{
+		{"/v1/models", set("X-None", ""), 401},
+		{"/v1/models", set("Authorization", "Bearer first-key"), 200},
+		{"/v1/models", set("Authorization", "bearer second-key"), 200},
+		{"/v1/models", set("X-Api-Key", "second-key"), 200},
+		{"/v1/models", set("Authorization", "Bearer first-ke"), 401},
+		{"/v1/models", set("Authorization", "Bearer first-key2"), 401},
+		{"/v1/models", set("Authorization", "Basic first-key"), 401},
+		{"/v1/models", set("Authorization", "Bearer "), 401},
+		{"/nowhere", set("X-None", ""), 401},
+		{"/health", set("X-None", ""), 200},
+	} {
+		if r := v.ask("GET", c.path, nil, c.edit); r.status != c.status {
+			t.Errorf("%s: %d, want %d", c.path, r.status, c.status)
+		}
+	}
+	if kind := at(v.ask("POST", "/v1/messages", "{}").json(t), "error", "type"); kind != "authentication_error" {
+		t.Errorf("Anthropic's error is %v", kind)
+	}
+}
+
+// Listening beyond this machine takes a key.
+func TestExposed(t *testing.T) {
+	for _, host := range []string{"0.0.0.0", "192.0.2.1", "::", "example.com"} {
+		o := Options{}
+		o.Settings.Server.Host = host
+		if _, err := New(o); !errors.Is(err, ErrExposed) {
+			t.Errorf("--host %s without a key: %v", host, err)
+		}
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "::1", "[::1]", "127.9.9.9"} {
+		if !loopback(host) {
+			t.Errorf("%s counts as another machine's", host)
+		}
+	}
+}
+
+// A body that stops coming is cut off, one that trickles too.
+func TestSlowBody(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		total, pause time.Duration
+		every        time.Duration
+	}{
+		{"stops", time.Hour, 100 * time.Millisecond, time.Hour},
+		{"trickles", 300 * time.Millisecond, time.Hour, 20 * time.Millisecond},
+	} {
+		v := start(t, nil)
+		v.guard.total, v.guard.pause = c.total, c.pause
+		conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(c.every):
+					fmt.Fprint(conn, " ")
+				}
+			}
+		}()
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		answer, err := io.ReadAll(conn)
+		close(stop)
+		conn.Close()
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+			t.Errorf("%s: %v, %.100q", c.what, err, answer)
+		}
+	}
+}

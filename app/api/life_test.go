@@ -1,0 +1,360 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"godwit/engine"
+)
+
+// The server listens before its model is there, says so, and serves requests
+// that came early. Streams hear heartbeats meanwhile.
+func TestLoading(t *testing.T) {
+	hold := make(chan struct{})
+	v := startModel(t, func(o *Options) {
+		o.Progress = func(string, float64) error { <-hold; return nil }
+	})
+	v.beat = 20 * time.Millisecond
+	if r := v.ask("GET", "/health", nil); r.status != 503 || at(r.json(t), "error", "type") != "unavailable_error" {
+		t.Errorf("health while loading: %d %s", r.status, r.body)
+	}
+	if list := v.ask("GET", "/v1/models", nil).json(t); at(list, "data", 0, "state") != "loading" {
+		t.Errorf("state while loading: %v", at(list, "data", 0, "state"))
+	}
+	early := make(chan reply, 1)
+	go func() {
+		r, _ := v.try(context.Background(), "POST", "/v1/chat/completions", object{"messages": user("a"), "max_tokens": 2, "stream": true})
+		early <- r
+	}()
+	time.Sleep(100 * time.Millisecond)
+	close(hold)
+	r := <-early
+	if r.status != 200 || bytes.Count(r.body, []byte("\n: ")) == 0 && !bytes.HasPrefix(r.body, []byte(": ")) {
+		t.Errorf("a stream while loading has no heartbeats: %d %.200s", r.status, r.body)
+	}
+	if list := readEvents(t, r.body); list[len(list)-1].data != "[DONE]" {
+		t.Errorf("the early stream ends with %v", list[len(list)-1])
+	}
+	wait(t, "health", func() bool { return v.ask("GET", "/health", nil).status == 200 })
+	if r := v.ask("GET", "/health", nil).json(t); r["status"] != "ok" {
+		t.Errorf("health: %v", r)
+	}
+}
+
+// A model that cannot be loaded is an error with the reason, in the stream too.
+func TestBroken(t *testing.T) {
+	v := startModel(t, func(o *Options) {
+		o.Progress = func(string, float64) error { return errors.New("the disk is on fire") }
+	})
+	wait(t, "failure", func() bool {
+		return v.ask("GET", "/v1/models", nil).json(t)["data"].([]any)[0].(map[string]any)["state"] == "failed"
+	})
+	for _, stream := range []bool{false, true} {
+		r := v.ask("POST", "/v1/chat/completions", object{"messages": user("a"), "stream": stream})
+		if r.status != 500 || !strings.Contains(string(r.body), "the disk is on fire") {
+			t.Errorf("stream %v: %d %s", stream, r.status, r.body)
+		}
+	}
+	if r := v.ask("GET", "/health", nil); r.status != 503 {
+		t.Errorf("health: %d", r.status)
+	}
+}
+
+// Without a model of its own the server loads those of the library when they
+// are asked for and unloads them when nobody does.
+func TestLibrary(t *testing.T) {
+	v := start(t, func(o *Options) {
+		o.Library = library(t)
+		o.Settings.Server.KeepAlive = -1
+	})
+	state := func() any { return at(v.ask("GET", "/v1/models/tiny-chat", nil).json(t), "state") }
+	if r := v.ask("GET", "/health", nil); r.status != 200 {
+		t.Errorf("health: %d", r.status)
+	}
+	if got := state(); got != "unloaded" {
+		t.Errorf("state at first: %v", got)
+	}
+	if r := v.ask("GET", "/api/kv", nil); r.status != 404 || at(r.json(t), "error", "code") != "model_not_loaded" {
+		t.Errorf("cache of a model that is not loaded: %d %s", r.status, r.body)
+	}
+	if plan := v.ask("GET", "/api/kv/plan?model=tiny-chat&ctx=256&k=q8_0&v=q4_0", nil).json(t); plan["ctx"] != 256.0 || at(plan, "layers", 3, "v", "active") != "q4_0" {
+		t.Errorf("plan before a load: %v", plan)
+	}
+	for path, body := range map[string]any{
+		"/v1/chat/completions": object{"model": "nope", "messages": user("a")},
+		"/v1/messages":         object{"model": "nope", "messages": user("a"), "max_tokens": 1},
+		"/api/chat":            object{"model": "nope", "messages": user("a")},
+		"/completion":          object{"model": "../../tiny-chat.gguf", "prompt": "a"},
+		"/v1/completions":      object{"model": filepath.Join(v.o.Library.Dir(), "tiny-chat.gguf"), "prompt": "a"},
+	} {
+		r := v.ask("POST", path, body)
+		if r.status != 404 || !strings.Contains(string(r.body), "model_not_found") {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	if state() != "unloaded" {
+		t.Error("an unknown name loaded the model")
+	}
+	for _, name := range []string{"tiny-chat", "TINY-chat:latest", ""} {
+		if r := v.post("/v1/chat/completions", object{"model": name, "messages": user("a"), "max_tokens": 1}); r["model"] != "tiny-chat" {
+			t.Errorf("%q was answered by %v", name, r["model"])
+		}
+	}
+	if got := at(v.ask("GET", "/api/ps", nil).json(t), "models", 0, "name"); got != "tiny-chat" || state() != "loaded" {
+		t.Errorf("running: %v, state %v", got, state())
+	}
+	// Unload by request, load by request, unload by time.
+	if r := v.post("/api/generate", object{"model": "tiny-chat", "keep_alive": 0}); r["done_reason"] != "unload" || state() != "unloaded" {
+		t.Errorf("unload: %v, state %v", r, state())
+	}
+	r := v.events("/api/generate", object{"model": "tiny-chat", "keep_alive": "150ms"})
+	if len(r) != 1 || r[0].json(t)["done_reason"] != "load" {
+		t.Errorf("load: %v", r)
+	}
+	wait(t, "unload after keep-alive", func() bool { return state() == "unloaded" })
+	if r := v.ask("DELETE", "/api/delete", object{"model": "nope"}); r.status != 404 {
+		t.Errorf("delete of nothing: %d", r.status)
+	}
+	if r := v.ask("DELETE", "/api/delete", object{"name": "tiny-chat"}); r.status != 200 {
+		t.Errorf("delete: %d %s", r.status, r.body)
+	}
+	if list := v.ask("GET", "/api/tags", nil).json(t)["models"].([]any); len(list) != 0 {
+		t.Errorf("after delete: %v", list)
+	}
+}
+
+// Slots are saved, erased and restored, in a new server too, and what was
+// restored is used.
+func TestSlots(t *testing.T) {
+	dir := t.TempDir()
+	ask := object{"prompt": strings.Repeat("the sea and the sand, ", 30), "max_tokens": 8, "id_slot": 2}
+	first := startModel(t, func(o *Options) { o.States = dir })
+	text := at(first.post("/v1/completions", ask), "choices", 0, "text")
+	saved := first.post("/slots/2?action=save", object{"filename": "sea.bin"})
+	info, err := os.Stat(filepath.Join(dir, "sea.bin"))
+	if err != nil || saved["n_written"] != float64(info.Size()) || saved["n_saved"].(float64) < 128 {
+		t.Fatalf("saved %v, %v", saved, err)
+	}
+	if r := first.post("/slots/2?action=erase", object{}); r["n_erased"] != saved["n_saved"] {
+		t.Errorf("erased %v of %v", r["n_erased"], saved["n_saved"])
+	}
+	if list := first.ask("GET", "/slots", nil).body; !bytes.Contains(list, []byte(`"id":2,"n_ctx":1024,"is_processing":false,"n_tokens":0`)) {
+		t.Errorf("slots: %s", list)
+	}
+	first.end()
+	v := startModel(t, func(o *Options) { o.States = dir })
+	if r := v.post("/slots/1?action=restore", object{"filename": "sea.bin"}); r["n_restored"] != saved["n_saved"] || r["n_read"] != saved["n_written"] {
+		t.Errorf("restored %v, saved %v", r, saved)
+	}
+	delete(ask, "id_slot")
+	r := v.post("/v1/completions", ask)
+	if n := at(r, "usage", "prompt_tokens_details", "cached_tokens").(float64); n < 128 || at(r, "choices", 0, "text") != text {
+		t.Errorf("%v tokens of the restored slot were used; %v, want %v", n, at(r, "choices", 0, "text"), text)
+	}
+	// Damage, other names, nothing there.
+	data, err := os.ReadFile(filepath.Join(dir, "sea.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(filepath.Join(dir, "torn.bin"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"torn.bin", "none.bin", "../sea.bin", ".sea.bin", "a/b", `a\b`, "x.part"} {
+		if r := v.ask("POST", "/slots/0?action=restore", object{"filename": name}); r.status != 400 {
+			t.Errorf("restore of %s: %d %s", name, r.status, r.body)
+		}
+	}
+	if r := v.ask("POST", "/slots/99?action=erase", nil); r.status != 400 {
+		t.Errorf("a slot that is not there: %d %s", r.status, r.body)
+	}
+	v.post("/v1/completions", object{"prompt": "still there", "max_tokens": 1})
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The folder of saved slots stays within its budget, oldest first, and files
+// that are something else stay.
+func TestStateBudget(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := startModel(t, func(o *Options) { o.States = dir; o.Settings.Server.StateBudget = 2 << 20 })
+	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 20), "max_tokens": 1, "id_slot": 0})
+	var size float64
+	for i := range 5 {
+		size = v.post("/slots/0?action=save", object{"filename": fmt.Sprintf("s%d", i)})["n_written"].(float64)
+		now := time.Now().Add(time.Duration(i-10) * time.Minute)
+		if err := os.Chtimes(filepath.Join(dir, fmt.Sprintf("s%d", i)), now, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fit := int(float64(2<<20) / size)
+	for i := range 5 {
+		_, err := os.Stat(filepath.Join(dir, fmt.Sprintf("s%d", i)))
+		if kept := err == nil; kept != (i >= 5-fit) {
+			t.Errorf("file %d of 5 is kept: %v; %d fit", i, kept, fit)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
+		t.Errorf("another file: %v", err)
+	}
+	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 150), "max_tokens": 1, "id_slot": 1})
+	if r := v.ask("POST", "/slots/1?action=save", object{"filename": "large"}); r.status != http.StatusInsufficientStorage {
+		t.Errorf("a state over the budget: %d %s", r.status, r.body)
+	}
+}
+
+// A client that hangs up frees its work, while it is generated and while it
+// waits.
+func TestHangUp(t *testing.T) {
+	v := startModel(t, func(o *Options) { o.Engine.Parallel = 1 })
+	var all []context.CancelFunc
+	for range 3 { // one runs, two wait
+		ctx, cancel := context.WithCancel(t.Context())
+		all = append(all, cancel)
+		r, err := v.request(ctx, "POST", "/v1/completions", object{"prompt": "a", "stream": true, "ignore_eos": true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if resp, err := http.DefaultClient.Do(r); err == nil {
+				_, _ = bufio.NewReader(resp.Body).ReadString('\n')
+				<-ctx.Done()
+				resp.Body.Close()
+			}
+		}()
+	}
+	use := func() engine.Usage {
+		l, err := v.pool.acquire(t.Context(), "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.release()
+		u, err := l.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	busy := func() bool { return bytes.Contains(v.ask("GET", "/slots", nil).body, []byte(`"is_processing":true`)) }
+	wait(t, "one answer and two in the queue", func() bool { return use().Queued == 2 && busy() })
+	for _, cancel := range all {
+		cancel()
+	}
+	wait(t, "an idle server", func() bool { return use().Queued == 0 && !busy() })
+	v.post("/slots/0?action=erase", nil)
+	if free := use().Free; free != 4096 {
+		t.Errorf("%d cells are free, want all 4096", free)
+	}
+}
+
+// An end of the server ends open streams, with an error that says why, within
+// five seconds.
+func TestShutdown(t *testing.T) {
+	v := startModel(t, nil)
+	v.post("/v1/completions", object{"prompt": "a", "max_tokens": 1})
+	type ended struct {
+		body []byte
+		err  error
+	}
+	var open []chan ended
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/api/chat"} {
+		body := object{"model": "m", "messages": user("Count to a million."), "max_tokens": 100000, "stream": true, "ignore_eos": true,
+			"logit_bias": object{"2": -100, "0": -100}, "options": object{"num_predict": -1, "logit_bias": object{"2": -100, "0": -100}}}
+		r, err := v.request(context.Background(), "POST", path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan ended, 1)
+		go func() {
+			all, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			done <- ended{all, err}
+		}()
+		open = append(open, done)
+	}
+	start := time.Now()
+	v.end()
+	err := <-v.done
+	v.done <- err
+	if took := time.Since(start); err != nil || took > 5*time.Second {
+		t.Errorf("the end took %v, %v", took, err)
+	}
+	for i, done := range open {
+		e := <-done
+		list := readEvents(t, e.body)
+		if last := list[len(list)-1].data; e.err != nil || !strings.Contains(last, "shutting down") && !strings.Contains(last, "[DONE]") && !strings.Contains(last, "message_stop") && !strings.Contains(last, `"done":true`) {
+			t.Errorf("stream %d ends with %.200s, %v", i, last, e.err)
+		}
+	}
+	if _, err := v.try(context.Background(), "GET", "/health", nil); err == nil {
+		t.Error("the server still answers")
+	}
+}
+
+// Sixteen clients, each with words of its own: every answer is the one that
+// the client gets alone, and no word gets into another's.
+func TestPlantedWords(t *testing.T) {
+	v := shared(t)
+	words := strings.Fields("amber basil cedar dahlia ebony fennel ginger hazel indigo jasmine kelp lotus maple nettle olive poppy")
+	ask := func(i, turn int) object {
+		text := fmt.Sprintf("My secret word is %s. %s Repeat my secret word.", words[i], strings.Repeat("It is nice weather today. ", 3*turn))
+		return object{"messages": user(text), "max_tokens": 6, "cache_prompt": turn != 1}
+	}
+	turns := 3
+	if testing.Short() {
+		turns = 2
+	}
+	alone := make([][]string, len(words))
+	for i := range words {
+		for turn := range turns {
+			alone[i] = append(alone[i], at(v.post("/v1/chat/completions", ask(i, turn)), "choices", 0, "message", "content").(string))
+		}
+	}
+	var clients sync.WaitGroup
+	for i := range words {
+		clients.Go(func() {
+			for turn := range turns {
+				r, err := v.try(t.Context(), "POST", "/v1/chat/completions", ask(i, turn))
+				if err != nil || r.status != 200 {
+					t.Errorf("client %d: %v %d %s", i, err, r.status, r.body)
+					return
+				}
+				var got any
+				if err := json.Unmarshal(r.body, &got); err != nil {
+					t.Error(err)
+					return
+				}
+				text := at(got, "choices", 0, "message", "content").(string)
+				if text != alone[i][turn] {
+					t.Errorf("client %d, turn %d: %q among others, %q alone", i, turn, text, alone[i][turn])
+				}
+				for j, w := range words {
+					if j != i && strings.Contains(strings.ToLower(text), w) {
+						t.Errorf("client %d hears the word of client %d: %q", i, j, text)
+					}
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
