@@ -65,3 +65,21 @@ func TestChat(t *testing.T) {
 		t.Errorf("answer %q, %+v, %v", text, res, err)
 	}
 }
+
+// The small model knows the capital of France when it is asked through its
+// own template, greedily, twice alike.
+func TestParis(t *testing.T) {
+	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
+	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
+	var answers []string
+	for range 2 {
+		text, _, err := e.Answer(t.Context(), engine.Request{Chat: c, MaxTokens: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, text)
+	}
+	if !strings.Contains(answers[0], "Paris") || answers[0] != answers[1] {
+		t.Errorf("answers %q", answers)
+	}
+}
