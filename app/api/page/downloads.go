@@ -196,6 +196,12 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 		}
 	})
 	stopped := ctx.Err() != nil
+	if err == nil { // the model is there before its download goes
+		p.log.Info("downloaded", "model", m.Name, "bytes", m.Size)
+		if err := p.refreshed(); err != nil {
+			p.say("error", err.Error())
+		}
+	}
 	p.downloads.mu.Lock()
 	t.cancel()
 	t.cancel, t.Speed = nil, 0
@@ -210,10 +216,6 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 	p.downloads.mu.Unlock()
 	p.downloadsChanged()
 	if err == nil {
-		p.log.Info("downloaded", "model", m.Name, "bytes", m.Size)
-		if err := p.refreshed(); err != nil {
-			p.say("error", err.Error())
-		}
 		p.events.publish("arrived", "arrived/"+m.Name, map[string]string{"name": m.Name})
 	}
 }

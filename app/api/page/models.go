@@ -396,7 +396,11 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := copyIn(root, name, r.Body); err != nil {
 		return nil, err
 	}
-	return p.link(r.Context(), []string{filepath.Join(dir, name)})
+	added, err := p.link(r.Context(), []string{filepath.Join(dir, name)})
+	if err != nil {
+		err = errors.Join(err, root.Remove(name)) // the copy is ours, and of no use
+	}
+	return added, err
 }
 
 // copyIn writes a file under a name that it gets when it is whole.

@@ -1,0 +1,503 @@
+package page
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/app/store"
+	"godwit/engine"
+	"godwit/engine/cpu"
+	"godwit/engine/testmodel"
+)
+
+// desk is a running server with its page, on a folder that outlives it.
+type desk struct {
+	*Page
+	t    *testing.T
+	url  string
+	dir  string
+	stop func() error
+}
+
+// modelName is what the real model is called in the tests' library.
+const modelName = "small"
+
+// newFolder is a folder for a user, with the real model in the library if wanted.
+func newFolder(t *testing.T, model bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "models"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if model {
+		if err := os.Symlink(testmodel.SmolLM2(t), filepath.Join(dir, "models", modelName+".gguf")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// open starts a server on a folder; change adapts what the page is given.
+func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
+	t.Helper()
+	file, err := config.Open(filepath.Join(dir, "config.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chats, err := store.Open(filepath.Join(dir, "chats.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := func(string) (string, bool) { return "", false }
+	start, err := file.Settings(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Store: chats, File: file, Env: env, Start: start, Version: "1.2.3",
+		Engine: func(c *config.Engine) (engine.Options, error) {
+			want, err := engine.ParseCacheTypes(c.CacheTypeK, c.CacheTypeV)
+			ctx := c.CtxSize
+			if ctx == 0 {
+				ctx = 1024
+			}
+			return engine.Options{
+				Driver: cpu.Driver{}, Threads: c.Threads, Context: ctx, Parallel: 4, UBatch: 128, Want: want, SparseV: float32(c.SparseV),
+			}, err
+		},
+	}
+	library := hub.Options{Dir: filepath.Join(dir, "models"), URL: "https://hub.invalid"}
+	if change != nil {
+		change(&o, &library)
+	}
+	if o.Library, err = hub.Open(library); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := start
+	settings.Server.Port = 0
+	s, err := api.New(api.Options{
+		Settings: settings, Library: o.Library, App: p, AppClose: p.Close,
+		Changed: p.Changed, Progress: p.Progress, Reload: p.Reload,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Use(s)
+	l, err := s.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	d := &desk{Page: p, t: t, url: api.URL(l), dir: dir}
+	stopped := false
+	d.stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		end()
+		err := <-done
+		if closeErr := chats.Close(); err == nil {
+			err = closeErr
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := d.stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	if err := p.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// do sends a request with the token and returns status and body.
+func (d *desk) do(method, path string, body any) (int, []byte) {
+	d.t.Helper()
+	var data io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		data = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequest(method, d.url+path, data)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+d.token)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
+
+// ask is do for what has to work; it decodes the answer.
+func ask[T any](d *desk, method, path string, body any) T {
+	d.t.Helper()
+	var out T
+	status, answer := d.do(method, path, body)
+	if status/100 != 2 {
+		d.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	if len(answer) > 0 {
+		if err := json.Unmarshal(answer, &out); err != nil {
+			d.t.Fatalf("%s %s: %v in %s", method, path, err, answer)
+		}
+	}
+	return out
+}
+
+// refused is the status of a request that has to be refused, with its text.
+func (d *desk) refused(method, path string, body any) (int, string) {
+	d.t.Helper()
+	status, answer := d.do(method, path, body)
+	if status/100 == 2 {
+		d.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return status, string(answer)
+}
+
+// events follows a stream and calls f for each event until it returns false.
+func (d *desk) events(path string, f func(name, data string) bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+d.token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s: %s", path, resp.Status)
+	}
+	name := ""
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case strings.HasPrefix(line, "event: "):
+			name = line[7:]
+		case strings.HasPrefix(line, "data: "):
+			if !f(name, line[6:]) {
+				return
+			}
+		}
+	}
+}
+
+// finish follows an answer to its end.
+func (d *desk) finish(message int64) (text string, final store.Message) {
+	d.t.Helper()
+	d.events(fmt.Sprintf("/app/messages/%d/stream", message), func(name, data string) bool {
+		switch name {
+		case "text":
+			var p piece
+			if err := json.Unmarshal([]byte(data), &p); err != nil {
+				d.t.Fatal(err)
+			}
+			if p.Reset {
+				text = ""
+			}
+			text += p.Text
+		case "end":
+			if err := json.Unmarshal([]byte(data), &final); err != nil {
+				d.t.Fatal(err)
+			}
+			return false
+		}
+		return true
+	})
+	if final.ID != message {
+		d.t.Fatalf("the stream of message %d ended with %d", message, final.ID)
+	}
+	return text, final
+}
+
+// newChat makes a chat whose answers are the same every time and short.
+func (d *desk) newChat(tokens int) store.Chat {
+	d.t.Helper()
+	settings := fmt.Sprintf(`{"sampling":{"temperature":0},"max_tokens":%d}`, tokens)
+	return ask[store.Chat](d, "POST", "/app/chats", map[string]any{"model": modelName, "settings": json.RawMessage(settings)})
+}
+
+func (d *desk) say(chat, parent int64, text string) (question, answer store.Message) {
+	d.t.Helper()
+	b := ask[begun](d, "POST", fmt.Sprintf("/app/chats/%d/messages", chat), asked{Parent: parent, Content: text, Model: modelName})
+	if len(b.Messages) != 2 {
+		d.t.Fatalf("%d messages begun, want the question and its answer", len(b.Messages))
+	}
+	return b.Messages[0], b.Messages[1]
+}
+
+func TestToken(t *testing.T) {
+	d := open(t, newFolder(t, false), nil)
+	get := func(path, token string, header map[string]string) int {
+		r, err := http.NewRequest(http.MethodGet, d.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		for k, v := range header {
+			r.Header.Set(k, v)
+			if k == "Host" {
+				r.Host = v
+			}
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, path := range []string{"/app/state", "/app/chats", "/app/events", "/app/settings", "/app/diagnostics", "/app/none", "/app/messages/1/stream"} {
+		for _, token := range []string{"", "wrong", d.token[:len(d.token)-1], d.token + "x"} {
+			if got := get(path, token, nil); got != http.StatusForbidden {
+				t.Errorf("%s with the token %q: %d, want 403", path, token, got)
+			}
+		}
+	}
+	if got := get("/app/state", d.token, nil); got != http.StatusOK {
+		t.Errorf("with the token: %d", got)
+	}
+	if got := get("/app/none", d.token, nil); got != http.StatusNotFound {
+		t.Errorf("an endpoint that is not there: %d", got)
+	}
+	for _, header := range []map[string]string{
+		{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"},
+	} {
+		for _, path := range []string{configPath, "/app/state"} {
+			if got := get(path, d.token, header); got != http.StatusForbidden {
+				t.Errorf("%s with %v: %d, want 403", path, header, got)
+			}
+		}
+	}
+	var c Config
+	resp, err := http.Get(d.url + configPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&c); err != nil || c != (Config{Token: d.token, Version: "1.2.3"}) {
+		t.Errorf("config.json is %+v, %v", c, err)
+	}
+	other := open(t, newFolder(t, false), nil)
+	if other.token == d.token {
+		t.Error("two runs have one token")
+	}
+}
+
+func TestChat(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	chat := d.newChat(24)
+	question, answer := d.say(chat.ID, 0, "What is the capital of France? "+strings.Repeat("It lies on a river. ", 20))
+	text, final := d.finish(answer.ID)
+	if final.Status != store.Done || final.Content == "" || text != final.Content || final.Model != modelName {
+		t.Fatalf("answer %+v, streamed %q", final, text)
+	}
+	if s := final.Stats; s.OutputTokens == 0 || s.OutputTokens > 24 || s.PromptTokens == 0 || s.TokensPerS <= 0 || s.FirstMS <= 0 || s.Finish == "" {
+		t.Errorf("figures %+v", s)
+	}
+	// The same question beside it has the same answer, at temperature 0.
+	again := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/regenerate", answer.ID), asked{Model: modelName}).Messages[1]
+	if _, second := d.finish(again.ID); second.Content != final.Content || second.Stats.CachedTokens == 0 {
+		t.Errorf("asked again: %q with %d tokens reused, want %q", second.Content, second.Stats.CachedTokens, final.Content)
+	}
+	o := ask[opened](d, "GET", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
+	if o.Total != 2 || len(o.Messages[1].Branches) != 2 || o.Messages[1].ID != again.ID || !strings.HasPrefix(o.Chat.Title, "What is the capital") {
+		t.Errorf("chat %+v", o)
+	}
+	// Going on adds to the answer and keeps what there is.
+	longer := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/continue", again.ID), asked{Model: modelName}).Messages[1]
+	if _, rest := d.finish(longer.ID); longer.ID != again.ID || !strings.HasPrefix(rest.Content, final.Content) {
+		t.Errorf("continued: %q after %q", rest.Content, final.Content)
+	}
+	edited := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/edit", question.ID), asked{Content: "And of Italy?", Model: modelName})
+	d.finish(edited.Messages[1].ID)
+	o = ask[opened](d, "GET", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
+	if o.Messages[0].Content != "And of Italy?" || len(o.Messages[0].Branches) != 2 {
+		t.Errorf("edited: %+v", o.Messages)
+	}
+	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/choose", answer.ID), nil)
+	o = ask[opened](d, "GET", fmt.Sprintf("/app/chats/%d?around=%d", chat.ID, answer.ID), nil)
+	if o.Messages[1].ID != answer.ID {
+		t.Errorf("chosen: message %d is shown, want %d", o.Messages[1].ID, answer.ID)
+	}
+	u := ask[usage](d, "GET", fmt.Sprintf("/app/chats/%d/usage", chat.ID), nil)
+	if u.Used != final.Stats.PromptTokens+final.Stats.OutputTokens || u.Context != 1024 || u.BytesUsed <= 0 || u.BytesUsed > u.Bytes || u.Reserved != 24 {
+		t.Errorf("usage %+v", u)
+	}
+	ask[any](d, "DELETE", fmt.Sprintf("/app/messages/%d", answer.ID), nil)
+	ask[any](d, "DELETE", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
+	if status, _ := d.refused("GET", fmt.Sprintf("/app/chats/%d", chat.ID), nil); status != http.StatusNotFound {
+		t.Errorf("a deleted chat: %d", status)
+	}
+}
+
+func TestStop(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	chat := d.newChat(900)
+	_, answer := d.say(chat.ID, 0, "Tell a very long story about a bird.")
+	// A chat is answered once at a time.
+	if status, _ := d.refused("POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: "x", Model: modelName}); status != http.StatusConflict {
+		t.Errorf("a second question: %d, want 409", status)
+	}
+	if status, _ := d.refused("DELETE", fmt.Sprintf("/app/messages/%d", answer.ID), nil); status != http.StatusConflict {
+		t.Errorf("deleting while answering: %d, want 409", status)
+	}
+	words := 0
+	d.events(fmt.Sprintf("/app/messages/%d/stream", answer.ID), func(name, _ string) bool {
+		if name == "text" {
+			words++
+		}
+		return words < 5
+	})
+	// Two windows see the same.
+	o := ask[opened](d, "GET", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
+	if m := o.Messages[1]; m.Status != store.Running || m.Content == "" {
+		t.Errorf("while it runs: %+v", m)
+	}
+	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/stop", answer.ID), nil)
+	_, final := d.finish(answer.ID)
+	if final.Status != store.Stopped || final.Content == "" || final.Stats.OutputTokens < 5 || final.Error != "" {
+		t.Errorf("stopped: %+v", final)
+	}
+	// A stopped answer of one that is long gone is no error.
+	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/stop", answer.ID), nil)
+}
+
+// TestRestart closes the program in the middle of an answer, and goes on with the
+// chat in the next run from its saved state.
+func TestRestart(t *testing.T) {
+	dir := newFolder(t, true)
+	d := open(t, dir, nil)
+	chat := d.newChat(48)
+	_, answer := d.say(chat.ID, 0, strings.Repeat("The godwit flies over the sea without a rest. ", 20)+"What does it do?")
+	_, first := d.finish(answer.ID)
+	long := d.newChat(900)
+	_, cut := d.say(long.ID, 0, "Tell a very long story about a bird.")
+	words := 0
+	d.events(fmt.Sprintf("/app/messages/%d/stream", cut.ID), func(name, _ string) bool {
+		if name == "text" {
+			words++
+		}
+		return words < 5
+	})
+	began := time.Now()
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopping took %v", took)
+	}
+	d = open(t, dir, nil)
+	o := ask[opened](d, "GET", fmt.Sprintf("/app/chats/%d", long.ID), nil)
+	if m := o.Messages[1]; m.Status != store.Stopped || m.Content == "" {
+		t.Errorf("after the restart: %s, %q", m.Status, m.Content)
+	}
+	_, next := d.say(chat.ID, first.ID, "And then?")
+	_, final := d.finish(next.ID)
+	if final.Status != store.Done || final.Stats.ResumedFrom < 128 || final.Stats.ResumedFrom > final.Stats.CachedTokens {
+		t.Errorf("resumed %d of %d tokens: %+v", final.Stats.ResumedFrom, final.Stats.PromptTokens, final.Stats)
+	}
+	ask[any](d, "DELETE", fmt.Sprintf("/app/chats/%d", chat.ID), nil)
+	states, _, err := d.o.Store.States(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range states {
+		if s.Chat == chat.ID {
+			t.Error("the state outlives its chat")
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	d := open(t, newFolder(t, false), nil)
+	chat := ask[store.Chat](d, "POST", "/app/chats", map[string]any{})
+	for _, c := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: "x"}, 400},
+		{"POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: "x", Model: "none"}, 404},
+		{"POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: " \n", Model: "none"}, 400},
+		{"POST", "/app/chats/99/messages", asked{Content: "x", Model: "none"}, 404},
+		{"GET", "/app/chats/0", nil, 400},
+		{"GET", "/app/chats/x", nil, 400},
+		{"GET", "/app/chats/99", nil, 404},
+		{"GET", fmt.Sprintf("/app/chats/%d/messages?before=-1", chat.ID), nil, 400},
+		{"GET", fmt.Sprintf("/app/chats/%d/export?as=pdf", chat.ID), nil, 400},
+		{"POST", "/app/chats", "text", 400},
+		{"POST", "/app/presets", map[string]any{"name": "x", "settings": map[string]any{"sampling": map[string]any{"temperature": 99}}}, 400},
+		{"POST", "/app/presets", map[string]any{"name": "x", "settings": map[string]any{"sampling": map[string]any{"heat": 1}}}, 400},
+		{"POST", "/app/presets", map[string]any{"name": ""}, 400},
+		{"POST", "/app/import", "neither JSON of ours nor Markdown", 400},
+		{"POST", "/app/library/import", map[string]string{"path": ""}, 400},
+		{"POST", "/app/library/import", map[string]string{"path": "models/x.gguf"}, 400},
+		{"POST", "/app/library/import", map[string]string{"path": filepath.Join(d.dir, "none.gguf")}, 400},
+		{"POST", "/app/library/import", map[string]string{"path": d.dir}, 400},
+		{"POST", "/app/library/upload?name=..%2Fx.gguf", "x", 500},
+		{"POST", "/app/library/upload?name=x.exe", "x", 400},
+		{"POST", "/app/library/pick", nil, 501},
+		{"POST", "/app/native/open", map[string]string{"url": "https://example.com"}, 501},
+		{"POST", "/app/native/save", nil, 501},
+		{"POST", "/app/native/folder", nil, 501},
+		{"POST", "/app/native/focus", nil, 501},
+		{"POST", "/app/models/none/load", nil, 404},
+		{"DELETE", "/app/models/none", nil, 404},
+		{"GET", "/app/kv/types?model=none", nil, 404},
+		{"POST", "/app/kv/plan", map[string]string{"model": "none"}, 404},
+		{"GET", "/app/hub/search?q=", nil, 400},
+		{"POST", "/app/downloads", map[string]string{"ref": ""}, 400},
+		{"POST", "/app/downloads", map[string]string{"ref": "../x"}, 400},
+		{"POST", "/app/downloads/pause", map[string]string{"ref": "o/r"}, 404},
+		{"POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.ctx_size": -1}}, 400},
+		{"POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.none": 1}}, 400},
+		{"GET", "/app/messages/99/stream", nil, 404},
+	} {
+		status, text := d.refused(c.method, c.path, c.body)
+		if status != c.status || !strings.Contains(text, `"message":"`) {
+			t.Errorf("%s %s: %d %s, want %d with words", c.method, c.path, status, text, c.status)
+		}
+	}
+}

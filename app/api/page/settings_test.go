@@ -1,0 +1,269 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"godwit/app/api"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/engine"
+	"godwit/engine/kv"
+)
+
+type listed struct {
+	Fields []setting `json:"fields"`
+}
+
+func (l listed) of(name string) (setting, bool) {
+	for _, f := range l.Fields {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return setting{}, false
+}
+
+func TestSettings(t *testing.T) {
+	dir := newFolder(t, false)
+	var level string
+	d := open(t, dir, func(o *Options, _ *hub.Options) {
+		o.Start.Engine.Threads = 3 // as a flag would
+		o.Level = func(l string) error { level = l; return nil }
+	})
+	list := ask[listed](d, "GET", "/app/settings", nil)
+	if f, _ := list.of("engine.threads"); f.Origin != config.FromFlag || f.Value != 3.0 {
+		t.Errorf("a flag shows as %+v", f)
+	}
+	for _, name := range []string{"app.welcomed", "engine.mlock", "engine.lora"} {
+		if f, ok := list.of(name); ok {
+			t.Errorf("%s is hidden, or changes nothing here, and is listed: %+v", name, f)
+		}
+	}
+	for _, name := range []string{"engine.ctx_size", "engine.cache_type_k", "engine.sparse_v", "sampling.temperature", "server.port", "app.theme"} {
+		if _, ok := list.of(name); !ok {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	changes := map[string]any{"engine.ctx_size": 2048, "app.log_level": "debug", "server.api_key": []string{"sk-secret"}, "app.theme": "dark"}
+	list = ask[listed](d, "POST", "/app/settings", map[string]any{"changes": changes})
+	if f, _ := list.of("engine.ctx_size"); f.Origin != config.FromFile || f.Value != 2048.0 {
+		t.Errorf("saved: %+v", f)
+	}
+	if f, _ := list.of("server.api_key"); f.Value != nil || !f.Given {
+		t.Errorf("a key is shown: %+v", f)
+	}
+	if level != "debug" {
+		t.Errorf("log level %q", level)
+	}
+	if status, _ := d.refused("POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.threads": 2}}); status != http.StatusBadRequest {
+		t.Errorf("a setting that the command line holds: %d", status)
+	}
+	text := func() string {
+		_, body := d.do("GET", "/app/diagnostics", nil)
+		return string(body)
+	}()
+	if !strings.Contains(text, "engine.ctx_size = 2048") || strings.Contains(text, "sk-secret") {
+		t.Errorf("diagnostics:\n%s", text)
+	}
+	list = ask[listed](d, "POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.ctx_size": nil}})
+	if f, _ := list.of("engine.ctx_size"); f.Origin != config.FromDefault {
+		t.Errorf("taken out: %+v", f)
+	}
+}
+
+// TestStale loads a model, changes a setting of the load, and reloads.
+func TestStale(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	wait := func(what string, ok func(m model) bool) {
+		t.Helper()
+		d.events("/app/events", func(name, _ string) bool {
+			return name != "models" || !ok(d.list()[0])
+		})
+		if m := d.list()[0]; !ok(m) {
+			t.Fatalf("%s: %+v", what, m)
+		}
+	}
+	at := "/app/models/" + modelName
+	ask[any](d, "POST", at+"/load", nil)
+	wait("loaded", func(m model) bool { return m.State == api.Loaded })
+	if m := d.list()[0]; m.Stale || m.Context != 1024 || m.Bytes <= m.Size {
+		t.Errorf("fresh: %+v", m)
+	}
+	ask[any](d, "POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.ctx_size": 512, "engine.cache_type_k": "q8_0"}})
+	if m := d.list()[0]; !m.Stale {
+		t.Errorf("after a change: %+v", m)
+	}
+	ask[any](d, "POST", at+"/reload", nil)
+	wait("reloaded", func(m model) bool { return m.State == api.Loaded && m.Context == 512 })
+	plan := ask[kv.Plan](d, "GET", "/app/kv/active?model="+modelName, nil)
+	if d.list()[0].Stale || plan.Ctx != 512 || plan.Wanted.K != "q8_0" || plan.Layers[0].K.Active != "q8_0" {
+		t.Errorf("reloaded: %+v", plan.Wanted)
+	}
+	ask[any](d, "POST", at+"/unload", nil)
+	wait("unloaded", func(m model) bool { return m.State == api.Unloaded })
+	if status, _ := d.refused("GET", "/app/kv/active?model="+modelName, nil); status != http.StatusConflict {
+		t.Errorf("the cache of an unloaded model: %d", status)
+	}
+}
+
+func TestCancelLoad(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	path := d.list()[0].Path
+	d.library.mu.Lock()
+	d.library.stopped = map[string]bool{path: true}
+	d.library.mu.Unlock()
+	if err := d.Progress(path, 0.5); err == nil {
+		t.Error("a load that is not wanted goes on")
+	}
+	if err := d.Progress(path, 0.5); err != nil {
+		t.Errorf("the next load is ended too: %v", err)
+	}
+}
+
+// TestPlan compares what the panel draws with what the engine says.
+func TestPlan(t *testing.T) {
+	dir := newFolder(t, true)
+	d := open(t, dir, nil)
+	changes := map[string]any{"engine.cache_type_k": "q8_0", "engine.cache_type_v": "q4_0", "engine.ctx_size": 4096}
+	out := ask[outlook](d, "POST", "/app/kv/plan", map[string]any{"model": modelName, "changes": changes})
+	want, err := engine.ParseCacheTypes("q8_0", "q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "models", modelName+".gguf")
+	for i, n := range out.Lengths {
+		plan, err := engine.PlanFile(path, modelName, engine.Options{Context: n, Parallel: 4, UBatch: 128, Want: want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Curves[0].Bytes[i] != plan.Bytes {
+			t.Errorf("at %d tokens the curve has %d bytes, the plan %d", n, out.Curves[0].Bytes[i], plan.Bytes)
+		}
+		if i > 0 && out.Lengths[i-1] >= n {
+			t.Errorf("length %d after %d", n, out.Lengths[i-1])
+		}
+	}
+	if out.Plan.Ctx != 4096 || out.Plan.Wanted.K != "q8_0" || out.Context != 8192 || out.Lengths[len(out.Lengths)-1] != 8192 {
+		t.Errorf("plan %d tokens, K %s, model %d", out.Plan.Ctx, out.Plan.Wanted.K, out.Context)
+	}
+	if f16 := out.Curves[2]; f16.K != "f16" || f16.Bytes[0] <= out.Curves[0].Bytes[0] {
+		t.Errorf("f16: %+v", f16)
+	}
+	if most := out.Curves[0].Most; out.Budget > 0 && (most <= 0 || most > 8192) {
+		t.Errorf("largest context %d", most)
+	}
+	var types struct {
+		Types   []cacheType
+		Presets []preset
+	}
+	types = ask[struct {
+		Types   []cacheType
+		Presets []preset
+	}](d, "GET", "/app/kv/types?model="+modelName, nil)
+	if len(types.Types) != len(kv.Types()) || len(types.Presets) != len(kv.Presets()) {
+		t.Errorf("%d types, %d presets", len(types.Types), len(types.Presets))
+	}
+	for _, c := range types.Types {
+		if c.K.Bytes <= 0 || c.V.Bytes <= 0 || c.Group == "" || c.Bits <= 0 {
+			t.Errorf("type %+v", c)
+		}
+	}
+}
+
+func TestLengths(t *testing.T) {
+	for _, most := range []int{1, 63, 64, 100, 1024, 8192, 131072, 1 << 20} {
+		list := lengths(most)
+		if list[len(list)-1] != most {
+			t.Errorf("%d: ends at %d", most, list[len(list)-1])
+		}
+		for i, n := range list {
+			if n <= 0 || n > most || i > 0 && n <= list[i-1] {
+				t.Errorf("%d: %v", most, list)
+			}
+		}
+	}
+}
+
+func TestUpload(t *testing.T) {
+	dir := newFolder(t, true)
+	d := open(t, dir, nil)
+	data, err := os.ReadFile(filepath.Join(dir, "models", modelName+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(name string, data string) int {
+		r, err := http.NewRequest(http.MethodPost, d.url+"/app/library/upload?name="+name, strings.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+d.token)
+		r.Header.Set("Content-Type", "application/octet-stream")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := post("copy.gguf", string(data)); got != http.StatusOK {
+		t.Fatalf("upload: %d", got)
+	}
+	if got := post("copy.gguf", string(data)); got != http.StatusConflict {
+		t.Errorf("again: %d", got)
+	}
+	if _, ok := d.library.find("copy"); !ok {
+		t.Error("not in the library")
+	}
+	if got := post("broken.gguf", "GGUF but not really"); got/100 == 2 {
+		t.Errorf("a broken file: %d", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "models", "imported", "broken.gguf")); err == nil {
+		t.Error("a broken file is kept")
+	}
+	ask[any](d, "DELETE", "/app/models/copy", nil)
+	if _, err := os.Stat(filepath.Join(dir, "models", "imported", "copy.gguf")); err == nil {
+		t.Error("deleted, and still there")
+	}
+}
+
+func TestBroadcast(t *testing.T) {
+	var b broadcaster
+	w := b.open()
+	for i := range 1000 {
+		b.publish("models", "models", i)
+		b.publish("chat", keyOf("chat", int64(i%3)), i)
+	}
+	got := w.take()
+	if len(got) != 4 || got[0].data != 999 || got[1].data != 999 {
+		t.Errorf("%d events: %v", len(got), got)
+	}
+	if rest := w.take(); len(rest) != 0 {
+		t.Errorf("taken twice: %v", rest)
+	}
+	b.close(w)
+	b.publish("models", "models", 1)
+	if rest := w.take(); len(rest) != 0 {
+		t.Errorf("after closing: %v", rest)
+	}
+}
+
+func TestFenced(t *testing.T) {
+	for text, want := range map[string]string{
+		"a":            "```\na\n```",
+		"a\n":          "```\na\n```",
+		"```\nx\n```":  "````\n```\nx\n```\n````",
+		"`````":        "``````\n`````\n``````",
+		"":             "```\n\n```",
+		"one `` two":   "```\none `` two\n```",
+		fmt.Sprint(12): "```\n12\n```",
+	} {
+		if got := fenced(text); got != want {
+			t.Errorf("fenced(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
