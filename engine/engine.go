@@ -18,6 +18,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
+	"godwit/engine/gguf"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -42,6 +43,8 @@ type Options struct {
 	Device    int
 	Threads   int  // CPU workers, 0: physical cores
 	NoRepack  bool // run from the mapped file
+	NoMMap    bool // read the file instead of mapping it
+	Lock      bool // keep the weights from being swapped out
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
@@ -86,7 +89,11 @@ type Engine struct {
 
 // Open loads a model.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
-	m, err := OpenModel(path)
+	read := gguf.Open
+	if o.NoMMap {
+		read = gguf.Load
+	}
+	m, err := openModel(path, read)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +123,7 @@ func (e *Engine) start(ctx context.Context) error {
 		e.o.Driver = cpu.Driver{}
 	}
 	var err error
-	e.backend, err = e.o.Driver.Open(e.o.Device, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack, FloatAttn: e.o.FloatAttn})
+	e.backend, err = e.o.Driver.Open(e.o.Device, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack, FloatAttn: e.o.FloatAttn, Lock: e.o.Lock})
 	if err != nil {
 		return err
 	}

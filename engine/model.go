@@ -28,8 +28,10 @@ type Model struct {
 }
 
 // OpenFile opens a GGUF file, whatever is in it.
-func OpenFile(path string) (*gguf.File, error) {
-	f, err := gguf.Open(path)
+func OpenFile(path string) (*gguf.File, error) { return openWith(path, gguf.Open) }
+
+func openWith(path string, open func(string) (*gguf.File, error)) (*gguf.File, error) {
+	f, err := open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no model at %s: %w", path, err)
 	}
@@ -38,8 +40,10 @@ func OpenFile(path string) (*gguf.File, error) {
 
 // OpenModel opens a GGUF file and checks that its architecture, tensors and
 // hyper-parameters are known.
-func OpenModel(path string) (*Model, error) {
-	f, err := OpenFile(path)
+func OpenModel(path string) (*Model, error) { return openModel(path, gguf.Open) }
+
+func openModel(path string, open func(string) (*gguf.File, error)) (*Model, error) {
+	f, err := openWith(path, open)
 	if err != nil {
 		return nil, err
 	}

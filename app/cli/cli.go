@@ -39,6 +39,7 @@ type root struct {
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
+	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
@@ -95,6 +96,7 @@ func (r *run) main(args []string) int {
 	cmd := root{App: config.Default().App}
 	parser, err := kong.New(&cmd,
 		kong.Name("godwit"),
+		kong.Vars{"quantize_types": quantizeTypes()},
 		kong.Description("Runs language models (GGUF) on this machine, with long contexts in little memory."),
 		kong.Writers(r.out, r.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -50,6 +50,13 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch,
 		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
 	}
+	o.NoMMap, o.Lock = !c.MMap, c.MLock
+	for _, path := range c.LoRA {
+		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
+	}
+	if c.GPULayers != nil && *c.GPULayers > 0 {
+		r.log.Warn("this build has no GPU backend: every layer runs on the CPU", "layer", *c.GPULayers)
+	}
 	var err error
 	if o.Driver, err = device.Driver(c.Backend); err != nil {
 		return o, usage{err}

@@ -55,10 +55,10 @@ type Engine struct {
 	KVStrict       bool    `toml:"kv_strict" name:"kv-strict" default:"false" applies:"load" group:"KV cache" help:"Refuse to load where a layer would get another cache type than asked."`
 	TBQTemperature bool    `toml:"tbq_temperature" name:"tbq-temperature" negatable:"" default:"true" applies:"load" group:"KV cache" help:"Sharpen attention over keys of the tbq types by what their noise takes. Costs nothing."`
 	SparseV        float64 `toml:"sparse_v" name:"sparse-v" placeholder:"TAU" vars:"TURBO_SPARSE_V" default:"1e-6" min:"0" max:"1" applies:"load" group:"KV cache" help:"Skip values whose attention weight is below TAU: faster at long contexts. 0: read them all."`
-	ExactWindow    *int    `toml:"exact_window" name:"exact-window" placeholder:"N" min:"0" max:"65536" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the newest N tokens unpacked: better answers for a little memory. Unset: the type's own."`
-	ExactSinks     *int    `toml:"exact_sinks" name:"exact-sinks" placeholder:"N" min:"0" max:"64" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the first N tokens unpacked for good. Unset: the type's own."`
-	KVAuto         float64 `toml:"kv_auto" name:"kv-auto" placeholder:"BITS" default:"0" min:"0" max:"8" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value over the layers by how much each matters. 0: the same type everywhere."`
-	InnerQ         InnerQ  `toml:"innerq" name:"innerq" placeholder:"N[,STRENGTH]" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of the keys after N calibration groups. 0: off."`
+	ExactWindow    *int    `toml:"exact_window" kong:"-" hidden:"" min:"0" max:"65536" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the newest N tokens unpacked: better answers for a little memory. Unset: the type's own."`
+	ExactSinks     *int    `toml:"exact_sinks" kong:"-" hidden:"" min:"0" max:"64" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the first N tokens unpacked for good. Unset: the type's own."`
+	KVAuto         float64 `toml:"kv_auto" kong:"-" hidden:"" default:"0" min:"0" max:"8" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value over the layers by how much each matters. 0: the same type everywhere."`
+	InnerQ         InnerQ  `toml:"innerq" kong:"-" hidden:"" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of the keys after N calibration groups. 0: off."`
 	AttnMath       string  `toml:"attn_math" name:"attn-math" default:"auto" enum:"auto,float,int8" applies:"load" group:"KV cache" help:"Arithmetic of attention over packed types. auto: int8 where it is faster; float: as exact as the codes."`
 	ContextShift   bool    `toml:"context_shift" name:"context-shift" negatable:"" default:"false" applies:"load" group:"KV cache" help:"When a conversation is full, drop its middle and go on, instead of ending the answer."`
 }

@@ -44,6 +44,7 @@ type Driver interface {
 type Options struct {
 	Threads   int  // CPU workers, 0: physical cores
 	NoRepack  bool // run from the mapped file instead of a repacked copy
+	Lock      bool // keep the weights in memory
 	FloatAttn bool // float arithmetic in attention for every cache type
 }
 

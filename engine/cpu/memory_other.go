@@ -2,9 +2,13 @@
 
 package cpu
 
+import "errors"
+
 // memory is a plain slice where there are no anonymous mappings.
 type memory []byte
 
 func allocate(n int) (memory, error) { return make(memory, n), nil }
 
 func (m memory) free() error { return nil }
+
+func (m memory) lock() error { return errors.ErrUnsupported }

@@ -26,3 +26,6 @@ func (m memory) free() error {
 	}
 	return unix.Munmap(m)
 }
+
+// lock keeps the memory from being swapped out.
+func (m memory) lock() error { return unix.Mlock(m) }

@@ -187,6 +187,11 @@ func (b *Backend) repack(s *shared) error {
 		return fmt.Errorf("%w: %s wants %d bytes", backend.ErrMemory, g.Name, n*size)
 	}
 	s.mem = mem
+	if b.options.Lock {
+		if err := mem.lock(); err != nil {
+			return errors.Join(fmt.Errorf("%w: %s cannot be locked in memory: %w", backend.ErrMemory, g.Name, err), mem.free())
+		}
+	}
 	for i := range n {
 		s.mat.packed = append(s.mat.packed, kernel.Packed{Type: g.Type, Rows: rows, Cols: cols, Data: mem[i*size : (i+1)*size]})
 	}
