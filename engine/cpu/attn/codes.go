@@ -2,6 +2,7 @@ package attn
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"godwit/engine/kv"
 )
@@ -29,6 +30,7 @@ type codes struct {
 	elems  int // of a block
 	chunk  int // values side by side in a page of V
 	levels *levels
+	encode encoder
 
 	low, high, sign      plane
 	scale, min, resScale int // offsets in the page; -1: none
@@ -131,7 +133,7 @@ func newCodes(g kv.Segment, o Options) *codes {
 		values: g.Blocks * t.Elems, elems: t.Elems, chunk: min(64, t.Elems),
 		min: -1, resScale: -1,
 	}
-	p.levels = newLevels(t, o.Side)
+	p.levels, p.encode = newLevels(t, o.Side), encoderOf(t)
 	at := g.At * Cells
 	take := func(bytes int) int {
 		first := at
@@ -262,28 +264,47 @@ func (p *codes) step(cell, d int) (step, at int) {
 
 // scatter writes bits first and up of the codes of block b into a plane.
 func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int) {
-	mask := uint32(1)<<pl.bits - 1
-	steps := 8 / pl.bits
+	at := page[pl.at:]
 	if p.side == kv.K {
-		wide := mask * 0x01010101
-		for i := 0; i < len(c); i += 4 {
-			s, at := p.step(cell, b*p.elems+i)
-			shift := s % steps * pl.bits
-			x := page[pl.at+s/steps*64+at:]
-			v := binary.LittleEndian.Uint32(c[i:]) >> first & wide
-			old := binary.LittleEndian.Uint32(x)
-			binary.LittleEndian.PutUint32(x, old&^(wide<<shift)|v<<shift)
-		}
+		scatterTokens(at[cell%16*4:], c, b*p.elems+cell/16, pl.bits, first)
 		return
 	}
-	for i := 0; i < len(c); i += 16 {
-		s, at := p.step(cell, b*p.elems+i)
-		shift := s % steps * pl.bits
-		x := page[pl.at+s/steps*64+at:][:61]
-		clear := ^uint8(mask << shift)
-		for j, v := range c[i : i+16] {
-			x[4*j] = x[4*j]&clear | (v>>first&uint8(mask))<<shift
+	for i := 0; i < len(c); i += p.chunk {
+		s, _ := p.step(cell, b*p.elems+i)
+		scatterValues(at, c[i:i+p.chunk], s, pl.bits, cell%4, first)
+	}
+}
+
+// scatterTokensGeneric puts bits first and up of four codes at a time into
+// every fourth step of a plane of K.
+func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
+	last := 8/width - 1 // of the steps of a line of 64 bytes
+	log := bits.Len(uint(last))
+	mask := (uint32(1)<<width - 1) * 0x01010101
+	for ; len(c) >= 4; c = c[4:] {
+		n := step & last * width
+		x := plane[step>>log*64:]
+		v := binary.LittleEndian.Uint32(c) >> first & mask
+		old := binary.LittleEndian.Uint32(x)
+		binary.LittleEndian.PutUint32(x, old&^(mask<<n)|v<<n)
+		step += 4
+	}
+}
+
+// scatterValuesGeneric puts bits first and up of 16 codes at a time into the
+// steps of a plane of V, byte at of each lane.
+func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
+	last := 8/width - 1
+	log := bits.Len(uint(last))
+	mask := uint8(1<<width - 1)
+	for ; len(c) >= 16; c = c[16:] {
+		n := step & last * width
+		x := plane[step>>log*64+at:][:61]
+		clear := ^(mask << n)
+		for j, v := range c[:16] {
+			x[4*j] = x[4*j]&clear | v>>first&mask<<n
 		}
+		step++
 	}
 }
 

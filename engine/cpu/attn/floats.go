@@ -50,6 +50,16 @@ func (p *floats) place(cell, d int) int {
 	return c*Cells + cell*min(64, p.Dim-c) + d - c
 }
 
+func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+	row := s.row[p.At : p.At+p.Dim*p.size]
+	if p.stored == dtype.F16 {
+		toHalf(row, x)
+	} else {
+		p.Form.Encode(row, x, at)
+	}
+	p.put(page, cell, s.row)
+}
+
 func (p *floats) put(page []byte, cell int, row []byte) {
 	a, row := p.area(page), row[p.At:]
 	if p.side == kv.V {
@@ -58,8 +68,20 @@ func (p *floats) put(page []byte, cell int, row []byte) {
 		}
 		return
 	}
+	a = a[cell*p.size:]
+	if p.size == 2 {
+		spreadHalves(a, row[:2*p.Dim])
+		return
+	}
 	for d := range p.Dim {
-		copy(a[(d*Cells+cell)*p.size:][:p.size], row[d*p.size:])
+		binary.LittleEndian.PutUint32(a[4*d*Cells:], binary.LittleEndian.Uint32(row[4*d:]))
+	}
+}
+
+// spreadHalvesGeneric puts 16-bit values a line of K apart.
+func spreadHalvesGeneric(dst, src []byte) {
+	for d := range len(src) / 2 {
+		binary.LittleEndian.PutUint16(dst[2*d*Cells:], binary.LittleEndian.Uint16(src[2*d:]))
 	}
 }
 

@@ -26,11 +26,15 @@ type Form struct {
 	Padded  int // values of a head in the rotated domain
 	Options Options
 	row     int // bytes of a head of one cell
-	parts   []part
+
+	segments []kv.Segment
+	parts    []part
 }
 
 // part is a stretch of the head in one simple form.
 type part interface {
+	// write encodes the part's values of a head into a cell.
+	write(page []byte, cell int, x []float32, at kv.At, s *Scratch)
 	// put and get move a cell between the page and a head's row.
 	put(page []byte, cell int, row []byte)
 	get(row, page []byte, cell int)
@@ -62,7 +66,8 @@ type Options struct {
 // New returns the form of a type for heads of headDim values.
 func New(t *kv.Type, headDim int, o Options) *Form {
 	f := &Form{Type: t, HeadDim: headDim, Padded: t.Padded(headDim), Options: o, row: t.RowBytes(headDim)}
-	for _, g := range t.Segments(headDim) {
+	f.segments = t.Segments(headDim)
+	for _, g := range f.segments {
 		switch {
 		case g.Form.Float:
 			f.parts = append(f.parts, newFloats(g, o))
@@ -97,9 +102,10 @@ const aheadBytes = 8 << 10
 
 // Write encodes one head into a cell.
 func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
-	row := s.row[:f.row]
-	f.Type.Encode(row, x, at)
-	f.Put(page, cell, row)
+	for i, p := range f.parts {
+		g := &f.segments[i]
+		p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
+	}
 }
 
 // Put stores a cell that comes in the format's own bytes.
@@ -160,7 +166,12 @@ func (f *Form) View(dim int) *Form {
 }
 
 // Finish turns a finished accumulator back; acc is overwritten.
-func (f *Form) Finish(dst, acc []float32) { f.Type.UnrotateOutput(dst, acc) }
+func (f *Form) Finish(dst, acc []float32) {
+	for i := range f.segments {
+		g := &f.segments[i]
+		unrotate(g, dst, acc[g.Lane:g.Lane+g.Blocks*g.Form.Elems])
+	}
+}
 
 // Scratch is the memory of one worker.
 type Scratch struct {
@@ -169,7 +180,8 @@ type Scratch struct {
 	turn  []byte // a chunk of them, turned
 	tile  []byte // [64][64] float32
 	sums  [panel * Cells]float32
-	value []float32 // a row
+	value []float32 // a row, or a group that is rotated together
+	code8 []byte    // its codes
 	w8    weights8
 }
 
@@ -183,6 +195,6 @@ func NewScratch(forms ...*Form) *Scratch {
 			codes = max(codes, p.scratch())
 		}
 	}
-	s.row, s.codes, s.value = make([]byte, row), aligned(codes), make([]float32, padded)
+	s.row, s.codes, s.value, s.code8 = make([]byte, row), aligned(codes), make([]float32, padded), make([]byte, padded)
 	return s
 }

@@ -3,12 +3,17 @@ package attn
 import (
 	"math/bits"
 
+	"golang.org/x/sys/cpu"
+
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/dtype"
 )
 
-func avx512() bool { return kernel.Active() == kernel.AVX512 }
-func avx2() bool   { return kernel.Active() == kernel.AVX2 }
+// The kernels also use bit instructions that came with AVX2.
+var bitInstructions = cpu.X86.HasBMI1 && cpu.X86.HasBMI2
+
+func avx512() bool { return kernel.Active() == kernel.AVX512 && bitInstructions }
+func avx2() bool   { return kernel.Active() == kernel.AVX2 && bitInstructions }
 
 // Variants by number of rows, the first for one row.
 type (

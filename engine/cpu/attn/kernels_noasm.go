@@ -39,3 +39,25 @@ func logits(s []float32, stride int, factor float32, visible []uint64, top float
 func weights(s []float32, stride int, visible []uint64, top, tau float32, kept []uint64) float32 {
 	return weightsGeneric(s, stride, visible, top, tau, kept)
 }
+
+func hadamard(x, pre, post []float32, c float32) { hadamardGeneric(x, pre, post, c) }
+
+func maxAbs(x []float32) float32 { return maxAbsGeneric(x) }
+
+func roundInt8(dst []int8, x []float32, inv float32) int32 { return roundInt8Generic(dst, x, inv) }
+
+func roundAway(dst []uint8, x []float32, inv float32) { roundAwayGeneric(dst, x, inv) }
+
+func toHalf(dst []byte, x []float32) { toHalfGeneric(dst, x) }
+
+func codesOf(dst []uint8, x, boundaries []float32) { codesOfGeneric(dst, x, boundaries) }
+
+func scatterTokens(plane, c []uint8, step, width, first int) {
+	scatterTokensGeneric(plane, c, step, width, first)
+}
+
+func scatterValues(plane, c []uint8, step, width, at, first int) {
+	scatterValuesGeneric(plane, c, step, width, at, first)
+}
+
+func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }

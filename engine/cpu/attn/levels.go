@@ -19,8 +19,10 @@ type levels struct {
 	// would carry the rounding of its weight.
 	centre float32
 	float  [16]float32 // levels, repeated; up to 4 bits and not exact
-	plain  bool        // codes are the bytes of the table already
-	index  [64]byte    // a table that gives the code itself
+	// squares of the levels, likewise, as an encoder adds them up.
+	squares [16]float32
+	plain   bool     // codes are the bytes of the table already
+	index   [64]byte // a table that gives the code itself
 }
 
 func newLevels(t *kv.Type, s kv.Side) *levels {
@@ -50,6 +52,7 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	}
 	for i := range l.float {
 		l.float[i] = c.Levels[i%len(c.Levels)]
+		l.squares[i] = float32(l.float[i] * l.float[i])
 	}
 	return l
 }

@@ -45,9 +45,15 @@ func (f *Form) NewQueries(n int) *Queries {
 
 // Set prepares query i.
 func (q *Queries) Set(i int, x []float32) {
-	q.form.Type.RotateQuery(q.rot, q.res, x)
-	for j, p := range q.form.parts {
-		p.prepare(&q.parts[j], i, q.rot, q.res)
+	for j := range q.form.segments {
+		g := &q.form.segments[j]
+		n := g.Blocks * g.Form.Elems
+		var res []float32
+		if q.res != nil {
+			res = q.res[g.Lane : g.Lane+n]
+		}
+		rotateQuery(g, q.rot[g.Lane:g.Lane+n], res, x)
+		q.form.parts[j].prepare(&q.parts[j], i, q.rot, q.res)
 	}
 }
 
@@ -96,11 +102,7 @@ func (o *operand) set(i int, x []float32, unit float32, zero int32) {
 		if amax >= tiny {
 			inv = 127 / amax
 		}
-		var sum int32
-		for c := 0; c < elems; c += 32 {
-			at := ((group*o.values+b*elems+c)*panel + lane*32)
-			sum += roundInt8(o.q[at:at+32], v[c:c+32], inv)
-		}
+		sum := roundInt8(o.q[(group*o.values+b*elems)*panel+lane*32:], v, inv)
 		at := (group*o.blocks+b)*panel + lane
 		o.scale[at] = amax / 127 * unit
 		o.init[at] = -zero * sum
@@ -117,8 +119,7 @@ func (o *operand) sum(i, b int, l *levels) float32 {
 // values count as zero.
 const tiny = 1e-35
 
-// maxAbs is the largest magnitude, NaNs left out.
-func maxAbs(x []float32) (m float32) {
+func maxAbsGeneric(x []float32) (m float32) {
 	for _, v := range x {
 		m = max(m, nanZero(float32(math.Abs(float64(v)))))
 	}
@@ -132,16 +133,13 @@ func nanZero(v float32) float32 {
 	return v
 }
 
-// roundInt8 stores x·inv rounded to even and returns the sum.
-func roundInt8(dst []int8, x []float32, inv float32) (sum int32) {
+// roundInt8Generic stores x·inv, no more than 127, rounded to even, 32 values
+// in each panel's row, and returns the sum.
+func roundInt8Generic(dst []int8, x []float32, inv float32) (sum int32) {
 	for i, v := range x {
-		v = float32(v * inv)
-		if v != v {
-			v = 0
-		}
-		r := int32(math.RoundToEven(float64(v)))
-		dst[i] = int8(max(-127, min(127, r)))
-		sum += int32(dst[i])
+		r := int32(math.RoundToEven(float64(nanZero(float32(v * inv)))))
+		dst[i/32*panel*32+i%32] = int8(r)
+		sum += r
 	}
 	return sum
 }

@@ -32,6 +32,10 @@ func (p *rows) cell(page []byte, cell int) []byte {
 	return page[p.At*Cells+cell*p.bytes:][:p.bytes]
 }
 
+func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) {
+	p.Form.Encode(p.cell(page, cell), x, at)
+}
+
 func (p *rows) put(page []byte, cell int, row []byte) { copy(p.cell(page, cell), row[p.At:]) }
 
 func (p *rows) get(row, page []byte, cell int) { copy(row[p.At:], p.cell(page, cell)) }

@@ -28,10 +28,12 @@ var families = []family{
 	{"float_avx512", float512},
 	{"fused_avx512", fused512},
 	{"weigh_avx512", weigh512},
+	{"prep_avx512", prep512},
 	{"codes_avx2", codes2},
 	{"dot_avx2", dot2},
 	{"float_avx2", float2},
 	{"weigh_avx2", weigh2},
+	{"prep_avx2", prep2},
 }
 
 func main() {

@@ -1,0 +1,260 @@
+package attn
+
+import (
+	"encoding/binary"
+	"math"
+
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/dtype"
+	"godwit/engine/kv"
+)
+
+// encoder writes a group of values, those that are rotated together, into a
+// cell. It has the bytes of the type's own Encode.
+type encoder func(p *codes, page []byte, cell, first int, x []float32, s *Scratch)
+
+// encoderOf returns the encoder of a form, or nil if only the type's own will do.
+func encoderOf(t *kv.Type) encoder {
+	size := t.Rotation.Size
+	switch {
+	case t.Residual != nil || t.Polar != nil || t.Scale.Affine || len(t.Codes.Boundaries) > 15:
+	case t.Codes.Packing == kv.Int8 && t.Scale.Rule == kv.StockAmax:
+		return (*codes).encodeAmax
+	case t.Codes.Boundaries == nil || size < t.Elems:
+	case t.Scale.Rule == kv.CorrectedNorm:
+		return (*codes).encodeCorrected
+	case t.Scale.Rule == kv.Norm && size == t.Elems:
+		return (*codes).encodeNorm
+	case t.Scale.Rule == kv.RMS && !t.Scale.Joint:
+		return (*codes).encodeRMS
+	case t.Scale.Rule == kv.OuterAmax && size == t.Elems:
+		return (*codes).encodeOuter
+	case t.Scale.Rule == kv.RotatedNorm && size == t.Elems:
+		return (*codes).encodeRotated
+	}
+	return nil
+}
+
+// write encodes a head's values of the part into a cell.
+func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+	if p.encode == nil {
+		p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
+		p.put(page, cell, s.row)
+		return
+	}
+	group := max(p.elems, p.Form.Rotation.Size)
+	for first := 0; first < p.values; first += group {
+		v := s.value[:group]
+		n := 0
+		if first < len(x) {
+			n = copy(v, x[first:])
+		}
+		clear(v[n:])
+		p.encode(p, page, cell, first, v, s)
+	}
+	n := p.unreadBytes * p.Blocks
+	clear(page[p.rest+cell*n:][:n])
+}
+
+// store puts the codes of a block and its scale in place.
+func (p *codes) store(page []byte, cell, block int, c []uint8, scale float32) {
+	p.scatter(page, p.low, cell, block, c, 0)
+	if p.high.bits > 0 {
+		p.scatter(page, p.high, cell, block, c, p.low.bits)
+	}
+	binary.LittleEndian.PutUint16(page[p.scale+2*(block*Cells+cell):], saturated(scale))
+}
+
+// saturated rounds to f16; what is too large becomes the largest, a NaN 0.
+func saturated(v float32) uint16 {
+	h := dtype.F32ToF16(v)
+	switch {
+	case h&0x7fff > 0x7c00:
+		return 0
+	case h&0x7fff == 0x7c00:
+		return h - 1
+	}
+	return h
+}
+
+// encodeCorrected is the rule CorrectedNorm.
+func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	n := sqrt32(sumSquares(x))
+	inv := float32(0)
+	switch {
+	case n > t.Scale.Floor:
+		inv = 1 / n
+	case t.Scale.ZeroNaN:
+		clear(x)
+	}
+	kernel.Scale(x, x, inv)
+	forward(&t.Rotation, x, t.Rotation.Forward)
+	c := s.code8[:len(x)]
+	codesOf(c, x, t.Codes.Boundaries)
+	var sum float32
+	for _, k := range c {
+		sum += p.levels.squares[k&15]
+	}
+	if m := sqrt32(sum); m > t.Scale.Floor {
+		n /= m
+	}
+	for i := 0; i < len(c); i += p.elems {
+		p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
+	}
+}
+
+// encodeNorm is the rule Norm.
+func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	n := sqrt32(sumSquares(x))
+	c := s.code8[:len(x)]
+	if n < t.Scale.Floor {
+		clear(c)
+	} else {
+		kernel.Scale(x, x, 1/n)
+		forward(&t.Rotation, x, t.Rotation.Forward)
+		codesOf(c, x, t.Codes.Boundaries)
+	}
+	p.store(page, cell, first/p.elems, c, n)
+}
+
+// encodeRMS is the rule RMS with a scale for each block.
+func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	forward(&t.Rotation, x, t.Rotation.Forward)
+	c := s.code8[:p.elems]
+	for i := 0; i < len(x); i += p.elems {
+		v := x[i : i+p.elems]
+		n := sqrt32(sumSquares(v) / float32(len(v)))
+		if n < t.Scale.Floor {
+			clear(c)
+		} else {
+			kernel.Scale(v, v, 1/n)
+			codesOf(c, v, t.Codes.Boundaries)
+		}
+		p.store(page, cell, (first+i)/p.elems, c, n)
+	}
+}
+
+// encodeOuter is the rule OuterAmax.
+func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	forward(&t.Rotation, x, t.Rotation.Forward)
+	d := maxAbs(x) / t.Scale.Outer
+	inv := float32(0)
+	if d > 0 {
+		inv = 1 / d
+	}
+	kernel.Scale(x, x, inv)
+	c := s.code8[:len(x)]
+	codesOf(c, x, t.Codes.Boundaries)
+	p.store(page, cell, first/p.elems, c, d)
+}
+
+// encodeRotated is the rule RotatedNorm; a NaN value takes code 0.
+func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	forward(&t.Rotation, x, t.Rotation.Forward)
+	n := sqrt32(sumSquares(x))
+	c := s.code8[:len(x)]
+	if n > 0 {
+		kernel.Scale(x, x, 1/n)
+		codesOf(c, x, t.Codes.Boundaries)
+		for i, v := range x {
+			if v != v {
+				c[i] = 0
+			}
+		}
+	} else {
+		for i := range c {
+			c[i] = t.Scale.Zero
+		}
+	}
+	p.store(page, cell, first/p.elems, c, n)
+}
+
+// encodeAmax is the rule StockAmax. Blocks that are not finite go through the
+// type's own encoder.
+func (p *codes) encodeAmax(page []byte, cell, first int, x []float32, s *Scratch) {
+	t := p.Form
+	if t.Rotation.Size > 0 {
+		forward(&t.Rotation, x, t.Rotation.Forward)
+	}
+	c := s.code8[:p.elems]
+	for i := 0; i < len(x); i += p.elems {
+		v := x[i : i+p.elems]
+		amax := maxAbs(v)
+		d := amax / 127
+		var inv float32
+		if d != 0 {
+			inv = 1 / d
+		}
+		if sum := kernel.Sum(v); sum-sum != 0 || inv-inv != 0 {
+			amaxGeneric(c, v, &d)
+		} else {
+			roundAway(c, v, inv)
+		}
+		if p.side == kv.K {
+			flip(c)
+		}
+		p.store(page, cell, (first+i)/p.elems, c, d)
+	}
+}
+
+// amaxGeneric is StockAmax for any value, as the reference has it: a NaN
+// restarts the running maximum, and what does not fit an int32 is its lowest.
+func amaxGeneric(c []uint8, x []float32, d *float32) {
+	var amax float32
+	for _, v := range x {
+		if a := float32(math.Abs(float64(v))); !(amax > a) {
+			amax = a
+		}
+	}
+	*d = amax / 127
+	var inv float32
+	if *d != 0 {
+		inv = 1 / *d
+	}
+	for i, v := range x {
+		r := math.Round(float64(float32(v * inv)))
+		if !(r >= math.MinInt32 && r <= math.MaxInt32) {
+			r = math.MinInt32
+		}
+		c[i] = uint8(int32(r))
+	}
+}
+
+func roundAwayGeneric(c []uint8, x []float32, inv float32) {
+	for i, v := range x {
+		c[i] = uint8(int32(math.Round(float64(float32(v * inv)))))
+	}
+}
+
+func codesOfGeneric(c []uint8, x, boundaries []float32) {
+	for i, v := range x {
+		k := uint8(0)
+		for _, b := range boundaries {
+			if !(b > v) {
+				k++
+			}
+		}
+		c[i] = k
+	}
+}
+
+// sumSquares adds the squares in index order.
+func sumSquares(x []float32) (s float32) {
+	for _, v := range x {
+		s += float32(v * v)
+	}
+	return s
+}
+
+func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+func toHalfGeneric(dst []byte, x []float32) {
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(dst[2*i:], saturated(v))
+	}
+}

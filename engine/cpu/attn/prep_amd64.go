@@ -1,0 +1,115 @@
+package attn
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// whole reports whether n values fill the registers of the kernels below.
+func whole(n int) bool { return n > 0 && n%32 == 0 }
+
+func hadamard(x, pre, post []float32, c float32) {
+	n := len(x)
+	_, _ = pre[n-1], post[n-1]
+	switch {
+	case avx512() && whole(n):
+		hadamardAVX512(&x[0], n, &pre[0], &post[0], c)
+	case avx2() && whole(n):
+		hadamardAVX2(&x[0], n, &pre[0], &post[0], c)
+	default:
+		hadamardGeneric(x, pre, post, c)
+	}
+}
+
+func maxAbs(x []float32) float32 {
+	switch {
+	case avx512() && whole(len(x)):
+		return maxAbsAVX512(&x[0], len(x))
+	case avx2() && whole(len(x)):
+		return maxAbsAVX2(&x[0], len(x))
+	}
+	return maxAbsGeneric(x)
+}
+
+func roundInt8(dst []int8, x []float32, inv float32) int32 {
+	_ = dst[(len(x)/32-1)*32*panel+31]
+	switch {
+	case avx512():
+		return roundInt8AVX512(&dst[0], &x[0], len(x), inv)
+	case avx2():
+		return roundInt8AVX2(&dst[0], &x[0], len(x), inv)
+	}
+	return roundInt8Generic(dst, x, inv)
+}
+
+func roundAway(dst []uint8, x []float32, inv float32) {
+	_ = dst[len(x)-1]
+	switch {
+	case avx512() && whole(len(x)):
+		roundAwayAVX512((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
+	case avx2() && whole(len(x)):
+		roundAwayAVX2((*int8)(unsafe.Pointer(&dst[0])), &x[0], len(x), inv)
+	default:
+		roundAwayGeneric(dst, x, inv)
+	}
+}
+
+func toHalf(dst []byte, x []float32) {
+	_ = dst[2*len(x)-1]
+	switch {
+	case avx512() && len(x)%8 == 0:
+		toHalfAVX512(&dst[0], &x[0], len(x))
+	case avx2() && len(x)%8 == 0:
+		toHalfAVX2(&dst[0], &x[0], len(x))
+	default:
+		toHalfGeneric(dst, x)
+	}
+}
+
+func codesOf(dst []uint8, x, boundaries []float32) {
+	_ = dst[len(x)-1]
+	switch {
+	case avx512() && whole(len(x)):
+		codesOfAVX512(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+	case avx2() && whole(len(x)):
+		codesOfAVX2(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+	default:
+		codesOfGeneric(dst, x, boundaries)
+	}
+}
+
+// logSteps is the logarithm of the steps in a line of a plane.
+func logSteps(width int) int { return bits.Len(uint(8/width)) - 1 }
+
+func scatterTokens(plane, c []uint8, step, width, first int) {
+	if !avx512() && !avx2() {
+		scatterTokensGeneric(plane, c, step, width, first)
+		return
+	}
+	log := logSteps(width)
+	_ = plane[(step+len(c)-4)>>log*64+3]
+	scatterTokensBMI2(&plane[0], &c[0], len(c)/4, step, log, width, first)
+}
+
+func scatterValues(plane, c []uint8, step, width, at, first int) {
+	log := logSteps(width)
+	_ = plane[(step+len(c)/16-1)>>log*64+63]
+	switch {
+	case avx512():
+		scatterValuesAVX512(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
+	case avx2():
+		scatterValuesAVX2(&plane[0], &c[0], len(c)/16, step, log, width, 8*at, first)
+	default:
+		scatterValuesGeneric(plane, c, step, width, at, first)
+	}
+}
+
+func spreadHalves(dst, src []byte) {
+	n := len(src) / 2
+	if !avx512() && !avx2() || n%2 != 0 {
+		spreadHalvesGeneric(dst, src)
+		return
+	}
+	_ = dst[(n-1)*2*Cells+1]
+	spreadHalvesBMI2(&dst[0], &src[0], n)
+}

@@ -1,0 +1,156 @@
+package attn
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"godwit/engine/kv"
+)
+
+// rough are rows that try the edges of encoders: no numbers, zeros, large and
+// tiny values, ties.
+func rough(rng *rand.Rand, n int) [][]float32 {
+	var list [][]float32
+	for i := range 24 {
+		x := random(rng, n)
+		at := rng.IntN(n)
+		switch i {
+		case 1:
+			clear(x)
+		case 2:
+			x[at] = float32(math.NaN())
+		case 3:
+			x[at] = float32(math.Inf(1))
+		case 4:
+			x[at] = float32(math.Inf(-1))
+			x[rng.IntN(n)] = float32(math.Inf(1))
+		case 5:
+			x[at] = 1e5
+		case 6, 7:
+			for j := range x {
+				x[j] *= []float32{1e-42, 1e30}[i-6]
+			}
+		case 8:
+			clear(x)
+			x[at] = 1
+		case 9: // halves between steps of a 127th
+			for j := range x {
+				x[j] = float32(rng.IntN(254)-127) + 0.5
+			}
+			x[at] = 127
+		case 10:
+			for j := range x {
+				x[j] = 65504 * float32(1+rng.IntN(2))
+			}
+		case 11:
+			clear(x)
+			x[at] = float32(math.Copysign(0, -1))
+		case 12:
+			clear(x)
+			x[at] = 3e-39
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// Rows that Write encodes have the bytes of the type's own encoder.
+func TestWrite(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
+			rng := rand.New(rand.NewPCG(11, uint64(dim)))
+			f := New(typ, dim, Options{Side: s})
+			scratch := NewScratch(f)
+			page := randomBytes(rng, f.PageBytes())
+			want, got := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
+			for i, x := range rough(rng, dim) {
+				at := kv.At{Pos: i}
+				typ.Encode(want, x, at)
+				f.Write(page, (i*7)%Cells, x, at, scratch)
+				f.Get(got, page, (i*7)%Cells)
+				if !bytes.Equal(got, want) {
+					t.Fatalf("row %d is %x, its type says %x", i, got, want)
+				}
+			}
+		})
+	})
+}
+
+// Queries and outputs are turned as the type turns them, bit by bit.
+func TestRotation(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
+			rng := rand.New(rand.NewPCG(12, uint64(dim)))
+			f := New(typ, dim, Options{Side: s})
+			if s == kv.K {
+				q := f.NewQueries(1)
+				rot, res := make([]float32, f.Padded), make([]float32, f.Padded)
+				x := random(rng, dim)
+				q.Set(0, x)
+				typ.RotateQuery(rot, res, x)
+				same(t, "query", q.rot, rot)
+				if q.res != nil {
+					same(t, "second query", q.res, res)
+				}
+			}
+			for _, n := range []int{dim, min(dim, 512)} {
+				acc := random(rng, f.Padded)
+				got, want := make([]float32, n), make([]float32, n)
+				f.Finish(got, slices.Clone(acc))
+				typ.UnrotateOutput(want, acc)
+				same(t, "output", got, want)
+			}
+		})
+	})
+}
+
+func TestPrepKernels(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(13, 13))
+		for _, n := range []int{8, 32, 64, 128, 512, 1024} {
+			for i, x := range rough(rng, n) {
+				what := fmt.Sprintf("%d values, row %d: ", n, i)
+				same(t, what+"largest", []float32{maxAbs(x)}, []float32{maxAbsGeneric(x)})
+				got, want := make([]byte, 2*n), make([]byte, 2*n)
+				toHalf(got, x)
+				toHalfGeneric(want, x)
+				if !bytes.Equal(got, want) {
+					t.Fatalf("%sf16 %x, plain Go says %x", what, got, want)
+				}
+				bounds := random(rng, 7)
+				slices.Sort(bounds)
+				codesOf(got[:n], x, bounds)
+				codesOfGeneric(want, x, bounds)
+				if !bytes.Equal(got[:n], want[:n]) {
+					t.Fatalf("%scodes %x, plain Go says %x", what, got[:n], want[:n])
+				}
+				amax := maxAbs(x)
+				inv := 127 / amax
+				if n%32 == 0 && amax >= tiny {
+					a, b := make([]int8, n*panel), make([]int8, n*panel)
+					if p, q := roundInt8(a, x, inv), roundInt8Generic(b, x, inv); p != q || !slices.Equal(a, b) {
+						t.Fatalf("%sint8 %v (%d), plain Go says %v (%d)", what, a, p, b, q)
+					}
+				}
+				if amax >= tiny && amax-amax == 0 && i != 2 {
+					roundAway(got[:n], x, inv)
+					roundAwayGeneric(want, x, inv)
+					if !bytes.Equal(got[:n], want[:n]) {
+						t.Fatalf("%srounded %v, plain Go says %v", what, got[:n], want[:n])
+					}
+				}
+				if n >= 32 && i != 2 && i != 3 && i != 4 {
+					y := slices.Clone(x)
+					pre, post := random(rng, n), random(rng, n)
+					hadamard(x, pre, post, 0.3)
+					hadamardGeneric(y, pre, post, 0.3)
+					same(t, what+"transform", x, y)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package attn
+
+import "godwit/engine/kv"
+
+// maxRotation is the largest rotation.
+const maxRotation = 1024
+
+// unsigned is signs that change nothing.
+var unsigned = func() (s [maxRotation]float32) {
+	for i := range s {
+		s[i] = 1
+	}
+	return s
+}()
+
+// turnBy multiplies x by pre, does a Walsh-Hadamard transform, and multiplies
+// by c and post. Nil signs, and c of 0, change nothing.
+func turnBy(x, pre, post []float32, c float32) {
+	if pre == nil {
+		pre = unsigned[:]
+	}
+	if post == nil {
+		post = unsigned[:]
+	}
+	if c == 0 {
+		c = 1
+	}
+	hadamard(x, pre[:len(x)], post[:len(x)], c)
+}
+
+// forward turns values as r turns a stored row, c taking the place of
+// r.Forward; for a query c is r.Query.
+func forward(r *kv.Rotation, x []float32, c float32) {
+	if r.Mid == nil {
+		turnBy(x, r.Pre, r.Post, c)
+		return
+	}
+	turnBy(x, r.Pre, nil, 1)
+	turnBy(x, r.Mid, r.Post, c)
+}
+
+// backward undoes forward.
+func backward(r *kv.Rotation, x []float32) {
+	if r.Mid == nil {
+		turnBy(x, r.Post, r.Pre, r.Inverse)
+		return
+	}
+	turnBy(x, r.Post, nil, r.Inverse)
+	turnBy(x, r.Mid, r.Pre, r.Inverse)
+}
+
+// rotateQuery prepares one query for keys of a segment: rot, and res where the
+// type has a residual, have the segment's values.
+func rotateQuery(g *kv.Segment, rot, res, q []float32) {
+	t := g.Form
+	clear(rot[copy(rot, q[g.First:g.First+g.Dim]):])
+	size := t.Rotation.Size
+	for first := 0; size > 0 && first < len(rot); first += size {
+		x := rot[first : first+size]
+		forward(&t.Rotation, x, t.Rotation.Query)
+		if !reads(t.Residual) {
+			continue
+		}
+		e := res[first : first+size]
+		copy(e, x)
+		if t.Residual.Rule == kv.Projected {
+			turnBy(e, t.Residual.Signs, nil, t.Residual.Factor)
+		}
+	}
+}
+
+// unrotate turns the finished sum of a segment back into the head's values.
+func unrotate(g *kv.Segment, dst, acc []float32) {
+	if g.First >= len(dst) {
+		return
+	}
+	size := g.Form.Rotation.Size
+	for first := 0; size > 0 && first < len(acc); first += size {
+		backward(&g.Form.Rotation, acc[first:first+size])
+	}
+	copy(dst[g.First:min(g.First+g.Dim, len(dst))], acc)
+}
+
+func hadamardGeneric(x, pre, post []float32, c float32) {
+	for i := range x {
+		x[i] *= pre[i]
+	}
+	for stride := 1; stride < len(x); stride *= 2 {
+		for i := 0; i < len(x); i += 2 * stride {
+			lo, hi := x[i:i+stride], x[i+stride:i+2*stride]
+			for j, a := range lo {
+				b := hi[j]
+				lo[j], hi[j] = a+b, a-b
+			}
+		}
+	}
+	for i := range x {
+		x[i] = float32(x[i]*c) * post[i]
+	}
+}
