@@ -49,8 +49,10 @@ func (p *Parser) typed(function, key, value string) string {
 	trimmed := strings.TrimSpace(value)
 	isJSON := json.Valid([]byte(trimmed))
 	if !isJSON {
-		if v, ok := map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]; ok && !types["string"] {
-			return v
+		if !types["string"] {
+			if v, ok := pythonLiteral(trimmed); ok {
+				return v
+			}
 		}
 		return quote(value)
 	}
@@ -61,6 +63,17 @@ func (p *Parser) typed(function, key, value string) string {
 		return quote(value)
 	}
 	return trimmed
+}
+
+// pythonLiteral turns a list, mapping or constant as Python prints it into
+// JSON; text is none.
+func pythonLiteral(s string) (string, bool) {
+	if s == "" || strings.IndexByte("[{(TFN", s[0]) < 0 {
+		return "", false
+	}
+	c := &cursor{s: s + " ", final: true}
+	v, err := c.pythonValue(0)
+	return v, err == nil && c.i == len(s)
 }
 
 // jsonType names the type of a JSON value the way schemas do.

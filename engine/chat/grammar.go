@@ -337,7 +337,7 @@ func paramsOf(params *Dict) []param {
 	for name, s := range props.All() {
 		p := param{name: name, schema: s}
 		types := schemaTypes(s, 0)
-		p.text = types["string"] && len(types) == 1 && lookup2(s, "enum") == nil
+		p.text = types["string"] && len(types) == 1 && field(s, "enum") == nil
 		if required != nil {
 			for i := range required.Len() {
 				if r, ok := text(required.At(i)); ok && r == name {
@@ -350,7 +350,8 @@ func paramsOf(params *Dict) []param {
 	return out
 }
 
-func lookup2(v Value, key string) Value {
+// field is lookup in a value that may be no mapping.
+func field(v Value, key string) Value {
 	d, _ := v.(*Dict)
 	return lookup(d, key)
 }
@@ -364,7 +365,7 @@ func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, 
 		switch {
 		case p.text:
 			value = b.upTo(end)
-		case lookup2(p.schema, "enum") != nil && schemaTypes(p.schema, 0)["string"]:
+		case field(p.schema, "enum") != nil && schemaTypes(p.schema, 0)["string"]:
 			value = b.enumText(p.schema) + " " + b.literal(end)
 		default:
 			head = strings.Replace(head, `string="true"`, `string="false"`, 1)
@@ -386,7 +387,7 @@ func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, 
 // enumText returns the alternatives of an enum, strings without quotes.
 func (b *grammarBuilder) enumText(schema Value) string {
 	var out []string
-	if l, ok := lookup2(schema, "enum").(*List); ok {
+	if l, ok := field(schema, "enum").(*List); ok {
 		for i := range l.Len() {
 			s, ok := text(l.At(i))
 			if !ok {
@@ -404,16 +405,18 @@ func (b *grammarBuilder) enumText(schema Value) string {
 
 // listed joins parameters, of which some may be left out, with commas.
 func (b *grammarBuilder) listed(rule string, params []param, sep string, value func(i int, p param) (string, error)) (string, error) {
+	vals := make([]string, len(params))
+	for i, p := range params {
+		var err error
+		if vals[i], err = value(i, p); err != nil {
+			return "", err
+		}
+	}
 	// rest-i is what may follow when parameter i is next and one stands before
 	next := ""
 	for i := len(params) - 1; i >= 0; i-- {
-		p := params[i]
-		v, err := value(i, p)
-		if err != nil {
-			return "", err
-		}
-		rest := strings.TrimSpace(b.literal(sep) + " " + v + " " + next)
-		if !p.required {
+		rest := strings.TrimSpace(b.literal(sep) + " " + vals[i] + " " + next)
+		if !params[i].required {
 			if next == "" {
 				rest = "(" + rest + ")?"
 			} else {
@@ -427,10 +430,7 @@ func (b *grammarBuilder) listed(rule string, params []param, sep string, value f
 	var starts []string
 	optional := true
 	for i, p := range params {
-		v, err := value(i, p)
-		if err != nil {
-			return "", err
-		}
+		v := vals[i]
 		if i+1 < len(params) {
 			v += fmt.Sprintf(" %s-rest-%d", rule, i+1)
 		}
@@ -457,66 +457,8 @@ func (b *grammarBuilder) python(rule, name string, params *Dict) (string, error)
 		if t := schemaTypes(p.schema, 0); t["boolean"] && len(t) == 1 {
 			return b.literal(p.name+"=") + ` ("True" | "False")`, nil
 		}
-		v, err := b.argument(rule, i, p)
+		v, err := b.schema(fmt.Sprintf("%s-arg-%d", rule, i), p.schema)
 		return b.literal(p.name+"=") + " " + v, err
 	})
 	return b.literal(name+"(") + " " + args + " " + b.literal(")"), err
-}
-
-// argument returns the rule of a parameter's JSON value.
-func (b *grammarBuilder) argument(rule string, i int, p param) (string, error) {
-	name := fmt.Sprintf("%s-arg-%d", rule, i)
-	if slices.ContainsFunc(b.schemas, func(s RuleSchema) bool { return s.Rule == name }) {
-		return name, nil
-	}
-	return b.schema(name, p.schema)
-}
-
-// gemma4 returns the body of a call in Gemma 4's notation.
-func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error) {
-	if !b.gemma {
-		b.gemma = true
-		b.rule("gemma-string", b.literal(gemmaQuote)+" "+b.upTo(gemmaQuote))
-		b.rule("gemma-number", `"-"? [0-9]+ ("." [0-9]+)?`)
-		b.rule("gemma-list", `"[" (gemma-value ("," gemma-value)*)? "]"`)
-		b.rule("gemma-object", `"{" (gemma-key ":" gemma-value ("," gemma-key ":" gemma-value)*)? "}"`)
-		b.rule("gemma-key", `[a-zA-Z0-9_\-]+`)
-		b.rule("gemma-value", `gemma-string | gemma-number | "true" | "false" | "null" | gemma-list | gemma-object`)
-	}
-	args, err := b.listed(rule, paramsOf(params), ",", func(_ int, p param) (string, error) {
-		return b.literal(p.name+":") + " " + b.gemmaRule(p.schema), nil
-	})
-	return b.literal("<|tool_call>call:"+name+"{") + " " + args + " " + b.literal("}<tool_call|>"), err
-}
-
-// gemmaRule returns the rule for values of a schema in Gemma 4's notation.
-func (b *grammarBuilder) gemmaRule(schema Value) string {
-	if l, ok := lookup2(schema, "enum").(*List); ok {
-		var out []string
-		for i := range l.Len() {
-			if s, ok := text(l.At(i)); ok {
-				out = append(out, b.literal(gemmaQuote+s+gemmaQuote))
-			} else if raw, err := jinja.EncodeJSON(l.At(i)); err == nil {
-				out = append(out, b.literal(string(raw)))
-			}
-		}
-		return "(" + strings.Join(out, " | ") + ")"
-	}
-	types := schemaTypes(schema, 0)
-	var out []string
-	for _, t := range []struct{ name, rule string }{
-		{"string", "gemma-string"}, {"number", "gemma-number"}, {"boolean", `"true" | "false"`},
-		{"null", `"null"`}, {"array", "gemma-list"}, {"object", "gemma-object"},
-	} {
-		if types[t.name] {
-			out = append(out, t.rule)
-		}
-	}
-	if types["integer"] && !types["number"] {
-		out = append(out, `"-"? [0-9]+`)
-	}
-	if len(out) == 0 {
-		return "gemma-value"
-	}
-	return "(" + strings.Join(out, " | ") + ")"
 }

@@ -60,7 +60,7 @@ func (p *Parser) harmonyStart(final bool) bool {
 }
 
 func (p *Parser) harmonyHeader(final bool) bool {
-	i := strings.Index(p.rest, "<|message|>")
+	i := strings.Index(p.rest[:min(len(p.rest), maxHeader+len("<|message|>"))], "<|message|>")
 	if i < 0 && len(p.rest) <= maxHeader {
 		if final {
 			p.rest = "" // cut off before there was anything to say
@@ -69,6 +69,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 	}
 	if i < 0 || i > maxHeader {
 		p.harmonyOpen(Content)
+		p.emitUpTo(Content, 1) // what began like a header is none
 		return true
 	}
 	header := p.rest[:i]
@@ -101,7 +102,7 @@ func (p *Parser) harmonyOpen(kind DeltaKind) {
 		p.dropSpaces()
 	}
 	if kind == Reasoning && p.thought || kind == Content && p.started {
-		p.spaces = "\n\n"
+		p.spaces = append(p.spaces, "\n\n"...)
 	}
 	p.harmony.mode, p.harmony.kind = inBody, kind
 	p.state = inContent

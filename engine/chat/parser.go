@@ -1,9 +1,11 @@
 package chat
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -44,6 +46,10 @@ type ParserOptions struct {
 	Seed  string // makes the ids of calls differ between answers
 }
 
+// maxFailed bounds how often a parser looks for calls where there are none, so
+// that the work does not grow with the square of an answer's length.
+const maxFailed = 256
+
 // Parser takes an answer apart: content, reasoning, tool calls. Text comes in
 // pieces of any size, control tokens written out, end-of-generation tokens left
 // out; the result does not depend on the sizes. What may be part of a marker or
@@ -60,7 +66,8 @@ type Parser struct {
 	state   state
 	region  reader // state inCall: reads what follows opener
 	opener  string
-	spaces  string // white space whose place is not yet clear
+	spaces  []byte // white space whose place is not yet clear
+	failed  int    // what looked like calls and was none
 	started bool   // there was content or a call
 	thought bool   // there was reasoning
 	trim    bool   // white space at this point is between parts and dropped
@@ -196,16 +203,21 @@ func (p *Parser) step(final bool) bool {
 // decided is false while that is not clear; again asks for another step.
 func (p *Parser) bareStep(final bool) (decided, again bool) {
 	s := strings.TrimLeftFunc(p.rest, unicode.IsSpace)
-	switch p.syntax.bare(s, final) {
+	p.emitUpTo(Content, len(p.rest)-len(s))
+	if s == "" && !final {
+		return false, false
+	}
+	const enough = 4096 // bytes to tell a call by
+	short, settled := s, final
+	if len(s) > enough {
+		short, settled = s[:enough], true
+	}
+	switch p.syntax.bare(short, settled) {
 	case maybe:
 		return false, false
 	case yes:
-		p.opener = p.rest[:len(p.rest)-len(s)]
-		p.rest, p.state, p.region = s, inCall, p.syntax.read
+		p.opener, p.state, p.region = "", inCall, p.syntax.read
 		return false, true
-	}
-	if s == "" && !final {
-		return false, false
 	}
 	return true, false
 }
@@ -234,12 +246,14 @@ func (p *Parser) callStep(final bool) bool {
 	case err != nil || len(calls) == 0:
 		p.state = inContent
 		opener := p.opener
-		if strings.TrimSpace(opener) == "" {
+		if opener == "" {
 			// the answer began like a call: its first character settles that it is none
-			_, n := utf8.DecodeRuneInString(p.rest)
-			opener, p.rest = opener+p.rest[:n], p.rest[n:]
+			opener, p.rest = p.rest[:1], p.rest[1:]
 		}
 		p.emit(Content, opener)
+		if p.failed++; p.failed == maxFailed {
+			p.syntax.marks = slices.DeleteFunc(p.syntax.marks, func(m mark) bool { return m.read != nil })
+		}
 		return true
 	}
 	p.dropSpaces()
@@ -253,7 +267,7 @@ func (p *Parser) callStep(final bool) bool {
 }
 
 func (p *Parser) emitCall(call Call) {
-	if call.ID == "" {
+	if len(call.ID) < 9 { // one that the model made up is kept if it looks like one
 		call.ID = p.id(call)
 	}
 	p.out = append(p.out,
@@ -321,11 +335,11 @@ func (p *Parser) emit(kind DeltaKind, s string) {
 	p.trim = false
 	end := len(strings.TrimRightFunc(s, unicode.IsSpace))
 	if end == 0 {
-		p.spaces += s
+		p.spaces = append(p.spaces, s...)
 		return
 	}
-	p.text(kind, p.spaces+s[:end])
-	p.spaces = s[end:]
+	p.text(kind, string(p.spaces)+s[:end])
+	p.spaces = append(p.spaces[:0], s[end:]...)
 	p.started = p.started || kind == Content
 	p.thought = p.thought || kind == Reasoning
 }
@@ -339,14 +353,14 @@ func (p *Parser) text(kind DeltaKind, s string) {
 }
 
 // dropSpaces drops white space on both sides of this point.
-func (p *Parser) dropSpaces() { p.spaces, p.trim = "", true }
+func (p *Parser) dropSpaces() { p.spaces, p.trim = p.spaces[:0], true }
 
 // flushSpaces gives back white space at the end of the content.
 func (p *Parser) flushSpaces() {
-	if p.spaces != "" && p.state == inContent && !p.trim {
-		p.text(Content, p.spaces)
+	if len(p.spaces) > 0 && p.state == inContent && !p.trim {
+		p.text(Content, string(p.spaces))
 	}
-	p.spaces = ""
+	p.spaces = p.spaces[:0]
 }
 
 // mark is a marker in the text.
@@ -358,15 +372,30 @@ type mark struct {
 
 // firstMark finds the first of the markers, the longest at its place.
 func firstMark(s string, marks []mark) (int, *mark) {
-	at, best := -1, (*mark)(nil)
+	var firsts [16]byte
+	n := 0
 	for i := range marks {
-		m := &marks[i]
-		j := strings.Index(s, m.text)
-		if j >= 0 && (at < 0 || j < at || j == at && len(m.text) > len(best.text)) {
-			at, best = j, m
+		if c := marks[i].text[0]; n < len(firsts) && bytes.IndexByte(firsts[:n], c) < 0 {
+			firsts[n] = c
+			n++
 		}
 	}
-	return at, best
+	for at := 0; ; at++ {
+		j := strings.IndexAny(s[at:], string(firsts[:n]))
+		if j < 0 {
+			return -1, nil
+		}
+		at += j
+		var best *mark
+		for i := range marks {
+			if m := &marks[i]; strings.HasPrefix(s[at:], m.text) && (best == nil || len(m.text) > len(best.text)) {
+				best = m
+			}
+		}
+		if best != nil {
+			return at, best
+		}
+	}
 }
 
 // longerMark reports whether s, which begins with a marker, may become another

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"godwit/engine/chat/jinja"
@@ -340,6 +341,33 @@ func TestLongCall(t *testing.T) {
 		}
 		if got, _ := whole(t, body, append(out, p.Finish()...)); len(got.calls) != 1 || len(got.calls[0]) < len(body) {
 			t.Errorf("calls %.80q", got.calls)
+		}
+	}
+}
+
+// TestHostileAnswers repeats openings of calls that never close: no syntax
+// hangs on them or does work that grows with the square of their length.
+func TestHostileAnswers(t *testing.T) {
+	tools := testTools(t)
+	units := []string{
+		"<", " ", "[", "(", "<think>", "<tool_call>", "<tool_call>{", "<function=a>", "<|channel|>", "<|start|>", "functools[", "[TOOL_CALLS]f[ARGS]{",
+		"<|tool_call>call:f{a:", "```json\n{", "[f(a=", "<|tool_call_start|>[f(a=[", "<｜tool▁calls▁begin｜>", "<|tool_call_begin|>", "<arg_key>",
+		`<minimax:tool_call><invoke name="a">`, "Action:\n```json\n[", "<|python_tag|>f(", `<｜DSML｜tool_calls><｜DSML｜invoke name="f">`, `{"name":`,
+	}
+	for _, kind := range ParserKinds() {
+		for _, unit := range units {
+			o := ParserOptions{Kind: kind, Tags: think, Tools: tools}
+			text := strings.Repeat(unit, 50_000/len(unit))
+			start := time.Now()
+			p := NewParser(o)
+			for i := 0; i < len(text); i += 5 {
+				p.Push(text[i:min(i+5, len(text))])
+			}
+			p.Finish()
+			Parse(o, text)
+			if d := time.Since(start); d > 5*time.Second {
+				t.Errorf("%s: %q 50 kB long took %v", kind, unit, d)
+			}
 		}
 	}
 }

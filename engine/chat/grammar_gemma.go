@@ -1,0 +1,83 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+
+	"godwit/engine/chat/jinja"
+)
+
+// gemmaNumber is an integer in Gemma 4's notation.
+const gemmaNumber = `"-"? ("0" | [1-9] [0-9]{0,15})`
+
+// gemma4 returns the body of a call in Gemma 4's notation.
+func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error) {
+	if !b.gemma {
+		b.gemma = true
+		b.rule("gemma-string", b.literal(gemmaQuote)+" "+b.upTo(gemmaQuote))
+		b.rule("gemma-number", gemmaNumber+` ("." [0-9]{1,16})?`)
+		b.rule("gemma-list", `"[" (gemma-value ("," gemma-value)*)? "]"`)
+		b.rule("gemma-object", `"{" (gemma-key ":" gemma-value ("," gemma-key ":" gemma-value)*)? "}"`)
+		b.rule("gemma-key", `[a-zA-Z0-9_\x2d]+`)
+		b.rule("gemma-value", `gemma-string | gemma-number | "true" | "false" | "null" | gemma-list | gemma-object`)
+	}
+	args, err := b.gemmaObject(rule, params, 0)
+	return b.literal("<|tool_call>call:"+name) + " " + args + " " + b.literal("<tool_call|>"), err
+}
+
+// gemmaObject returns the body of an object with the properties of a schema.
+func (b *grammarBuilder) gemmaObject(rule string, schema *Dict, depth int) (string, error) {
+	args, err := b.listed(rule, paramsOf(schema), ",", func(i int, p param) (string, error) {
+		v, err := b.gemmaValue(fmt.Sprintf("%s-%d", rule, i), p.schema, depth+1)
+		return b.literal(p.name+":") + " " + v, err
+	})
+	return strings.TrimSpace(`"{" ` + args + ` "}"`), err
+}
+
+// gemmaValue returns the rule for values of a schema in Gemma 4's notation.
+// Deeper than six levels any value will do.
+func (b *grammarBuilder) gemmaValue(rule string, schema Value, depth int) (string, error) {
+	if l, ok := field(schema, "enum").(*List); ok {
+		var out []string
+		for i := range l.Len() {
+			if s, ok := text(l.At(i)); ok {
+				out = append(out, b.literal(gemmaQuote+s+gemmaQuote))
+			} else if raw, err := jinja.EncodeJSON(l.At(i)); err == nil {
+				out = append(out, b.literal(string(raw)))
+			}
+		}
+		return "(" + strings.Join(out, " | ") + ")", nil
+	}
+	types := schemaTypes(schema, 0)
+	array, object := "gemma-list", "gemma-object"
+	d, _ := schema.(*Dict)
+	if items := lookup(d, "items"); items != nil && types["array"] && depth < 6 {
+		item, err := b.gemmaValue(rule+"-item", items, depth+1)
+		if err != nil {
+			return "", err
+		}
+		array = fmt.Sprintf(`"[" (%s ("," %s)*)? "]"`, item, item)
+	}
+	if props, ok := lookup(d, "properties").(*Dict); ok && props.Len() > 0 && types["object"] && depth < 6 {
+		var err error
+		if object, err = b.gemmaObject(rule, d, depth); err != nil {
+			return "", err
+		}
+	}
+	var out []string
+	for _, t := range []struct{ name, rule string }{
+		{"string", "gemma-string"}, {"number", "gemma-number"}, {"boolean", `"true" | "false"`},
+		{"null", `"null"`}, {"array", array}, {"object", object},
+	} {
+		if types[t.name] {
+			out = append(out, t.rule)
+		}
+	}
+	if types["integer"] && !types["number"] {
+		out = append(out, gemmaNumber)
+	}
+	if len(out) == 0 {
+		return "gemma-value", nil
+	}
+	return "(" + strings.Join(out, " | ") + ")", nil
+}
