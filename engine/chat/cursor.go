@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // reader reads the calls that follow a marker, as far as they belong together.
@@ -126,9 +125,6 @@ func (c *cursor) name() (string, error) {
 		return "", c.end()
 	}
 	if n == 0 {
-		if !utf8.FullRuneInString(c.rest()) {
-			return "", c.end()
-		}
 		return "", errBad
 	}
 	out := c.rest()[:n]

@@ -202,9 +202,9 @@ func (p *Parser) step(final bool) bool {
 // bareStep looks at the start of an answer for a call that no marker opens.
 // decided is false while that is not clear; again asks for another step.
 func (p *Parser) bareStep(final bool) (decided, again bool) {
-	s := strings.TrimLeftFunc(p.rest, unicode.IsSpace)
-	p.emitUpTo(Content, len(p.rest)-len(s))
-	if s == "" && !final {
+	s := p.whole(final)
+	p.emitUpTo(Content, len(s)-len(strings.TrimLeftFunc(s, unicode.IsSpace)))
+	if s = p.whole(final); s == "" && !final {
 		return false, false
 	}
 	const enough = 4096 // bytes to tell a call by
@@ -238,7 +238,7 @@ func (p *Parser) reasoningStep(final bool) bool {
 
 // callStep reads a call. What is no call goes back to the content.
 func (p *Parser) callStep(final bool) bool {
-	c := &cursor{s: p.rest, final: final, p: p}
+	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.region(c)
 	switch {
 	case err == errMore && !final:
@@ -300,6 +300,14 @@ func (p *Parser) keep(final bool, marks []mark) int {
 		}
 	}
 	return n
+}
+
+// whole is what is left without a code point that is still incomplete.
+func (p *Parser) whole(final bool) string {
+	if final {
+		return p.rest
+	}
+	return p.rest[:len(p.rest)-partialRune(p.rest)]
 }
 
 // partialRune is the length of the code point that s ends inside of.

@@ -93,6 +93,7 @@ var answers = []struct {
 	{Mistral, Tags{}, false, `[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Oslo"}, "id": "abc123def"}, {"name": "now", "arguments": {}}]`, answer{"", "", []string{`get_weather{"city": "Oslo"}`, "now{}"}}},
 	{Mistral, Tags{}, false, `Hm.[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}[TOOL_CALLS]now[CALL_ID]xyz456789[ARGS]{}`, answer{"Hm.", "", []string{`get_weather{"city": "Oslo"}`, "now{}"}}},
 	{Mistral, Tags{}, false, `[TOOL_CALLS]now{}`, answer{"", "", []string{"now{}"}}},
+	{Mistral, Tags{}, false, `[TOOL_CALLS]f뿕{}`, answer{"", "", []string{"f뿕{}"}}},
 	{Mistral, Tags{}, false, `[TOOL_CALLS] ([1]`, answer{content: `[TOOL_CALLS] ([1]`}},
 	// DeepSeek
 	{DeepSeek, think, true, "t</think>Ok<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{\"city\": \"Kyoto\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", answer{"Ok", "t", []string{`get_weather{"city": "Kyoto"}`, "now{}"}}},
@@ -357,7 +358,7 @@ func TestHostileAnswers(t *testing.T) {
 	for _, kind := range ParserKinds() {
 		for _, unit := range units {
 			o := ParserOptions{Kind: kind, Tags: think, Tools: tools}
-			text := strings.Repeat(unit, 50_000/len(unit))
+			text := strings.Repeat(unit, 20_000/len(unit))
 			start := time.Now()
 			p := NewParser(o)
 			for i := 0; i < len(text); i += 5 {
@@ -366,7 +367,7 @@ func TestHostileAnswers(t *testing.T) {
 			p.Finish()
 			Parse(o, text)
 			if d := time.Since(start); d > 5*time.Second {
-				t.Errorf("%s: %q 50 kB long took %v", kind, unit, d)
+				t.Errorf("%s: %q 20 kB long took %v", kind, unit, d)
 			}
 		}
 	}

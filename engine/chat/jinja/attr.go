@@ -95,8 +95,8 @@ func (st *state) element(obj, index Value) (Value, bool, error) {
 	}
 	switch o := obj.(type) {
 	case *Str:
-		if len(o.s) != n {
-			if err := st.charge(min(i, n-i) / 16); err != nil {
+		if len(o.s) != n || o.runes == 0 {
+			if err := st.charge(len(o.s) / 64); err != nil {
 				return nil, false, err
 			}
 		}

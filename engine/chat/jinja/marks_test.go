@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -150,4 +151,28 @@ func TestMarksAgainstCopy(t *testing.T) {
 			t.Fatalf("%s\ngot  %q\nwant %q", source, got.String(), want)
 		}
 	}
+}
+
+// TestAtOnce renders one template with one input from several goroutines.
+func TestAtOnce(t *testing.T) {
+	tmpl, err := Parse("{% for c in u %}{{ c ~ 'é' * 3 }}{{ u[1] }}{{ 'né'|length }}{{ u|length }}{% do l.append(c) %}{% endfor %}{{ l|length }}", Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := NewDict()
+	vars.Set("u", Typed("añb"))
+	vars.Set("l", NewList())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				pieces, err := tmpl.Render(context.Background(), vars, Options{})
+				if got := Text(pieces); err != nil || got != "aéééñ23ñéééñ23béééñ233" {
+					t.Errorf("got %q, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -11,24 +11,27 @@ import (
 type span struct{ lo, hi int }
 
 // Str is a string that knows which of its bytes a person typed.
-// It is immutable.
+// It is immutable, so that templates may render at the same time.
 type Str struct {
 	s     string
 	typed []span // sorted, apart by at least one byte, none empty
 	safe  bool   // Python's markupsafe.Markup
-	runes int    // code points plus one; 0 means not counted yet
+	runes int    // code points plus one; 0: to be counted when asked for
 }
 
 // Trusted returns a string whose special tokens are meant as such.
-func Trusted(s string) *Str { return &Str{s: valid(s)} }
+func Trusted(s string) *Str {
+	s = valid(s)
+	return &Str{s: s, runes: utf8.RuneCountInString(s) + 1}
+}
 
 // Typed returns a string that a person typed: nothing in it is a special token.
 func Typed(s string) *Str {
-	s = valid(s)
-	if s == "" {
-		return &Str{}
+	out := Trusted(s)
+	if out.s != "" {
+		out.typed = []span{{0, len(out.s)}}
 	}
-	return &Str{s: s, typed: []span{{0, len(s)}}}
+	return out
 }
 
 // String returns the text without its marks.
@@ -42,7 +45,7 @@ func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 // count returns the number of code points.
 func (s *Str) count() int {
 	if s.runes == 0 {
-		s.runes = utf8.RuneCountInString(s.s) + 1
+		return utf8.RuneCountInString(s.s)
 	}
 	return s.runes - 1
 }
@@ -77,6 +80,9 @@ func (s *Str) cut(lo, hi int) *Str {
 		return s
 	}
 	out := &Str{s: s.s[lo:hi], safe: s.safe}
+	if s.runes == len(s.s)+1 { // each of one byte
+		out.runes = hi - lo + 1
+	}
 	for _, sp := range s.spansIn(lo, hi) {
 		out.typed = append(out.typed, span{max(sp.lo, lo) - lo, min(sp.hi, hi) - lo})
 	}
@@ -167,7 +173,7 @@ func (b *builder) str() (*Str, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return &Str{s: string(b.buf), typed: b.typed}, nil
+	return &Str{s: string(b.buf), typed: b.typed, runes: utf8.RuneCount(b.buf) + 1}, nil
 }
 
 // value is str as a Value, Markup if safe is set.
@@ -253,5 +259,6 @@ func Join(sep string, parts ...Value) *Str {
 		}
 		out.s += s.s
 	}
+	out.runes = utf8.RuneCountInString(out.s) + 1
 	return out
 }
