@@ -161,7 +161,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 		return
 	}
 	defer l.release()
-	m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults, Load: l.Load}
+	m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
 	if err != nil {
 		send(item{err: err})

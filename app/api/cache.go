@@ -45,7 +45,10 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o := s.o.Engine
+	o, err := s.current()
+	if err != nil {
+		return err
+	}
 	if ctx := q.Get("ctx"); ctx != "" {
 		n, err := strconv.Atoi(ctx)
 		if err != nil || n < 1 || n > maxContext {

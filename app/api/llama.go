@@ -56,7 +56,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults}
+		m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults}
 		base, err := m.Base(&wire.Sampling{})
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.with(r, c.Model, func(_ context.Context, l *lease) error {
-		list, err := c.Requests(&wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.defaults})
+		list, err := c.Requests(&wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.with(r, p.Model, func(_ context.Context, l *lease) error {
-		m := wire.Model{Defaults: s.defaults}
+		m := wire.Model{Defaults: s.live.Load().defaults}
 		tokens, err := l.Encode(&engine.Request{Chat: m.Chat(*chat)})
 		if err != nil {
 			return err

@@ -38,10 +38,11 @@ func (s *Server) Acquire(ctx context.Context, m hub.Model) (*Lease, error) {
 // Standing is where a model file stands.
 type Standing struct {
 	State   State
-	Err     error     // of the last load
-	Context int       // tokens that the loaded model may hold
-	Bytes   int64     // weights and cache of the loaded model
-	Until   time.Time // when it will be unloaded; zero: never, or in use
+	Err     error          // of the last load
+	Context int            // tokens that the loaded model may hold
+	Bytes   int64          // weights and cache of the loaded model
+	Until   time.Time      // when it will be unloaded; zero: never, or in use
+	Options engine.Options // of the last load
 }
 
 // Standing tells where the model of a path stands.
@@ -54,6 +55,9 @@ func (s *Server) Standing(path string) Standing {
 		return Standing{State: Unloaded}
 	}
 	st := Standing{State: e.state, Err: e.err, Until: e.until}
+	if o, ok := s.loaded.Load(path); ok {
+		st.Options = o.(engine.Options)
+	}
 	if e.engine != nil {
 		st.Context, st.Bytes = e.engine.Context(), e.engine.KV().Bytes()+e.info.Size
 	}

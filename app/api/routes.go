@@ -203,7 +203,7 @@ func (s *Server) methods(path string, routes map[string]route) http.Handler {
 			s.fail(rec, form, err)
 		}
 		s.counters.request(method+" "+path, rec.status)
-		if s.o.Settings.Server.RequestLog {
+		if s.live.Load().log {
 			s.log.Info("request", "method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds())
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"godwit/app/api/wire"
@@ -44,8 +45,8 @@ type Options struct {
 	App     http.Handler // of the page's own endpoints under /app/, with their own token; nil: none
 	// AppClose ends what App does, before the models are unloaded; may be nil.
 	AppClose func() error
-	// Reload gives the options for the next load of a path, as settings are then; nil: Engine.
-	Reload func(path string) (engine.Options, error)
+	// Reload gives the options for a load, as settings are then; nil: Engine.
+	Reload func() (engine.Options, error)
 	// Changed is called when the state of a model has changed. It must not block; may be nil.
 	Changed func()
 	// Progress is told how far the load of a model is; an error ends the load; may be nil.
@@ -63,7 +64,8 @@ type Server struct {
 	appClose func() error // once
 	pool     *pool
 	states   *states
-	defaults wire.Defaults
+	live     atomic.Pointer[applied]
+	loaded   sync.Map // engine.Options of the last load, by path
 	metrics  *telemetry.Metrics
 	counters counters
 	handler  http.Handler
@@ -94,8 +96,8 @@ func New(o Options) (*Server, error) {
 		}
 		return o.AppClose()
 	})
-	var err error
-	if s.defaults, err = defaults(&o.Settings); err != nil {
+	err := s.Apply(&o.Settings)
+	if err != nil {
 		return nil, err
 	}
 	if s.states, err = newStates(o.States, int64(set.StateBudget)); err != nil {
@@ -124,13 +126,11 @@ func New(o Options) (*Server, error) {
 
 // open loads a model with the server's options.
 func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) {
-	o := s.o.Engine
-	if s.o.Reload != nil {
-		var err error
-		if o, err = s.o.Reload(path); err != nil {
-			return nil, err
-		}
+	o, err := s.current()
+	if err != nil {
+		return nil, err
 	}
+	s.loaded.Store(path, o)
 	o.Log, o.Observe = s.log, s.counters.observe
 	if s.o.Progress != nil {
 		o.Progress = func(share float64) error { return errors.Join(ctx.Err(), s.o.Progress(path, share)) }
@@ -138,6 +138,39 @@ func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) 
 		o.Progress = func(float64) error { return ctx.Err() }
 	}
 	return engine.Open(ctx, path, o)
+}
+
+// current is the options of a load now.
+func (s *Server) current() (engine.Options, error) {
+	if s.o.Reload == nil {
+		return s.o.Engine, nil
+	}
+	return s.o.Reload()
+}
+
+// applied are the settings that take effect at once.
+type applied struct {
+	defaults wire.Defaults
+	log      bool // of requests
+}
+
+// Apply has the settings that need neither a load nor a restart take effect:
+// sampling and its like, keep-alive, the budget of states, the request log.
+func (s *Server) Apply(set *config.Settings) error {
+	d, err := defaults(set)
+	if err != nil {
+		return err
+	}
+	s.live.Store(&applied{d, set.Server.RequestLog})
+	if s.pool != nil {
+		s.pool.mu.Lock()
+		s.pool.keep = time.Duration(set.Server.KeepAlive)
+		s.pool.mu.Unlock()
+		s.states.mu.Lock()
+		s.states.budget = int64(set.Server.StateBudget)
+		s.states.mu.Unlock()
+	}
+	return nil
 }
 
 // defaults are what requests get where they do not say.

@@ -99,7 +99,7 @@ func TestDialCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	l.hub.base.Host = "localhost:" + port // as if the name resolved to this machine
+	l.hub().base.Host = "localhost:" + port // as if the name resolved to this machine
 	_, err = l.Repo(t.Context(), "own/repo")
 	if !errors.Is(err, ErrBlocked) || hit {
 		t.Errorf("error is %v, the server was reached: %v", err, hit)

@@ -61,6 +61,7 @@ const (
 // transfer is one download in progress.
 type transfer struct {
 	l      *Library
+	hub    *client
 	remote remote
 	root   *os.Root
 	part   partFile
@@ -83,7 +84,7 @@ func (l *Library) download(ctx context.Context, root *os.Root, ref string, r *re
 		return fmt.Errorf("%w: %s, by this program or another copy of it", ErrBusy, r.local)
 	}
 	defer unlock()
-	t := &transfer{l: l, remote: *r, root: root, sum: sha256.New(), report: report}
+	t := &transfer{l: l, hub: l.hub(), remote: *r, root: root, sum: sha256.New(), report: report}
 	if err := t.learn(ctx); err != nil {
 		return err
 	}
@@ -115,13 +116,13 @@ func (t *transfer) learn(ctx context.Context) error {
 	if t.remote.sha256 != "" {
 		return nil
 	}
-	resp, err := t.l.hub.get(ctx, t.remote.path, nil, http.Header{"Range": {"bytes=0-0"}})
+	resp, err := t.hub.get(ctx, t.remote.path, nil, http.Header{"Range": {"bytes=0-0"}})
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return statusError(resp, t.remote.path, t.l.hub.token != "")
+		return statusError(resp, t.remote.path, t.hub.token != "")
 	}
 	if err := t.promise(resp); err != nil {
 		return err
@@ -281,7 +282,7 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 	if t.n > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", t.n))
 	}
-	resp, err := t.l.hub.get(ctx, t.remote.path, nil, header)
+	resp, err := t.hub.get(ctx, t.remote.path, nil, header)
 	switch {
 	case errors.Is(err, ErrNetwork):
 		return 0, err
@@ -301,7 +302,7 @@ func (t *transfer) try(ctx context.Context) (wait time.Duration, err error) {
 		}
 	case http.StatusPartialContent:
 	default:
-		err := statusError(resp, t.remote.path, t.l.hub.token != "")
+		err := statusError(resp, t.remote.path, t.hub.token != "")
 		if retriable(resp.StatusCode) {
 			return retryAfter(resp, time.Now()), err
 		}

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"godwit/engine/fetch"
@@ -60,11 +61,11 @@ func Home() (string, error) { return fetch.Home() }
 // Library is the model folder and the way to the hub. Its methods may be
 // called from several goroutines, and several processes may share a folder.
 type Library struct {
-	dir     string
-	folders []string
-	max     int64
-	log     *slog.Logger
-	hub     *client
+	dir  string
+	max  int64
+	log  *slog.Logger
+	o    Options
+	from atomic.Pointer[source]
 
 	// What tests replace: the file that a download writes to, free disk space,
 	// how models come out of packages, and the first pause between tries.
@@ -88,19 +89,8 @@ func Open(o Options) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.URL == "" {
-		o.URL = DefaultURL
-	}
-	base, err := url.Parse(o.URL)
-	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("%w: hub address %q, want one like %s", ErrName, o.URL, DefaultURL)
-	}
-	c, err := newClient(base, o)
-	if err != nil {
-		return nil, err
-	}
 	l := &Library{
-		dir: dir, folders: o.Folders, max: o.MaxBytes, log: o.Log, hub: c,
+		dir: dir, max: o.MaxBytes, log: o.Log, o: o,
 		create: createPart, free: freeSpace, demo: fetchDemo, pause: time.Second, stall: time.Minute,
 	}
 	if l.max <= 0 {
@@ -109,15 +99,44 @@ func Open(o Options) (*Library, error) {
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	return l, nil
+	return l, l.Change(o.Folders, o.URL)
 }
+
+// source is where models come from besides the model folder.
+type source struct {
+	folders []string
+	hub     *client
+}
+
+// Change has other folders listed and another hub asked from now on; a file that
+// is on its way still comes from the hub that it began with. An empty address is
+// DefaultURL. With an error nothing is changed.
+func (l *Library) Change(folders []string, address string) error {
+	if address == "" {
+		address = DefaultURL
+	}
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return fmt.Errorf("%w: hub address %q, want one like %s", ErrName, address, DefaultURL)
+	}
+	c, err := newClient(base, l.o)
+	if err != nil {
+		return err
+	}
+	if old := l.from.Swap(&source{folders, c}); old != nil {
+		old.hub.http.CloseIdleConnections()
+	}
+	return nil
+}
+
+func (l *Library) hub() *client { return l.from.Load().hub }
 
 // Dir is the model folder.
 func (l *Library) Dir() string { return l.dir }
 
 // Close drops idle connections.
 func (l *Library) Close() error {
-	l.hub.http.CloseIdleConnections()
+	l.hub().http.CloseIdleConnections()
 	return nil
 }
 

@@ -93,7 +93,7 @@ func (l *Library) entries() ([]entry, error) {
 		}
 	}
 	list := x.Models
-	for i, dir := range append([]string{l.dir}, l.folders...) {
+	for i, dir := range append([]string{l.dir}, l.from.Load().folders...) {
 		found, err := scan(dir)
 		if err != nil {
 			return nil, err

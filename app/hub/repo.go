@@ -110,7 +110,7 @@ func (l *Library) Repo(ctx context.Context, id string) (Repo, error) {
 		return Repo{}, err
 	}
 	var w wireRepo
-	if err := l.hub.json(ctx, ref.ID(), path.Join("api/models", ref.ID()), url.Values{"blobs": {"true"}}, &w); err != nil {
+	if err := l.hub().json(ctx, ref.ID(), path.Join("api/models", ref.ID()), url.Values{"blobs": {"true"}}, &w); err != nil {
 		return Repo{}, err
 	}
 	if len(w.Siblings) > maxSiblings {
@@ -132,7 +132,7 @@ func (l *Library) Search(ctx context.Context, query string, limit int) ([]Repo, 
 	}
 	limit = min(limit, 50)
 	var found []wireRepo
-	err := l.hub.json(ctx, "search", "api/models", url.Values{
+	err := l.hub().json(ctx, "search", "api/models", url.Values{
 		"search": {query}, "filter": {"gguf"}, "sort": {"downloads"}, "direction": {"-1"}, "limit": {strconv.Itoa(limit)},
 	}, &found)
 	if err != nil {

@@ -24,11 +24,7 @@ type machine struct {
 }
 
 func (p *Page) machine() machine {
-	s, err := p.settings()
-	if err != nil {
-		return machine{}
-	}
-	o, err := p.o.Engine(&s.Engine)
+	o, err := p.Reload()
 	if err != nil || o.Driver == nil {
 		return machine{}
 	}

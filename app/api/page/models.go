@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"godwit/app/api"
-	"godwit/app/config"
 	"godwit/app/hub"
 	"godwit/engine"
 )
@@ -34,9 +33,8 @@ type model struct {
 type library struct {
 	mu       sync.Mutex
 	models   []hub.Model
-	progress map[string]float64       // by path
-	with     map[string]config.Engine // settings of the last load, by path
-	stopped  map[string]bool          // loads to end, by path
+	progress map[string]float64 // by path
+	stopped  map[string]bool    // loads to end, by path
 	watchers map[string]map[*func(float64)]struct{}
 	reading  sync.Mutex // one look at the files at a time
 }
@@ -108,10 +106,8 @@ func (p *Page) standing(f *hub.Model) model {
 	defer p.library.mu.Unlock()
 	switch st.State {
 	case api.Loaded:
-		if with, ok := p.library.with[f.Path]; ok {
-			s, err := p.settings()
-			m.Stale = err == nil && !reflect.DeepEqual(with, s.Engine)
-		}
+		now, err := p.Reload()
+		m.Stale = err == nil && !reflect.DeepEqual(st.Options, now)
 	case api.Loading:
 		m.Progress = p.library.progress[f.Path]
 	case api.Failed:

@@ -36,6 +36,7 @@ type Models interface {
 	Acquire(ctx context.Context, m hub.Model) (*api.Lease, error)
 	Standing(path string) api.Standing
 	Unload(path string) error
+	Apply(s *config.Settings) error
 }
 
 // Native is what only a window can do.
@@ -170,18 +171,12 @@ func (p *Page) settings() (config.Settings, error) {
 	return s.With(p.flags)
 }
 
-// Reload returns the engine's options as the settings are now, for a load.
-func (p *Page) Reload(path string) (engine.Options, error) {
+// Reload returns the engine's options as the settings are now.
+func (p *Page) Reload() (engine.Options, error) {
 	s, err := p.settings()
 	if err != nil {
 		return engine.Options{}, err
 	}
-	p.library.mu.Lock()
-	defer p.library.mu.Unlock()
-	if p.library.with == nil {
-		p.library.with = map[string]config.Engine{}
-	}
-	p.library.with[path] = s.Engine
 	return p.o.Engine(&s.Engine)
 }
 

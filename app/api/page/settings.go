@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -62,24 +63,36 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 			return nil, bad("%s is set in the environment, which counts before the file", name)
 		}
 	}
-	if err := p.o.File.Save(q.Changes); err != nil {
+	old, err := p.settings()
+	if err != nil {
 		return nil, err
 	}
-	s, err := p.settings()
+	s, err := old.With(q.Changes)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.apply(&s); err != nil {
+		return nil, errors.Join(err, p.apply(&old))
+	}
+	if err := p.o.File.Save(q.Changes); err != nil {
+		return nil, errors.Join(err, p.apply(&old))
+	}
+	if err := p.refreshed(); err != nil { // other folders, and models that are stale now
 		return nil, err
 	}
 	p.events.publish("settings", "settings", map[string]any{"theme": s.App.Theme})
-	p.modelsChanged() // they may be stale now, or not any more
 	return p.listSettings(w, r)
 }
 
 // apply has the settings that need no reload take effect.
 func (p *Page) apply(s *config.Settings) error {
 	p.o.Store.SetStateBudget(budget(s))
+	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL); err != nil {
+		return err
+	}
+	if err := p.models.Apply(s); err != nil {
+		return err
+	}
 	if p.o.Level != nil {
 		return p.o.Level(s.App.LogLevel)
 	}

@@ -70,6 +70,28 @@ func TestSettings(t *testing.T) {
 	if !strings.Contains(text, "engine.ctx_size = 2048") || strings.Contains(text, "sk-secret") {
 		t.Errorf("diagnostics:\n%s", text)
 	}
+	// What cannot be is neither in use nor in the file.
+	for _, wrong := range []map[string]any{{"library.hub_url": "not an address"}, {"server.chat_template_kwargs": "[1]"}, {"engine.ctx_size": 4096, "app.theme": "pink"}} {
+		if status, text := d.refused("POST", "/app/settings", map[string]any{"changes": wrong}); status != http.StatusBadRequest {
+			t.Errorf("%v: %d %s", wrong, status, text)
+		}
+		for name := range wrong {
+			if f, _ := ask[listed](d, "GET", "/app/settings", nil).of(name); f.Value == wrong[name] {
+				t.Errorf("%s was saved", name)
+			}
+		}
+	}
+	folder := filepath.Join(dir, "elsewhere")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "lost.gguf"), []byte("GGUF"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ask[listed](d, "POST", "/app/settings", map[string]any{"changes": map[string]any{"library.folders": []string{folder}}})
+	if m, ok := d.library.find("lost"); !ok || m.Error == "" {
+		t.Errorf("a folder that was added is listed as %+v", d.list())
+	}
 	list = ask[listed](d, "POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.ctx_size": nil}})
 	if f, _ := list.of("engine.ctx_size"); f.Origin != config.FromDefault {
 		t.Errorf("taken out: %+v", f)

@@ -1,6 +1,7 @@
 // The plot of memory over the length of the context, in a part of its own.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { lengthSteps, range, steps } from './axes';
 import { bytes, tokens } from './format';
 import type { Outlook } from './types';
 
@@ -15,34 +16,6 @@ export interface Marks {
 function colours(element: Element): (name: string) => string {
   const style = getComputedStyle(element);
   return (name) => style.getPropertyValue(name).trim();
-}
-
-/** The largest memory of the curves, and the limit where it is near enough to be drawn. */
-export function range(o: Outlook): { top: number; limit: boolean } {
-  const top = o.weights + Math.max(...o.curves.flatMap((c) => c.bytes), 1);
-  const limit = o.budget > 0 && o.budget < 2 * top;
-  return { top: 1.08 * (limit ? Math.max(top, o.budget) : top), limit };
-}
-
-/** Steps of an axis of bytes: round numbers of binary units. */
-export function steps(top: number): number[] {
-  let unit = 1;
-  while (top / unit >= 1024) unit *= 1024;
-  const raw = top / unit / 5;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = unit * power * ([1, 2, 5, 10].find((n) => n * power >= raw) ?? 10);
-  const list: number[] = [];
-  for (let at = 0; at <= top; at += step) list.push(at);
-  return list;
-}
-
-/** Steps of an axis of tokens: powers of two between which there are two to eight lines. */
-export function lengthSteps(most: number): number[] {
-  let step = 1024;
-  while (most / step > 8) step *= 2;
-  const list: number[] = [];
-  for (let at = 0; at <= most; at += step) list.push(at);
-  return list;
 }
 
 /** Draws the plot into an element and returns what takes it away. */

@@ -6,6 +6,8 @@ const allowed = {
     'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'figure', 'figcaption',
   ],
   ALLOWED_ATTR: ['href', 'title', 'target', 'rel', 'class', 'start', 'align', 'role', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
+  // These hold no addresses; every other attribute has to look like one.
+  ADD_URI_SAFE_ATTR: ['target', 'rel', 'start', 'align', 'tabindex', 'type', 'aria-label', 'data-copy', 'data-display'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,

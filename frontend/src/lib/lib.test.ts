@@ -1,0 +1,74 @@
+import { File } from 'node:buffer'; // that of jsdom cannot be read
+import { describe, expect, it } from 'vitest';
+import { lengthSteps, range, steps } from './axes';
+import { fileName, readFiles } from './files';
+import { bytes, duration, parameters, since, tokens } from './format';
+import { EventParser } from './sse';
+import type { Outlook } from './types';
+
+describe('events', () => {
+  const wire = 'event: text\ndata: {"a":1}\n\n: alive\n\ndata: one\ndata: two\n\nevent: end\r\ndata: {}\r\n\r\n';
+  const want = [
+    { name: 'text', data: '{"a":1}' },
+    { name: 'message', data: 'one\ntwo' },
+    { name: 'end', data: '{}' },
+  ];
+
+  it('are cut the same wherever the pieces end', () => {
+    for (let size = 1; size <= wire.length; size++) {
+      const parser = new EventParser();
+      const got = [];
+      for (let at = 0; at < wire.length; at += size) got.push(...parser.push(wire.slice(at, at + size)));
+      expect(got, `pieces of ${size}`).toEqual(want);
+    }
+  });
+});
+
+describe('numbers for people', () => {
+  it('counts bytes in binary units', () => {
+    expect([0, 1023, 1024, 1536, 1 << 20, 2.5 * 2 ** 30].map(bytes)).toEqual(['0 B', '1,023 B', '1 KiB', '1.5 KiB', '1 MiB', '2.5 GiB']);
+  });
+  it('shortens tokens', () => {
+    expect([512, 1024, 4096, 5000, 131072, 1 << 20].map(tokens)).toEqual(['512', '1k', '4k', '4.88k', '128k', '1M']);
+  });
+  it('tells durations and sizes of models', () => {
+    expect([12, 1500, 61_000, 3_700_000].map(duration)).toEqual(['12 ms', '1.5 s', '1 min 1 s', '1 h 1 min']);
+    expect([134_515_008, 4e9, 512].map(parameters)).toEqual(['135M', '4B', '512']);
+  });
+  it('groups times by day', () => {
+    const now = new Date(2026, 5, 15, 12);
+    const ago = (days: number) => new Date(2026, 5, 15 - days, 9).toISOString();
+    expect([0, 1, 3, 20, 90].map((d) => since(ago(d), now))).toEqual(['Today', 'Yesterday', 'Last seven days', 'Last thirty days', 'Older']);
+  });
+});
+
+describe('the plot', () => {
+  it('has axes with round steps that reach the top', () => {
+    for (const top of [1000, 5e6, 280e6, 3.2e9, 90e9, 2e12]) {
+      const list = steps(top);
+      expect(list.length, String(top)).toBeGreaterThan(3);
+      expect(list.length, String(top)).toBeLessThan(12);
+    }
+    for (const most of [512, 2048, 8192, 131072, 1 << 20]) expect(lengthSteps(most).length, String(most)).toBeLessThan(10);
+  });
+  it('leaves out a limit that is far above', () => {
+    const o = { weights: 100, curves: [{ bytes: [10, 900] }], budget: 5000 } as unknown as Outlook;
+    expect(range(o)).toEqual({ top: 1080, limit: false });
+    expect(range({ ...o, budget: 1500 }).limit).toBe(true);
+  });
+});
+
+const files = (...list: File[]) => list as unknown as globalThis.File[];
+
+describe('files', () => {
+  it('are named so that every system takes them', () => {
+    expect(fileName('a/b: "c"?\n')).toBe('a b c');
+    expect(fileName('///')).toBe('chat');
+  });
+  it('are text or refused', async () => {
+    const text = new File(['package main\n'], 'main.go', { type: '' });
+    expect(await readFiles(files(text))).toEqual([{ name: 'main.go', type: 'text/plain', text: 'package main\n' }]);
+    await expect(readFiles(files(new File([new Uint8Array([0xff, 0xfe, 0])], 'x.png')))).rejects.toThrow('not a text file');
+    await expect(readFiles(files(new File(['a\0b'], 'x.bin')))).rejects.toThrow('not a text file');
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import { blocksOf, Growing } from './blocks';
+
+const text = (source: string) => blocksOf(source).map((b) => (b.kind === 'code' ? b.text : b.html)).join('\n');
+
+describe('blocks', () => {
+  it('reads what people write', () => {
+    const html = text('# Title\n\nA *word* and `code`.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n');
+    expect(html).toContain('<h1>Title</h1>');
+    expect(html).toContain('<em>word</em>');
+    expect(html).toContain('<li>one</li>');
+    expect(html).toContain('<td>1</td>');
+  });
+
+  it('makes code blocks of fences', () => {
+    const [block] = blocksOf('```go\nfunc main() {}\n```');
+    expect(block).toMatchObject({ kind: 'code', lang: 'go', text: 'func main() {}', closed: true });
+  });
+
+  it('knows when a fence has its end', () => {
+    const growing = new Growing();
+    expect(growing.update('```py\nprint(1)')[0]?.closed).toBe(false);
+    expect(growing.update('```py\nprint(1)\n``')[0]?.closed).toBe(false);
+    expect(growing.update('```py\nprint(1)\n```')[0]?.closed).toBe(true);
+    expect(new Growing().finish('```py\nprint(1)')[0]?.closed).toBe(true);
+  });
+
+  it('leaves money alone and finds formulas', () => {
+    expect(text('It costs $5 and $6.')).not.toContain('math');
+    expect(text('Here $a^2$ is.')).toContain('<span class="math" data-display="false">a^2</span>');
+    expect(text('$$\nx = 1\n$$')).toContain('data-display="true"');
+    expect(text('\\[ y \\] and \\( z \\)')).toContain('>z<');
+    expect(text('`$a$`')).not.toContain('math');
+  });
+
+  it('finds the addresses of links that come later', () => {
+    const growing = new Growing();
+    growing.update('See [the page][1].\n\n');
+    const blocks = growing.finish('See [the page][1].\n\n[1]: https://example.com\n');
+    expect(blocks[0]?.html).toContain('href="https://example.com"');
+  });
+});
+
+describe('a growing text', () => {
+  const source = Array.from({ length: 40 }, (_, i) =>
+    i % 5 === 0 ? `\`\`\`js\nconst a = ${i};\n\nlet b;\n\`\`\`` : i % 7 === 0 ? `- item ${i}\n- more\n\n  still the item` : `Paragraph ${i} with **words**.`,
+  ).join('\n\n');
+
+  it('ends as the whole text', () => {
+    const growing = new Growing();
+    for (let n = 1; n <= source.length; n += 3) growing.update(source.slice(0, n));
+    const whole = blocksOf(source);
+    expect(growing.finish(source).map((b) => [b.kind, b.html, b.text])).toEqual(whole.map((b) => [b.kind, b.html, b.text]));
+  });
+
+  it('turns one block into HTML for each piece', () => {
+    const growing = new Growing();
+    let before = 0;
+    let most = 0;
+    for (let n = 1; n <= source.length; n += 4) {
+      growing.update(source.slice(0, n));
+      // A piece may end one block and begin the next.
+      most = Math.max(most, growing.rendered - before);
+      before = growing.rendered;
+    }
+    expect(most).toBeLessThanOrEqual(2);
+    expect(growing.rendered).toBeLessThan(source.length / 4 + 2 * growing.blocks.length);
+  });
+
+  it('keeps the blocks above as they are', () => {
+    const growing = new Growing();
+    const first = [...growing.update('One.\n\nTwo.\n\nThr')];
+    const second = growing.update('One.\n\nTwo.\n\nThree.');
+    expect(second[0]).toBe(first[0]);
+    expect(second[1]).toBe(first[1]);
+    expect(second[2]).not.toBe(first[2]);
+  });
+
+  it('starts again where the text is another one', () => {
+    const growing = new Growing();
+    growing.update('One.\n\nTwo.');
+    expect(growing.update('Other.').map((b) => b.html.trim())).toEqual(['<p>Other.</p>']);
+  });
+});
