@@ -44,10 +44,13 @@ func usage(r *engine.Result) Usage {
 	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, Output: r.Completion}
 }
 
-// stopReason is why an answer ended, in Anthropic's words.
-func stopReason(r *engine.Result) (reason, sequence *string) {
+// stopReason is why an answer of at most that many tokens ended, in
+// Anthropic's words.
+func stopReason(r *engine.Result, most int) (reason, sequence *string) {
 	s := "end_turn"
 	switch {
+	case r.Finish == engine.FinishLength && r.Completion < most:
+		s = "model_context_window_exceeded"
 	case r.Finish == engine.FinishLength:
 		s = "max_tokens"
 	case r.Finish == engine.FinishTools:
@@ -66,13 +69,14 @@ func newMessage(m *wire.Model) Message {
 // whole collects an answer.
 type whole struct {
 	Message
+	most  int
 	input map[int]string // arguments of the block with that index
 	call  int            // index of the call that the last block is for, or -1
 }
 
 // Whole starts an answer that is sent at once.
 func (c *Call) Whole(m *wire.Model) wire.Whole {
-	return &whole{Message: newMessage(m), input: map[int]string{}, call: -1}
+	return &whole{Message: newMessage(m), most: *c.MaxTokens, input: map[int]string{}, call: -1}
 }
 
 // Add takes an event in.
@@ -91,7 +95,7 @@ func (w *whole) Add(_ int, ev *engine.Event) {
 		}
 		w.input[len(w.Content)-1] += ev.Call.Arguments
 	case engine.End:
-		w.StopReason, w.StopSequence = stopReason(ev.Result)
+		w.StopReason, w.StopSequence = stopReason(ev.Result, w.most)
 		w.Usage = usage(ev.Result)
 	}
 }
@@ -130,6 +134,7 @@ func arguments(text string) json.RawMessage {
 // stream sends an answer as events.
 type stream struct {
 	m     Message
+	most  int
 	kind  string // of the open block; empty: none
 	call  int
 	index int // of the open or next block
@@ -137,7 +142,9 @@ type stream struct {
 }
 
 // Stream starts an answer that is sent piece by piece.
-func (c *Call) Stream(m *wire.Model) wire.Stream { return &stream{m: newMessage(m)} }
+func (c *Call) Stream(m *wire.Model) wire.Stream {
+	return &stream{m: newMessage(m), most: *c.MaxTokens}
+}
 
 // The events of a stream.
 type (
@@ -262,7 +269,7 @@ func (s *stream) End(out wire.Sender) error {
 	if err := s.close(out); err != nil {
 		return err
 	}
-	reason, sequence := stopReason(s.end)
+	reason, sequence := stopReason(s.end, s.most)
 	if err := out.Send("message_delta", messageDelta{"message_delta", stopDelta{reason, sequence}, usage(s.end)}); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ type Prompt struct {
 	Tools    []Tool            `json:"tools" most:"128" doc:"Functions that the model may call."`
 	Choice   *ToolChoice       `json:"tool_choice"`
 	Thinking *Thinking         `json:"thinking"`
+	Output   *Output           `json:"output_config"`
 }
 
 // Tool is a function that the model may call.
@@ -46,16 +47,29 @@ type ToolChoice struct {
 	Single bool   `json:"disable_parallel_tool_use"`
 }
 
+// Output says how much effort goes into the answer, and its form.
+type Output struct {
+	Effort string  `json:"effort" enum:"low,medium,high,xhigh,max"`
+	Format *Format `json:"format"`
+}
+
+// Format asks for JSON.
+type Format struct {
+	Type   string          `json:"type" need:"" enum:"json_schema"`
+	Schema json.RawMessage `json:"schema" need:""`
+}
+
 // Thinking says whether the model thinks first.
 type Thinking struct {
-	Type   string `json:"type" need:"" enum:"enabled,disabled,adaptive"`
+	Type   string `json:"type" need:"" enum:"enabled,disabled,adaptive,between_tools"`
 	Budget *int   `json:"budget_tokens" min:"1"`
 }
 
 // Call is a request, checked.
 type Call struct {
 	Request
-	chat engine.Chat
+	chat    engine.Chat
+	grammar *engine.Grammar
 }
 
 // ParseMessages reads and checks a body.
@@ -65,7 +79,12 @@ func ParseMessages(body []byte) (*Call, error) {
 		return nil, err
 	}
 	var err error
-	c.chat, err = c.Prompt.chat()
+	if c.chat, err = c.Prompt.chat(); err != nil {
+		return nil, err
+	}
+	if c.Output != nil && c.Output.Format != nil {
+		c.grammar, err = wire.SchemaGrammar(c.Output.Format.Schema, "output_config.format.schema")
+	}
 	return c, err
 }
 
@@ -113,9 +132,14 @@ func (p *Prompt) chat() (engine.Chat, error) {
 	if len(tools) > 0 {
 		c.Tools = wire.RawList(tools)
 	}
-	if p.Thinking != nil && p.Thinking.Type != "adaptive" {
+	if p.Thinking != nil && (p.Thinking.Type == "enabled" || p.Thinking.Type == "disabled") {
 		on := p.Thinking.Type == "enabled"
 		c.Thinking = &on
+	}
+	if p.Output != nil && p.Output.Effort != "" {
+		o := wire.Object{}
+		o.SetText("reasoning_effort", p.Output.Effort)
+		c.Kwargs = o.Raw()
 	}
 	var err error
 	c.ToolChoice, err = p.choice(names)
@@ -328,7 +352,11 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Chat = m.Chat(c.chat)
-	r.Stop, r.MaxTokens = c.Stop, *c.MaxTokens
+	chat := c.chat
+	if chat.Kwargs, err = wire.Kwargs(m.Defaults.Kwargs, c.chat.Kwargs); err != nil {
+		return nil, err
+	}
+	r.Chat = m.Chat(chat)
+	r.Stop, r.MaxTokens, r.Grammar = c.Stop, *c.MaxTokens, c.grammar
 	return []engine.Request{r}, nil
 }

@@ -36,7 +36,7 @@ type ChatRequest struct {
 	Stream              bool            `json:"stream" doc:"Send the answer piece by piece."`
 	StreamOptions       *StreamOptions  `json:"stream_options"`
 	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables of the chat template."`
-	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh" doc:"How much the model thinks first."`
+	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model thinks first."`
 	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
 	Local
 }
@@ -349,6 +349,9 @@ func toolChoice(raw json.RawMessage, names map[string]bool) (string, error) {
 	o, err := wire.ReadObject(raw, field)
 	if err != nil {
 		return "", err
+	}
+	if kind := o.Value("type"); kind != nil && string(kind) != `"function"` {
+		return "", wire.Bad(field, "type %.64s is not supported, want function", kind)
 	}
 	name := o.Value("name") // the responses API has it here
 	if f := o.Value("function"); f != nil {

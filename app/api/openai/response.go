@@ -48,10 +48,17 @@ type Incomplete struct {
 // ResponseUsage counts tokens.
 type ResponseUsage struct {
 	Input         int           `json:"input_tokens"`
-	InputDetails  PromptDetails `json:"input_tokens_details"`
+	InputDetails  InputDetails  `json:"input_tokens_details"`
 	Output        int           `json:"output_tokens"`
 	OutputDetails OutputDetails `json:"output_tokens_details"`
 	Total         int           `json:"total_tokens"`
+}
+
+// InputDetails says how much of the input was taken from the cache. Writing to
+// it is not counted.
+type InputDetails struct {
+	Cached  int `json:"cached_tokens"`
+	Written int `json:"cache_write_tokens"`
 }
 
 // OutputDetails divide the tokens of an answer. Reasoning is not counted by
@@ -261,7 +268,7 @@ func (b *builder) end(r *engine.Result) {
 		}
 	}
 	b.r.Usage = &ResponseUsage{
-		Input: r.Prompt, InputDetails: PromptDetails{r.Cached}, Output: r.Completion, Total: r.Prompt + r.Completion,
+		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion, Total: r.Prompt + r.Completion,
 	}
 }
 

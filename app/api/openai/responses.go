@@ -43,7 +43,7 @@ type TextFormat struct {
 
 // ReasoningOptions say how much the model thinks first.
 type ReasoningOptions struct {
-	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh"`
+	Effort  string `json:"effort,omitempty" enum:"none,minimal,low,medium,high,xhigh,max"`
 	Summary string `json:"summary,omitempty"`
 }
 
