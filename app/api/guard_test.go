@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// Who may ask, and how: each row is a request and its status.
-func TestGuard(t *testing.T) {
-	v := start(t, func(o *Options) {
-		o.Settings.Server.AllowedHost = []string{"box.local"}
-		o.Settings.Server.AllowedOrigin = []string{"http://app.example"}
-	})
-	_, port, _ := net.SplitHostPort(strings.TrimPrefix(v.url, "http://"))
-	header := func(pairs ...string) func(*http.Request) {
-		return func(r *http.Request) {
-			for i := 0; i < len(pairs); i += 2 {
-				if pairs[i] == "Host" {
-					r.Host = pairs[i+1]
-				} else {
-					r.Header.Set(pairs[i], pairs[i+1])
-				}
+// header sets pairs of names and values.
+func header(pairs ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == "Host" {
+				r.Host = pairs[i+1]
+			} else {
+				r.Header.Set(pairs[i], pairs[i+1])
 			}
 		}
 	}
+}
+
+// guarded is a request and its status.
+type guarded struct {
+	what, method, path string
+	body               any
+	edit               func(*http.Request)
+	status             int
+	code               string
+}
+
+// guardCases are requests to a server at an address.
+func guardCases(url, port string) []guarded {
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
-	for _, c := range []struct {
-		what, method, path string
-		body               any
-		edit               func(*http.Request)
-		status             int
-		code               string
-	}{
+	return []guarded{
 		{"plain", "GET", "/v1/models", nil, nil, 200, ""},
 		{"localhost", "GET", "/v1/models", nil, header("Host", "localhost:"+port), 200, ""},
 		{"capitals", "GET", "/v1/models", nil, header("Host", "LOCALHOST"), 200, ""},
@@ -46,7 +46,7 @@ func TestGuard(t *testing.T) {
 		{"a host that ends like ours", "GET", "/v1/models", nil, header("Host", "localhost.evil.example"), 403, "host_not_allowed"},
 		{"another loopback address", "GET", "/v1/models", nil, header("Host", "127.0.0.2"), 403, "host_not_allowed"},
 		{"foreign host of health", "GET", "/health", nil, header("Host", "evil.example"), 403, ""},
-		{"own origin", "GET", "/v1/models", nil, header("Origin", v.url), 200, ""},
+		{"own origin", "GET", "/v1/models", nil, header("Origin", url), 200, ""},
 		{"allowed origin", "GET", "/v1/models", nil, header("Origin", "http://app.example"), 200, ""},
 		{"foreign origin", "GET", "/v1/models", nil, header("Origin", "http://evil.example"), 403, "origin_not_allowed"},
 		{"same machine, other port", "GET", "/v1/models", nil, header("Origin", "http://127.0.0.1:1"), 403, "origin_not_allowed"},
@@ -73,7 +73,17 @@ func TestGuard(t *testing.T) {
 		{"wrong method", "PUT", "/v1/models", "{}", nil, 405, "method_not_allowed"},
 		{"head", "HEAD", "/v1/models", nil, nil, 200, ""},
 		{"unneeded key", "GET", "/v1/models", nil, header("Authorization", "Bearer anything", "X-Api-Key", "x"), 200, ""},
-	} {
+	}
+}
+
+// Who may ask, and how: each row is a request and its status.
+func TestGuard(t *testing.T) {
+	v := start(t, func(o *Options) {
+		o.Settings.Server.AllowedHost = []string{"box.local"}
+		o.Settings.Server.AllowedOrigin = []string{"http://app.example"}
+	})
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(v.url, "http://"))
+	for _, c := range guardCases(v.url, port) {
 		var edits []func(*http.Request)
 		if c.edit != nil {
 			edits = append(edits, c.edit)

@@ -38,6 +38,7 @@ type root struct {
 	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
+	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`

@@ -1,0 +1,382 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/config"
+	"godwit/app/device"
+	"godwit/engine/llm"
+)
+
+type benchServeCmd struct {
+	modelArg
+	config.Engine
+	Clients  int  `default:"8" placeholder:"N" help:"Clients at the same time."`
+	Requests int  `default:"4" placeholder:"N" help:"Requests of each client; every fourth has a long prompt."`
+	Gen      int  `name:"n-gen" default:"64" placeholder:"N" help:"Tokens of each answer."`
+	Short    int  `name:"short-prompt" default:"32" placeholder:"N" help:"Tokens of a short prompt."`
+	Long     int  `name:"long-prompt" default:"512" placeholder:"N" help:"Tokens of a long prompt."`
+	Beside   int  `name:"beside" default:"4000" placeholder:"N" help:"Tokens of the prompt that is read beside a running answer; 0 leaves that test out."`
+	JSON     bool `name:"json" default:"true" negatable:"" help:"The figures are JSON in any case."`
+}
+
+// loadFigures are what bench-serve prints; times in milliseconds.
+type loadFigures struct {
+	Model    string      `json:"model"`
+	Threads  int         `json:"n_threads"`
+	Clients  int         `json:"clients"`
+	Requests int         `json:"requests"`
+	UBatch   int         `json:"n_ubatch"`
+	Load     loadPhase   `json:"load"`
+	Single   loadPhase   `json:"single"`
+	Speedup  float64     `json:"speedup"`  // tokens a second of all clients over those of one, short prompts
+	Overhead float64     `json:"overhead"` // share of one client's time that is not the device's
+	Many     loadPhase   `json:"many"`     // all clients, short prompts
+	Beside   *besideLoad `json:"beside_prefill,omitempty"`
+}
+
+// loadPhase are the figures of some requests.
+type loadPhase struct {
+	Seconds    float64     `json:"seconds"`
+	Prompt     int         `json:"prompt_tokens"`
+	Generated  int         `json:"generated_tokens"`
+	Throughput float64     `json:"tok_s"` // generated
+	First      percentiles `json:"ttft_ms"`
+	Between    percentiles `json:"itl_ms"`
+	device     float64     // seconds
+}
+
+// besideLoad are the figures of one answer while a long prompt is read.
+type besideLoad struct {
+	Prompt  int         `json:"prompt_tokens"`
+	Between percentiles `json:"itl_ms"`
+	Chunk   float64     `json:"chunk_ms"` // the reading divided by its steps
+}
+
+type percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+func newPercentiles(list []time.Duration) percentiles {
+	if len(list) == 0 {
+		return percentiles{}
+	}
+	slices.Sort(list)
+	at := func(share float64) float64 {
+		return float64(list[int(share*float64(len(list)-1)+0.5)].Microseconds()) / 1000
+	}
+	return percentiles{at(0.50), at(0.95)}
+}
+
+// Run loads the model behind a real server and drives it over HTTP.
+func (c *benchServeCmd) Run(r *run) (err error) {
+	if c.Clients < 1 || c.Requests < 1 || c.Gen < 2 || c.Short < 1 || c.Long < 1 || c.Beside < 0 {
+		return usage{errors.New("clients, requests and prompts must be positive, answers at least two tokens")}
+	}
+	longest := max(c.Short, c.Long, c.Beside) + c.Gen + 1
+	if c.CtxSize == 0 {
+		c.CtxSize = longest
+	}
+	if c.CtxSize < longest {
+		return usage{fmt.Errorf("-c %d is too small for prompts and answers, which take %d", c.CtxSize, longest)}
+	}
+	if c.KVCells == 0 {
+		c.KVCells = c.CtxSize + c.Clients*(max(c.Short, c.Long)+c.Gen+64)
+	}
+	c.Parallel = max(c.Parallel, c.Clients)
+	d, stop, err := c.serve(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if c.Threads == 0 {
+		cpu, err := device.CPU()
+		if err != nil {
+			return err
+		}
+		c.Threads = cpu.Threads
+	}
+	out := loadFigures{Model: d.model, Threads: c.Threads, Clients: c.Clients, Requests: c.Requests, UBatch: c.UBatch}
+	short := func(int) int { return c.Short }
+	if _, err := d.phase(1, 1, c.Gen, short); err != nil { // warms up
+		return err
+	}
+	if out.Single, err = d.phase(1, c.Requests, c.Gen, short); err != nil {
+		return err
+	}
+	out.Overhead = max(0, 1-out.Single.device/out.Single.Seconds)
+	if out.Many, err = d.phase(c.Clients, c.Requests, c.Gen, short); err != nil {
+		return err
+	}
+	out.Speedup = out.Many.Throughput / out.Single.Throughput
+	if out.Load, err = d.phase(c.Clients, c.Requests, c.Gen, func(i int) int {
+		if i%4 == 3 {
+			return c.Long
+		}
+		return c.Short
+	}); err != nil {
+		return err
+	}
+	if c.Beside > 0 {
+		if out.Beside, err = d.beside(c.Beside, c.UBatch); err != nil {
+			return err
+		}
+	}
+	return r.json(out)
+}
+
+// serve starts the server on a free port and waits for its model.
+func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
+	set := config.Default()
+	set.Engine, set.Server.Port, set.Server.KeepAlive = c.Engine, 0, config.Forever
+	e, err := r.options(&c.Engine)
+	if err != nil {
+		return nil, nil, err
+	}
+	lib, err := r.library(set.Library)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := r.model(lib, c.Model)
+	if err != nil {
+		return nil, nil, errors.Join(err, lib.Close())
+	}
+	s, err := api.New(api.Options{Settings: set, Engine: e, Model: &m, Library: lib, Version: Version, Log: r.log})
+	if err != nil {
+		return nil, nil, errors.Join(err, lib.Close())
+	}
+	l, err := s.Listen()
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close(), lib.Close())
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	stop := func() error {
+		cancel()
+		return errors.Join(<-ended, lib.Close())
+	}
+	if err := s.Ready(r.ctx); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return &driver{ctx: r.ctx, url: api.URL(l), model: m.Name, vocab: m.Vocab}, stop, nil
+}
+
+// driver sends requests to a server and times the answers.
+type driver struct {
+	ctx   context.Context
+	url   string
+	model string
+	vocab int
+	mu    sync.Mutex
+	seed  int
+}
+
+// prompt is n tokens that no other prompt begins with.
+func (d *driver) prompt(n int) []llm.Token {
+	d.mu.Lock()
+	d.seed++
+	state := uint32(d.seed) * 2654435761
+	d.mu.Unlock()
+	out := make([]llm.Token, n)
+	for i := range out {
+		state = state*1664525 + 1013904223
+		out[i] = llm.Token(int(state>>8) % d.vocab)
+	}
+	return out
+}
+
+// timed is one answer: when its pieces came, counted from the request.
+type timed struct {
+	pieces    []time.Duration
+	generated int
+}
+
+// ask sends a request and times its stream. piece, if set, is called at each.
+func (d *driver) ask(prompt []llm.Token, gen int, piece func(n int)) (timed, error) {
+	var t timed
+	body, err := json.Marshal(map[string]any{
+		"prompt": prompt, "max_tokens": gen, "temperature": 0, "ignore_eos": true, "stream": true,
+		"stream_options": map[string]bool{"include_usage": true},
+	})
+	if err != nil {
+		return t, err
+	}
+	req, err := http.NewRequestWithContext(d.ctx, http.MethodPost, d.url+"/v1/completions", bytes.NewReader(body))
+	if err != nil {
+		return t, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	start := time.Now()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return t, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12))
+		return t, fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		now := time.Since(start)
+		var chunk struct {
+			Choices []struct{ Text string }
+			Usage   *struct {
+				Completion int `json:"completion_tokens"`
+			}
+			Error *struct{ Message string }
+		}
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+			return t, err
+		}
+		switch {
+		case chunk.Error != nil:
+			return t, errors.New(chunk.Error.Message)
+		case chunk.Usage != nil:
+			t.generated = chunk.Usage.Completion
+		case len(chunk.Choices) > 0 && chunk.Choices[0].Text != "":
+			t.pieces = append(t.pieces, now)
+			if piece != nil {
+				piece(len(t.pieces))
+			}
+		}
+	}
+	return t, lines.Err()
+}
+
+// steps asks the server what its device did: seconds and number of steps.
+func (d *driver) steps() (seconds, count float64, err error) {
+	req, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.url+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "godwit_step_seconds_sum":
+			seconds = x
+		case "godwit_steps_total":
+			count = x
+		}
+	}
+	return seconds, count, nil
+}
+
+// phase runs clients at the same time and adds their figures up.
+func (d *driver) phase(clients, requests, gen int, length func(i int) int) (loadPhase, error) {
+	before, _, err := d.steps()
+	if err != nil {
+		return loadPhase{}, err
+	}
+	var p loadPhase
+	var mu sync.Mutex
+	var first, between []time.Duration
+	var errs []error
+	var work sync.WaitGroup
+	start := time.Now()
+	for client := range clients {
+		work.Go(func() {
+			for i := range requests {
+				n := length(client + i)
+				t, err := d.ask(d.prompt(n), gen, nil)
+				mu.Lock()
+				errs = append(errs, err)
+				p.Prompt += n
+				p.Generated += t.generated
+				for k, at := range t.pieces {
+					if k == 0 {
+						first = append(first, at)
+					} else {
+						between = append(between, at-t.pieces[k-1])
+					}
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	p.Seconds = time.Since(start).Seconds()
+	after, _, err := d.steps()
+	p.device = after - before
+	p.Throughput = float64(p.Generated) / p.Seconds
+	p.First, p.Between = newPercentiles(first), newPercentiles(between)
+	return p, errors.Join(append(errs, err)...)
+}
+
+// beside times an answer from when a long prompt is sent until it is read.
+func (d *driver) beside(prompt, chunk int) (*besideLoad, error) {
+	ctx, cancel := context.WithCancel(d.ctx)
+	defer cancel()
+	running := &driver{ctx: ctx, url: d.url, vocab: d.vocab, seed: 1 << 20}
+	var mu sync.Mutex
+	var at []time.Time
+	started := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := running.ask(running.prompt(8), prompt/2, func(n int) {
+			mu.Lock()
+			at = append(at, time.Now())
+			mu.Unlock()
+			if n == 4 {
+				close(started)
+			}
+		})
+		ended <- err
+	}()
+	select {
+	case <-started:
+	case err := <-ended:
+		return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
+	}
+	from := time.Now()
+	if _, err := d.ask(d.prompt(prompt), 2, nil); err != nil {
+		return nil, err
+	}
+	to := time.Now()
+	cancel()
+	<-ended // what it says is that it was given up
+	var between []time.Duration
+	mu.Lock()
+	defer mu.Unlock()
+	for i := 1; i < len(at); i++ {
+		if at[i].After(from) && at[i].Before(to) {
+			between = append(between, at[i].Sub(at[i-1]))
+		}
+	}
+	steps := (prompt + chunk - 2) / max(chunk-1, 1) // a row of each step is the answer's
+	return &besideLoad{
+		Prompt: prompt, Between: newPercentiles(between), Chunk: float64(to.Sub(from).Microseconds()) / 1000 / float64(steps),
+	}, nil
+}
