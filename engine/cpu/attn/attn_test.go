@@ -138,13 +138,14 @@ type rounding struct {
 	stride   int
 	per      int
 	signs    bool
+	fine     bool // the query in two steps: off by half of a 127th of a 254th
 }
 
 func roundings(f *Form) (list []rounding) {
 	for _, p := range f.parts {
 		switch p := p.(type) {
 		case *codes:
-			r := rounding{first: p.Lane, n: p.values, scaleAt: p.At + p.Form.Scale.At, stride: p.Form.Bytes, per: p.elems, signs: p.sign.bits > 0}
+			r := rounding{first: p.Lane, n: p.values, scaleAt: p.At + p.Form.Scale.At, stride: p.Form.Bytes, per: p.elems, signs: p.sign.bits > 0, fine: p.levels.plain}
 			if p.float {
 				r.scaleAt = -1
 			}
@@ -193,6 +194,10 @@ func scoreBound(f *Form, q, res []float32, row []byte, value []float32) (bound f
 			}
 			d := r.scale(row, b-r.first)
 			for v := b; v < b+r.per; v++ {
+				if r.fine {
+					bound += amax / 254 / 254 * math.Abs(float64(value[v]))
+					continue
+				}
 				bound += amax/254*(math.Abs(float64(value[v]))+d*r.level) + math.Abs(float64(q[v]))*d*r.level
 			}
 			if r.signs {

@@ -125,3 +125,26 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPrefill is 48 queries over a part of the context: nanoseconds per
+// query and cell.
+func BenchmarkPrefill(b *testing.B) {
+	for _, dim := range []int{64, 128, 256} {
+		for _, t := range []string{"f16", "q8_0", "turbo4", "turbo3"} {
+			b.Run(fmt.Sprintf("d%d/%s", dim, t), func(b *testing.B) {
+				const queries = 48
+				s := newStepBench(b, t, t, dim, queries, 512, 0)
+				best := time.Duration(math.MaxInt64)
+				for b.Loop() {
+					start := time.Now()
+					s.run(0, 0.09)
+					best = min(best, time.Since(start))
+				}
+				pairs := float64(queries * 512)
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/pairs, "ns/pair")
+				b.ReportMetric(float64(best.Nanoseconds())/pairs, "best-ns/pair")
+				b.ReportMetric(float64(4*dim)*pairs/float64(best.Nanoseconds()), "best-Gop/s")
+			})
+		}
+	}
+}

@@ -15,6 +15,10 @@ func (p *codes) room(n int) prepared {
 		}
 	} else {
 		r.codes = newOperand(n, p.values, p.Blocks)
+		if p.levels.plain {
+			r.fine = newOperand(n, p.values, p.Blocks)
+			r.rest = make([]float32, p.values)
+		}
 		if res {
 			r.bits = newOperand(n, p.values, p.Blocks)
 		}
@@ -35,6 +39,10 @@ func (p *codes) prepare(r *prepared, i int, q, res []float32) {
 		}
 	} else {
 		r.codes.set(i, q, p.levels.unit, p.levels.zero)
+		if p.levels.plain {
+			r.codes.remainder(r.rest, i, q, p.levels.unit)
+			r.fine.set(i, r.rest, p.levels.unit, p.levels.zero)
+		}
 		if p.sign.bits > 0 {
 			r.bits.set(i, res[:p.values], 1, 128)
 		}
@@ -69,6 +77,9 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, ce
 		} else {
 			tile, far := p.expand(page, ahead, s)
 			dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
+			if p.levels.plain {
+				dotTokensAll(dst, n, tile, &r.fine, page[p.scale:], 0)
+			}
 		}
 		if p.sign.bits > 0 {
 			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)

@@ -61,3 +61,5 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 }
 
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
+
+func remainder(dst, x []float32, inv, step float32) { remainderGeneric(dst, x, inv, step) }

@@ -42,6 +42,18 @@ func roundInt8(dst []int8, x []float32, inv float32) int32 {
 	return roundInt8Generic(dst, x, inv)
 }
 
+func remainder(dst, x []float32, inv, step float32) {
+	_ = dst[len(x)-1]
+	switch {
+	case avx512() && whole(len(x)):
+		remainderAVX512(&dst[0], &x[0], len(x), inv, step)
+	case avx2() && whole(len(x)):
+		remainderAVX2(&dst[0], &x[0], len(x), inv, step)
+	default:
+		remainderGeneric(dst, x, inv, step)
+	}
+}
+
 func roundAway(dst []uint8, x []float32, inv float32) {
 	_ = dst[len(x)-1]
 	switch {

@@ -273,6 +273,29 @@ GLOBL middle<>(SB), RODATA|NOPTR, $4
 DATA away<>+0(SB)/4, $0x3f800000
 GLOBL away<>(SB), RODATA|NOPTR, $4
 
+// func remainderAVX2(dst *float32, x *float32, n int, inv float32, step float32)
+// Requires: AVX
+TEXT ·remainderAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS inv+24(FP), Y8
+	VBROADCASTSS step+28(FP), Y9
+
+loop10:
+	VMOVUPS  (SI), Y0
+	VMULPS   Y8, Y0, Y1
+	VROUNDPS $0x00, Y1, Y1
+	VMULPS   Y9, Y1, Y1
+	VSUBPS   Y1, Y0, Y0
+	VMOVUPS  Y0, (DI)
+	ADDQ     $0x20, SI
+	ADDQ     $0x20, DI
+	SUBQ     $0x08, CX
+	JNZ      loop10
+	VZEROUPPER
+	RET
+
 // func toHalfAVX2(dst *byte, x *float32, n int)
 // Requires: AVX, AVX2, F16C
 TEXT ·toHalfAVX2(SB), NOSPLIT, $0-24
@@ -282,7 +305,7 @@ TEXT ·toHalfAVX2(SB), NOSPLIT, $0-24
 	VPBROADCASTD half<>+0(SB), X8
 	VPBROADCASTD halfInf<>+0(SB), X9
 
-loop10:
+loop11:
 	VMOVUPS   (SI), Y0
 	VCVTPS2PH $0x00, Y0, X0
 	VPAND     X8, X0, X1
@@ -294,7 +317,7 @@ loop10:
 	ADDQ      $0x10, DI
 	ADDQ      $0x20, SI
 	SUBQ      $0x08, CX
-	JNZ       loop10
+	JNZ       loop11
 	VZEROUPPER
 	RET
 
@@ -312,7 +335,7 @@ TEXT ·codesOfAVX2(SB), NOSPLIT, $0-40
 	MOVQ n+16(FP), CX
 	MOVQ count+32(FP), R8
 
-loop11:
+loop12:
 	VMOVUPS (SI), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS 32(SI), Y1
@@ -324,7 +347,7 @@ loop11:
 	MOVQ    boundaries+24(FP), DX
 	MOVQ    R8, AX
 
-loop12:
+loop13:
 	VBROADCASTSS (DX), Y9
 	VCMPPS       $0x15, Y9, Y0, Y10
 	VPSUBD       Y10, Y4, Y4
@@ -336,7 +359,7 @@ loop12:
 	VPSUBD       Y10, Y7, Y7
 	ADDQ         $0x04, DX
 	SUBQ         $0x01, AX
-	JNZ          loop12
+	JNZ          loop13
 	VPACKUSDW    Y5, Y4, Y4
 	VPACKUSDW    Y7, Y6, Y6
 	VPACKUSWB    Y6, Y4, Y4
@@ -346,7 +369,7 @@ loop12:
 	ADDQ         $0x20, DI
 	ADDQ         $0x80, SI
 	SUBQ         $0x20, CX
-	JNZ          loop11
+	JNZ          loop12
 	VZEROUPPER
 	RET
 
@@ -371,7 +394,7 @@ TEXT ·scatterValuesAVX2(SB), NOSPLIT, $0-64
 	SHLXQ        R10, R13, R13
 	DECQ         R13
 
-loop13:
+loop14:
 	MOVQ      R9, AX
 	ANDQ      R13, AX
 	IMULQ     R11, AX
@@ -397,7 +420,7 @@ loop13:
 	INCQ      R9
 	ADDQ      $0x10, SI
 	SUBQ      $0x01, R8
-	JNZ       loop13
+	JNZ       loop14
 	VZEROUPPER
 	RET
 
@@ -419,7 +442,7 @@ TEXT ·scatterTokensBMI2(SB), NOSPLIT, $0-56
 	SHLXQ  R10, R13, R13
 	DECQ   R13
 
-loop14:
+loop15:
 	MOVQ  R9, CX
 	ANDQ  R13, CX
 	IMULQ R11, CX
@@ -436,7 +459,7 @@ loop14:
 	ADDQ  $0x04, R9
 	ADDQ  $0x04, SI
 	DECQ  R8
-	JNZ   loop14
+	JNZ   loop15
 	RET
 
 // func spreadHalvesBMI2(dst *byte, src *byte, n int)
@@ -445,7 +468,7 @@ TEXT ·spreadHalvesBMI2(SB), NOSPLIT, $0-24
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
 
-loop15:
+loop16:
 	MOVL (SI), AX
 	MOVW AX, (DI)
 	SHRL $0x10, AX
@@ -453,5 +476,5 @@ loop15:
 	ADDQ $0x00000100, DI
 	ADDQ $0x04, SI
 	SUBQ $0x02, CX
-	JNZ  loop15
+	JNZ  loop16
 	RET

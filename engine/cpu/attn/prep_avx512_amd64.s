@@ -271,6 +271,29 @@ GLOBL middle<>(SB), RODATA|NOPTR, $4
 DATA away<>+0(SB)/4, $0x3f800000
 GLOBL away<>(SB), RODATA|NOPTR, $4
 
+// func remainderAVX512(dst *float32, x *float32, n int, inv float32, step float32)
+// Requires: AVX, AVX512F
+TEXT ·remainderAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         n+16(FP), CX
+	VBROADCASTSS inv+24(FP), Z8
+	VBROADCASTSS step+28(FP), Z9
+
+loop10:
+	VMOVUPS     (SI), Z0
+	VMULPS      Z8, Z0, Z1
+	VRNDSCALEPS $0x00, Z1, Z1
+	VMULPS      Z9, Z1, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (DI)
+	ADDQ        $0x40, SI
+	ADDQ        $0x40, DI
+	SUBQ        $0x10, CX
+	JNZ         loop10
+	VZEROUPPER
+	RET
+
 // func toHalfAVX512(dst *byte, x *float32, n int)
 // Requires: AVX, AVX2, F16C
 TEXT ·toHalfAVX512(SB), NOSPLIT, $0-24
@@ -280,7 +303,7 @@ TEXT ·toHalfAVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD half<>+0(SB), X8
 	VPBROADCASTD halfInf<>+0(SB), X9
 
-loop10:
+loop11:
 	VMOVUPS   (SI), Y0
 	VCVTPS2PH $0x00, Y0, X0
 	VPAND     X8, X0, X1
@@ -292,7 +315,7 @@ loop10:
 	ADDQ      $0x10, DI
 	ADDQ      $0x20, SI
 	SUBQ      $0x08, CX
-	JNZ       loop10
+	JNZ       loop11
 	VZEROUPPER
 	RET
 
@@ -311,7 +334,7 @@ TEXT ·codesOfAVX512(SB), NOSPLIT, $0-40
 	MOVQ         count+32(FP), R8
 	VPBROADCASTD unit<>+0(SB), Z8
 
-loop11:
+loop12:
 	VMOVUPS (SI), Z0
 	VPXORD  Z4, Z4, Z4
 	VMOVUPS 64(SI), Z1
@@ -319,7 +342,7 @@ loop11:
 	MOVQ    boundaries+24(FP), DX
 	MOVQ    R8, AX
 
-loop12:
+loop13:
 	VBROADCASTSS (DX), Z9
 	VCMPPS       $0x15, Z9, Z0, K1
 	VPADDD       Z8, Z4, K1, Z4
@@ -327,13 +350,13 @@ loop12:
 	VPADDD       Z8, Z5, K1, Z5
 	ADDQ         $0x04, DX
 	SUBQ         $0x01, AX
-	JNZ          loop12
+	JNZ          loop13
 	VPMOVDB      Z4, (DI)
 	VPMOVDB      Z5, 16(DI)
 	ADDQ         $0x20, DI
 	ADDQ         $0x80, SI
 	SUBQ         $0x20, CX
-	JNZ          loop11
+	JNZ          loop12
 	VZEROUPPER
 	RET
 
@@ -361,7 +384,7 @@ TEXT ·scatterValuesAVX512(SB), NOSPLIT, $0-64
 	SHLXQ        R10, R13, R13
 	DECQ         R13
 
-loop13:
+loop14:
 	MOVQ      R9, AX
 	ANDQ      R13, AX
 	IMULQ     R11, AX
@@ -380,6 +403,6 @@ loop13:
 	INCQ      R9
 	ADDQ      $0x10, SI
 	SUBQ      $0x01, R8
-	JNZ       loop13
+	JNZ       loop14
 	VZEROUPPER
 	RET

@@ -24,6 +24,11 @@ func roundInt8AVX512(dst *int8, x *float32, n int, inv float32) int32
 //go:noescape
 func roundAwayAVX512(dst *int8, x *float32, n int, inv float32)
 
+// remainderAVX512 makes x less step times x·inv rounded to even, of n values, a multiple of 16.
+//
+//go:noescape
+func remainderAVX512(dst *float32, x *float32, n int, inv float32, step float32)
+
 // toHalfAVX512 rounds n values, a multiple of 8, to f16; what is too large becomes the largest, a NaN 0.
 //
 //go:noescape

@@ -135,6 +135,12 @@ func TestPrepKernels(t *testing.T) {
 					if p, q := roundInt8(a, x, inv), roundInt8Generic(b, x, inv); p != q || !slices.Equal(a, b) {
 						t.Fatalf("%sint8 %v (%d), plain Go says %v (%d)", what, a, p, b, q)
 					}
+					c, d := make([]float32, n), make([]float32, n)
+					remainder(c, x, inv, amax/127)
+					remainderGeneric(d, x, inv, amax/127)
+					if i != 2 && i != 3 && i != 4 {
+						same(t, what+"remainder", c, d)
+					}
 				}
 				if amax >= tiny && amax-amax == 0 && i != 2 {
 					roundAway(got[:n], x, inv)

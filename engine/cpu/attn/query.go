@@ -19,6 +19,8 @@ type prepared struct {
 	rows, res   []float32 // [n][values]: the queries as they are
 	coef, signs []float32 // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand   // int8 arithmetic
+	fine        operand   // what rounding to codes left, where keys are that precise
+	rest        []float32 // that of one query
 	sums        []float32 // [n][block]: sum of the query's values, for affine forms
 }
 
@@ -106,6 +108,26 @@ func (o *operand) set(i int, x []float32, unit float32, zero int32) {
 		at := (group*o.blocks+b)*panel + lane
 		o.scale[at] = amax / 127 * unit
 		o.init[at] = -zero * sum
+	}
+}
+
+// remainder makes what rounding x to query i's int8 left. A NaN stays.
+func (o *operand) remainder(dst []float32, i int, x []float32, unit float32) {
+	elems := o.values / o.blocks
+	for b := range o.blocks {
+		v := x[b*elems : (b+1)*elems]
+		step := o.scale[(i/panel*o.blocks+b)*panel+i%panel] / unit
+		var inv float32
+		if amax := maxAbs(v); amax >= tiny {
+			inv = 127 / amax
+		}
+		remainder(dst[b*elems:(b+1)*elems], v, inv, step)
+	}
+}
+
+func remainderGeneric(dst, x []float32, inv, step float32) {
+	for i, v := range x {
+		dst[i] = v - float32(float32(math.RoundToEven(float64(float32(v*inv))))*step)
 	}
 }
 

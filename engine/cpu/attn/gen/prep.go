@@ -30,6 +30,7 @@ func (w *wide) prep() {
 	w.maxAbs()
 	w.roundInt8()
 	w.roundAway()
+	w.remainder()
 	w.toHalf()
 	w.codesOf()
 	w.scatter()
@@ -259,6 +260,32 @@ func (w *wide) roundAway() {
 		}
 		w.ADDQ(imm(32), reg.RDI)
 		w.ADDQ(imm(128), reg.RSI)
+	})
+	w.end()
+}
+
+// remainder is what rounding leaves.
+func (w *wide) remainder() {
+	w.fn("remainder"+w.tier, "(dst, x *float32, n int, inv, step float32)",
+		"makes x less step times x·inv rounded to even, of n values, a multiple of 16.")
+	w.ld("dst", reg.RDI)
+	w.ld("x", reg.RSI)
+	w.ld("n", reg.RCX)
+	w.VBROADCASTSS(operand.NewParamAddr("inv", 24), w.r[8])
+	w.VBROADCASTSS(operand.NewParamAddr("step", 28), w.r[9])
+	w.loop(reg.RCX, w.lanes, func() {
+		w.VMOVUPS(at(reg.RSI, 0), w.r[0])
+		w.VMULPS(w.r[8], w.r[0], w.r[1])
+		if w.lanes == 16 {
+			w.VRNDSCALEPS(imm(0), w.r[1], w.r[1])
+		} else {
+			w.VROUNDPS(imm(0), w.r[1], w.r[1])
+		}
+		w.VMULPS(w.r[9], w.r[1], w.r[1])
+		w.VSUBPS(w.r[1], w.r[0], w.r[0])
+		w.VMOVUPS(w.r[0], at(reg.RDI, 0))
+		w.ADDQ(imm(w.bytes()), reg.RSI)
+		w.ADDQ(imm(w.bytes()), reg.RDI)
 	})
 	w.end()
 }
