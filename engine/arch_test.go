@@ -28,9 +28,7 @@ func parseModel(t *testing.T, f *gguf.File) modelFile {
 	for k, v := range f.KV.All() {
 		m.kv = append(m.kv, gguf.KV{Key: k, Value: v})
 	}
-	for _, x := range f.Tensors {
-		m.tensors = append(m.tensors, x)
-	}
+	m.tensors = append(m.tensors, f.Tensors...)
 	return m
 }
 
@@ -124,7 +122,7 @@ func TestTensors(t *testing.T) {
 				wider := &other.tensors[i]
 				wider.Shape = slices.Clone(wider.Shape)
 				wider.Shape[len(wider.Shape)-1]++
-				wider.Data = append(slices.Clone(wider.Data), make([]byte, int(wider.Type.RowBytes(wider.Shape[0]))*rowsOf(wider.Shape)-len(wider.Data))...)
+				wider.Data = append(slices.Clone(wider.Data), make([]byte, wider.Type.RowBytes(wider.Shape[0])*rowsOf(wider.Shape)-len(wider.Data))...)
 				if _, err := other.open(t); x.Name != "token_types.weight" && (err == nil || !strings.Contains(err.Error(), x.Name)) {
 					t.Errorf("%s as %v: %v", x.Name, wider.Shape, err)
 				}
@@ -228,7 +226,10 @@ func TestArchs(t *testing.T) {
 func TestHostile(t *testing.T) {
 	values := []any{
 		uint64(0), uint64(1), uint64(3), uint64(math.MaxInt32), uint64(1 << 62), int32(-1), float32(math.NaN()), float32(-1), float32(1e30),
-		"x", true, []uint32{1}, []float32{}, []bool{true, false},
+		"x", true,
+		[]uint32{1},
+		[]float32{},
+		[]bool{true, false},
 	}
 	for name, m := range allModels(t) {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ const imports = `
 	engine/dtype, engine/llm:
 	engine/gguf/...: engine/dtype
 	engine/fetch:
-	engine/testmodel: engine/fetch
+	engine/testmodel: engine/fetch engine/internal/golden
 	engine/quant/...:
 	engine/kv/...: engine/quant
 	engine/graph/...:
@@ -65,7 +65,7 @@ var leaves = []string{"engine/dtype", "engine/llm"}
 var testOnly = map[string][]string{
 	"engine/ref":                 {"engine/backend/backendtest"},
 	"engine/backend/backendtest": nil,
-	"engine/internal/golden":     {"engine/backend/backendtest"},
+	"engine/internal/golden":     {"engine/backend/backendtest", "engine/testmodel"},
 	"engine/testmodel":           nil,
 }
 

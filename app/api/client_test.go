@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ func TestOpenAIGo(t *testing.T) {
 	ask.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(strings.Repeat("hello ", 3000))}
 	_, err = client.Chat.Completions.New(ctx, ask)
 	var e *openai.Error
-	if !errors.As(err, &e) || e.StatusCode != 400 || e.Code != "context_length_exceeded" || e.Type != "exceed_context_size_error" {
+	if !errors.As(err, &e) || e.StatusCode != http.StatusBadRequest || e.Code != "context_length_exceeded" || e.Type != "exceed_context_size_error" {
 		t.Errorf("overflow: %v", err)
 	}
 }

@@ -274,13 +274,15 @@ func TestShutdown(t *testing.T) {
 	}
 	var open []chan ended
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/api/chat"} {
-		body := object{"model": "m", "messages": user("Count to a million."), "max_tokens": 100000, "stream": true, "ignore_eos": true,
-			"logit_bias": object{"2": -100, "0": -100}, "options": object{"num_predict": -1, "logit_bias": object{"2": -100, "0": -100}}}
+		body := object{
+			"model": "m", "messages": user("Count to a million."), "max_tokens": 100000, "stream": true, "ignore_eos": true,
+			"logit_bias": object{"2": -100, "0": -100}, "options": object{"num_predict": -1, "logit_bias": object{"2": -100, "0": -100}},
+		}
 		r, err := v.request(context.Background(), "POST", path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.DefaultClient.Do(r)
+		resp, err := http.DefaultClient.Do(r) //nolint:bodyclose // closed by the reader below
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -300,6 +299,3 @@ func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err err
 	}
 	writeJSON(w, e.Status, form(e))
 }
-
-// maxQueryInt bounds numbers in queries.
-const maxQueryInt = math.MaxInt32

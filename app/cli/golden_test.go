@@ -315,8 +315,10 @@ func TestTokenizeGolden(t *testing.T) {
 				key, base string
 				flags     []string
 			}{
-				{"plain", "plain", []string{"--no-bos"}}, {"parse", "plain", []string{"--no-bos", "--special"}},
-				{"add", "plain", nil}, {"add_parse", "add", []string{"--special"}},
+				{"plain", "plain", []string{"--no-bos"}},
+				{"parse", "plain", []string{"--no-bos", "--special"}},
+				{"add", "plain", nil},
+				{"add_parse", "add", []string{"--special"}},
 			} {
 				want, ok := c.IDs[mode.key]
 				if !ok {

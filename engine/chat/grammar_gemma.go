@@ -66,8 +66,12 @@ func (b *grammarBuilder) gemmaValue(rule string, schema Value, depth int) (strin
 	}
 	var out []string
 	for _, t := range []struct{ name, rule string }{
-		{"string", "gemma-string"}, {"number", "gemma-number"}, {"boolean", `"true" | "false"`},
-		{"null", `"null"`}, {"array", array}, {"object", object},
+		{"string", "gemma-string"},
+		{"number", "gemma-number"},
+		{"boolean", `"true" | "false"`},
+		{"null", `"null"`},
+		{"array", array},
+		{"object", object},
 	} {
 		if types[t.name] {
 			out = append(out, t.rule)

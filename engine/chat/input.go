@@ -272,11 +272,12 @@ func (f *form) arguments(v Value, path string) (Value, error) {
 		if !f.caps.Object {
 			return v, nil
 		}
-		obj, err := Decode([]byte(s))
-		if _, ok := obj.(*Dict); err != nil || !ok {
-			return v, nil // a model may have written anything
+		if obj, err := Decode([]byte(s)); err == nil {
+			if _, ok := obj.(*Dict); ok {
+				return obj, nil
+			}
 		}
-		return obj, nil
+		return v, nil // a model may have written anything
 	case *Dict:
 		if f.caps.Object {
 			return v, nil

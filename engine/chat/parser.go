@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -241,7 +242,7 @@ func (p *Parser) callStep(final bool) bool {
 	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.region(c)
 	switch {
-	case err == errMore && !final:
+	case errors.Is(err, errMore) && !final:
 		return false
 	case err != nil || len(calls) == 0:
 		p.state = inContent

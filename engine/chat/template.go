@@ -37,10 +37,10 @@ type Options struct {
 // Template is a model's chat template with what was found out about it.
 // It may render several conversations at once.
 type Template struct {
-	source, toolSource string
-	main, tools        *form
-	o                  Options
-	notices            []string
+	source      string
+	main, tools *form
+	o           Options
+	notices     []string
 }
 
 // form is one parsed template with its abilities.

@@ -79,14 +79,22 @@ func TestRender(t *testing.T) {
 		{"a developer is a system", "", `[{"role": "developer", "content": "d"}]`, "", "<|im_start|>developer\n⟦d⟧<|im_end|>\n", ""},
 		{"system goes to the user", rolesAlternate, `[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]`, "", "[user]⟦s⟧\n\n⟦u⟧", "no system message"},
 		{"turns are joined", rolesAlternate, `[{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]`, "", "[user]⟦a⟧\n\n⟦b⟧", "joined"},
-		{"tools in words", rolesAlternate, `[{"role": "user", "content": "u"}]`, `[{"type": "function", "function": {"name": "f"}}]`,
-			"[user]You can call these functions:\n⟦[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]⟧\nTo call functions, answer with one JSON object of this form and nothing else:\n{\"tool_calls\": [{\"name\": \"the function\", \"arguments\": {\"the parameter\": \"its value\"}}]}\nIf no function is needed, answer in plain words.\n\n⟦u⟧", "described in the system message"},
-		{"calls in words", rolesAlternate, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}]`, "",
-			"[user]⟦u⟧[assistant]⟦{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1}}]}⟧[user]⟦Result of the call:⟧\n⟦r⟧", "told in words"},
-		{"arguments become objects", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2}"}}]}, {"role": "tool", "content": "r"}]`, "",
-			"<|user|>⟦u⟧<|assistant|><tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {\"⟦b⟧\": 1, \"⟦a⟧\": 2}}</tool_call><|tool|>⟦r⟧", ""},
-		{"calls one by one", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": "c", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {}}}, {"id": "2", "function": {"name": "g", "arguments": ""}}]}, {"role": "tool", "tool_call_id": "2", "content": "r2"}, {"role": "tool", "tool_call_id": "1", "content": "r1"}]`, "",
-			"<|user|>⟦u⟧<|assistant|>⟦c⟧<tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r1⟧<|assistant|><tool_call>{\"name\": \"⟦g⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r2⟧", "one after the other"},
+		{
+			"tools in words", rolesAlternate, `[{"role": "user", "content": "u"}]`, `[{"type": "function", "function": {"name": "f"}}]`,
+			"[user]You can call these functions:\n⟦[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]⟧\nTo call functions, answer with one JSON object of this form and nothing else:\n{\"tool_calls\": [{\"name\": \"the function\", \"arguments\": {\"the parameter\": \"its value\"}}]}\nIf no function is needed, answer in plain words.\n\n⟦u⟧", "described in the system message",
+		},
+		{
+			"calls in words", rolesAlternate, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "r"}]`, "",
+			"[user]⟦u⟧[assistant]⟦{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1}}]}⟧[user]⟦Result of the call:⟧\n⟦r⟧", "told in words",
+		},
+		{
+			"arguments become objects", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2}"}}]}, {"role": "tool", "content": "r"}]`, "",
+			"<|user|>⟦u⟧<|assistant|><tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {\"⟦b⟧\": 1, \"⟦a⟧\": 2}}</tool_call><|tool|>⟦r⟧", "",
+		},
+		{
+			"calls one by one", hermesLike, `[{"role": "user", "content": "u"}, {"role": "assistant", "content": "c", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {}}}, {"id": "2", "function": {"name": "g", "arguments": ""}}]}, {"role": "tool", "tool_call_id": "2", "content": "r2"}, {"role": "tool", "tool_call_id": "1", "content": "r1"}]`, "",
+			"<|user|>⟦u⟧<|assistant|>⟦c⟧<tool_call>{\"name\": \"⟦f⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r1⟧<|assistant|><tool_call>{\"name\": \"⟦g⟧\", \"arguments\": {}}</tool_call><|tool|>⟦r2⟧", "one after the other",
+		},
 		{"unknown fields reach the template", `{{ messages[0].mood }}{{ messages[0].content }}`, `[{"role": "user", "content": "", "mood": "good"}]`, "", "⟦good⟧", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

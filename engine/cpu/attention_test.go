@@ -428,13 +428,12 @@ func TestBadInput(t *testing.T) {
 				inf := float32(math.Inf(1))
 				for token, v := range []float32{inf, -inf, inf - inf, 1e5, 3e38, 1e-42, 0} {
 					row := c.table[token*w : (token+1)*w]
-					switch {
-					case v == 0:
+					if v == 0 {
 						clear(row)
-					default:
-						for i := token; i < w; i += 100 {
-							row[i] = v
-						}
+						continue
+					}
+					for i := token; i < w; i += 100 {
+						row[i] = v
 					}
 				}
 				r := c.open(t)

@@ -108,7 +108,6 @@ type answer struct {
 	c     *Call
 	m     *wire.Model
 	probs []Prob
-	done  *engine.Result
 	line  bool // a line break was seen
 	final Completion
 }

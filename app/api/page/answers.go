@@ -326,7 +326,7 @@ func (p *Page) streamAnswer(w http.ResponseWriter, r *http.Request) (any, error)
 			err = f.catchUp(a)
 		case <-a.done:
 			if err = f.catchUp(a); err == nil {
-				err = out.send("end", a.final)
+				_ = out.send("end", a.final) // a reader that has gone needs no end
 			}
 			return sent{}, nil
 		case <-alive.C:

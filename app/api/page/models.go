@@ -188,7 +188,7 @@ func (p *Page) showModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	m, err := engine.OpenModel(f.Path)
 	if err != nil {
 		d.Problem = err.Error()
-		return d, nil
+		return d, nil //nolint:nilerr // the problem is part of the answer
 	}
 	d.TemplateSource, d.TemplateNote = m.ChatTemplate()
 	d.TemplateHash = engine.TemplateHash(d.TemplateSource)
@@ -385,7 +385,7 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // a folder opened for reading
 	if _, err := root.Stat(name); err == nil {
 		return nil, fmt.Errorf("%w: a file %s was copied before", hub.ErrExists, name)
 	}

@@ -235,5 +235,5 @@ func (p *Page) say(level, text string) {
 // The errors of a run that ends.
 var (
 	errStopped = errors.New("stopped") // by a person
-	errClosing = errors.New("Godwit is closing")
+	errClosing = errors.New("the program is closing")
 )

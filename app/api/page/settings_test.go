@@ -179,11 +179,7 @@ func TestPlan(t *testing.T) {
 	if most := out.Curves[0].Most; out.Budget > 0 && (most <= 0 || most > 8192) {
 		t.Errorf("largest context %d", most)
 	}
-	var types struct {
-		Types   []cacheType
-		Presets []preset
-	}
-	types = ask[struct {
+	types := ask[struct {
 		Types   []cacheType
 		Presets []preset
 	}](d, "GET", "/app/kv/types?model="+modelName, nil)

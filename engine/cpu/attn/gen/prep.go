@@ -20,6 +20,7 @@ func wide256(a *asm) *wide { return &wide{a, "AVX2", 8, ys[:]} }
 
 // prep512 and prep2 are what is done once a row: rotating and rounding.
 func prep512(a *asm) { wide512(a).prep() }
+
 func prep2(a *asm) {
 	wide256(a).prep()
 	scatterTokens(a)
