@@ -86,7 +86,7 @@ func (r *run) printRecommendation(rec *eval.Recommendation) error {
 type evalTableCmd struct {
 	labFlags
 	Chunks int      `default:"8" help:"Chunks to measure."`
-	Agree  []string `placeholder:"K/V,…" help:"Pairs whose agreement is measured too, over 1024 tokens."`
+	Agree  []string `placeholder:"K/V,…" help:"More pairs, whose agreement is measured too, over 1024 tokens."`
 	Peer   string   `type:"existingfile" placeholder:"FILE" help:"Figures of another program: CSV with the columns model, kv_k, kv_v, note and ppl."`
 	PeerAs string   `placeholder:"NAME" help:"What that file calls the model."`
 }
@@ -110,16 +110,16 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 		pairs = kv.Pairs()
 	}
 	l.Size.Chunks = c.Chunks
-	cells, err := l.Run(r.ctx, []eval.Task{eval.TaskKLD}, pairs)
+	f := labFlags{Pairs: c.Agree}
+	some, err := f.pairs()
 	if err != nil {
 		return err
 	}
-	if len(c.Agree) > 0 {
-		f := labFlags{Pairs: c.Agree}
-		some, err := f.pairs()
-		if err != nil {
-			return err
-		}
+	cells, err := l.Run(r.ctx, []eval.Task{eval.TaskKLD}, append(pairs, some...))
+	if err != nil {
+		return err
+	}
+	if len(some) > 0 {
 		more, err := l.Run(r.ctx, []eval.Task{eval.TaskAgree}, some)
 		if err != nil {
 			return err

@@ -23,6 +23,8 @@ type bert struct {
 	embdNorm         norm
 }
 
+// openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3: embedding
+// models of one text.
 func openBERT(f *model.File) (model.Model, error) {
 	m := &bert{decoder: decoder{cfg: f.Config()}}
 	c := &m.cfg

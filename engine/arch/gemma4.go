@@ -33,6 +33,7 @@ type gemma4Layer struct {
 	expertPost  norm
 }
 
+// openGemma4 opens Gemma 4: see gemma4.
 func openGemma4(f *model.File) (model.Model, error) {
 	m := &gemma4{decoder: *newDecoder(f), perLayer: f.IntOr("embedding_length_per_layer_input", 0)}
 	c := &m.cfg

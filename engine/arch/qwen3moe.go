@@ -7,8 +7,8 @@ import (
 
 func init() { model.Register("qwen3moe", openQwen3MoE) }
 
-// openQwen3MoE opens the mixtures of Qwen 3, whose experts' weights sum to 1.
-// Source: arXiv 2505.09388.
+// openQwen3MoE opens the mixtures of Qwen 3: the weights of the chosen experts
+// sum to 1. Source: arXiv 2505.09388.
 func openQwen3MoE(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	c := &m.cfg

@@ -245,7 +245,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 
 // modelFor is the model of a name that can be used.
 func (p *Page) modelFor(name string) (hub.Model, error) {
-	m, ok := p.library.find(name)
+	m, ok := p.lookUp(name)
 	switch {
 	case name == "":
 		return m, bad("no model is chosen; get one under Models")

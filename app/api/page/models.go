@@ -158,9 +158,18 @@ func (p *Page) Progress(path string, share float64) error {
 	return nil
 }
 
+// lookUp finds a model, and looks at the files again before it says no.
+func (p *Page) lookUp(name string) (hub.Model, bool) {
+	m, ok := p.library.find(name)
+	if !ok && name != "" && p.refresh() == nil {
+		m, ok = p.library.find(name)
+	}
+	return m, ok
+}
+
 // named is the model that a path of a request means.
 func (p *Page) named(r *http.Request) (hub.Model, error) {
-	m, ok := p.library.find(r.PathValue("name"))
+	m, ok := p.lookUp(r.PathValue("name"))
 	if !ok {
 		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("there is no model %.128q in the library", r.PathValue("name"))}
 	}

@@ -126,9 +126,6 @@ func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 			t.Errorf("stop: %v", err)
 		}
 	})
-	if err := p.refresh(); err != nil {
-		t.Fatal(err)
-	}
 	return d
 }
 

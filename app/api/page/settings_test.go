@@ -135,7 +135,8 @@ func TestStale(t *testing.T) {
 
 func TestCancelLoad(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
-	path := d.list()[0].Path
+	m, _ := d.lookUp(modelName)
+	path := m.Path
 	d.library.mu.Lock()
 	d.library.stopped = map[string]bool{path: true}
 	d.library.mu.Unlock()

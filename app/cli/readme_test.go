@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"godwit/app/device"
+	"godwit/engine"
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/quant"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated tables of README.md")
+
+const repository = "../.."
+
+// TestReadmeTables compares the tables of README.md with the registries.
+// go test ./app/cli -run Readme -update rewrites them.
+func TestReadmeTables(t *testing.T) {
+	path := filepath.Join(repository, "README.md")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(data)
+	for name, table := range map[string]string{
+		"cache types": cacheTable(), "architectures": archTable(t), "weight types": weightTable(),
+	} {
+		begin, end := "<!-- generated: "+name+" -->\n", "<!-- end -->"
+		before, rest, ok := strings.Cut(readme, begin)
+		old, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Errorf("README.md has no table of %s: no %q with %q behind it", name, begin, end)
+			continue
+		}
+		if old != table && !*update {
+			t.Errorf("the table of %s is not current; run: go test ./app/cli -run Readme -update", name)
+		}
+		readme = before + begin + table + end + after
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(readme), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// markdown renders rows of cells; the first is the head.
+func markdown(rows ...[]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(row)))
+		}
+	}
+	return b.String()
+}
+
+func cacheTable() string {
+	rows := [][]string{{"type", "group", "bits a value", "times less than f16", "what it is"}}
+	for _, r := range typeRows() {
+		rows = append(rows, []string{"`" + r.Name + "`", r.Group, strconv.FormatFloat(r.Bits, 'f', -1, 64), fmt.Sprintf("%.2f", r.Ratio), r.Note})
+	}
+	return markdown(rows...)
+}
+
+func archTable(t *testing.T) string {
+	models := archModels(t)
+	rows := [][]string{append([]string{"architecture", "models"}, device.Names()...)}
+	for _, arch := range engine.Archs() {
+		if models[arch] == "" {
+			t.Errorf("engine/arch does not say which models %s is for", arch)
+		}
+		rows = append(rows, append([]string{"`" + arch + "`", models[arch]}, slices.Repeat([]string{"yes"}, len(device.Names()))...))
+	}
+	return markdown(rows...)
+}
+
+// archModels reads which models an architecture is for: its function is
+// documented as "openX opens MODELS: how they differ".
+func archModels(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repository, "engine", "arch", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sources of architectures: %v", err)
+	}
+	openers, models := map[string]string{}, map[string]string{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if _, text, ok := strings.Cut(strings.Join(strings.Fields(fn.Doc.Text()), " "), fn.Name.Name+" opens "); ok {
+				models[fn.Name.Name], _, _ = strings.Cut(text, ":")
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				if arch, opener, ok := registration(n); ok {
+					openers[arch] = opener
+				}
+				return true
+			})
+		}
+	}
+	for arch, opener := range openers {
+		openers[arch] = strings.TrimSuffix(models[opener], ".")
+	}
+	return openers
+}
+
+// registration takes model.Register("arch", opener) apart.
+func registration(n ast.Node) (arch, opener string, ok bool) {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) != 2 {
+		return "", "", false
+	}
+	fun, isSelector := call.Fun.(*ast.SelectorExpr)
+	lit, isLit := call.Args[0].(*ast.BasicLit)
+	id, isIdent := call.Args[1].(*ast.Ident)
+	if !isSelector || fun.Sel.Name != "Register" || !isLit || !isIdent {
+		return "", "", false
+	}
+	arch, err := strconv.Unquote(lit.Value)
+	return arch, id.Name, err == nil
+}
+
+// weightTable lists the types of matrices. "decoded" says that rows are widened
+// to float32 as they are read, the others have kernels of their own.
+func weightTable() string {
+	written := map[string]bool{}
+	for _, name := range engine.QuantizeTypes() {
+		written[strings.ToUpper(name)] = true
+	}
+	rows := [][]string{{"weights", "bits a weight", "cpu", "`godwit quantize` writes"}}
+	for _, ty := range quant.Types() {
+		if name := ty.String(); strings.HasPrefix(name, "I") && !strings.HasPrefix(name, "IQ") || name == "F64" {
+			continue // integers and doubles are data of other kinds, not matrices
+		}
+		how := "decoded"
+		if kernel.Quantized(ty) || ty.IsFloat() {
+			how = "kernels"
+		}
+		var mixes []string
+		for _, name := range slices.Sorted(maps.Keys(written)) {
+			if name == ty.String() || strings.HasPrefix(name, ty.String()+"_") {
+				mixes = append(mixes, name)
+			}
+		}
+		bits := strconv.FormatFloat(8*float64(ty.Bytes())/float64(ty.Elems()), 'f', -1, 64)
+		rows = append(rows, []string{ty.String(), bits, how, strings.Join(mixes, ", ")})
+	}
+	return markdown(rows...)
+}
+
+var link = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+
+// TestLinks checks that the files to which the documents link exist.
+func TestLinks(t *testing.T) {
+	docs, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "RATIONALE.md", "SECURITY.md"} {
+		docs = append(docs, filepath.Join(repository, name))
+	}
+	for _, doc := range docs {
+		data, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", doc, m[1], err)
+			}
+		}
+	}
+}
