@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,8 +82,25 @@ func (a *answer) fill(m *store.Message) {
 
 // answers are those being written.
 type answers struct {
-	mu   sync.Mutex
-	list map[int64]*answer // by message
+	mu     sync.Mutex
+	list   map[int64]*answer  // by message
+	unseen map[int64]struct{} // chats with a finished answer that no window has shown
+}
+
+// fresh are the chats with an answer that nobody has seen.
+func (l *answers) fresh() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]int64{}, slices.Sorted(maps.Keys(l.unseen))...)
+}
+
+// seen reports whether that is news.
+func (l *answers) seen(chat int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, was := l.unseen[chat]
+	delete(l.unseen, chat)
+	return was
 }
 
 func (l *answers) of(message int64) *answer {
@@ -110,10 +129,18 @@ func (l *answers) add(a *answer) {
 	l.list[a.message] = a
 }
 
-func (l *answers) remove(a *answer) {
+// remove takes an answer off the list; one that is finished is news.
+func (l *answers) remove(a *answer, finished bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.list, a.message)
+	if !finished {
+		return
+	}
+	if l.unseen == nil {
+		l.unseen = map[int64]struct{}{}
+	}
+	l.unseen[a.chat] = struct{}{}
 }
 
 // stopChat ends the answers of a chat and waits for them.

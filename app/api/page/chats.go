@@ -29,7 +29,16 @@ func (p *Page) listChats(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	folders, err := p.o.Store.Folders(r.Context())
-	return map[string]any{"chats": chats, "folders": folders}, err
+	return map[string]any{"chats": chats, "folders": folders, "unseen": p.answers.fresh()}, err
+}
+
+// seenChat is how a window reports that it shows the newest answer of a chat.
+func (p *Page) seenChat(_ http.ResponseWriter, r *http.Request) (any, error) {
+	chat, err := id(r)
+	if err == nil && p.answers.seen(chat) {
+		p.chatsChanged()
+	}
+	return nil, err
 }
 
 func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -158,6 +167,7 @@ func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	p.answers.stopChat(chat)
 	p.held.forget(chat)
+	p.answers.seen(chat)
 	if err := p.o.Store.DeleteChat(r.Context(), chat); err != nil {
 		return nil, err
 	}

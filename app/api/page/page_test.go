@@ -333,6 +333,16 @@ func TestChat(t *testing.T) {
 	if s := final.Stats; s.OutputTokens == 0 || s.OutputTokens > 24 || s.PromptTokens == 0 || s.TokensPerS <= 0 || s.FirstMS <= 0 || s.Finish == "" {
 		t.Errorf("figures %+v", s)
 	}
+	type listed struct {
+		Unseen []int64 `json:"unseen"`
+	}
+	if l := ask[listed](d, "GET", "/app/chats", nil); len(l.Unseen) != 1 || l.Unseen[0] != chat.ID {
+		t.Errorf("unseen: %v", l.Unseen)
+	}
+	ask[any](d, "POST", fmt.Sprintf("/app/chats/%d/seen", chat.ID), nil)
+	if l := ask[listed](d, "GET", "/app/chats", nil); len(l.Unseen) != 0 {
+		t.Errorf("seen, and still unseen: %v", l.Unseen)
+	}
 	// The same question beside it has the same answer, at temperature 0.
 	again := ask[begun](d, "POST", fmt.Sprintf("/app/messages/%d/regenerate", answer.ID), asked{Model: modelName}).Messages[1]
 	if _, second := d.finish(again.ID); second.Content != final.Content || second.Stats.CachedTokens == 0 {

@@ -32,6 +32,7 @@ func (p *Page) routes() {
 		"DELETE /app/chats/{id}":             p.deleteChat,
 		"GET /app/chats/{id}/messages":       p.listMessages,
 		"POST /app/chats/{id}/messages":      p.sendMessage,
+		"POST /app/chats/{id}/seen":          p.seenChat,
 		"GET /app/chats/{id}/usage":          p.usage,
 		"GET /app/chats/{id}/export":         p.exportChat,
 		"GET /app/export":                    p.exportAll,

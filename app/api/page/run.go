@@ -43,7 +43,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	if p.spawn(func() { defer cancel(nil); w.write(work) }) {
 		return nil
 	}
-	p.answers.remove(a)
+	p.answers.remove(a, false)
 	cancel(errClosing)
 	return errors.Join(errClosing, p.end(d, message, errClosing))
 }
@@ -197,7 +197,7 @@ func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Re
 		stored.Status, stored.Error = store.Failed, "not stored: "+err.Error()
 	}
 	w.a.change(func() { w.a.final = stored })
-	w.p.answers.remove(w.a)
+	w.p.answers.remove(w.a, stored.Status != store.Stopped)
 	close(w.a.done)
 	w.p.chatsChanged()
 	w.p.chatChanged(stored.Chat, stored.ID)

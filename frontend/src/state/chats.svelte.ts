@@ -4,6 +4,8 @@ import type { Chat, Folder } from '../lib/types';
 class Chats {
   list = $state<Chat[]>([]);
   folders = $state<Folder[]>([]);
+  /** Chats with a finished answer that no window has shown. */
+  unseen = $state<number[]>([]);
   private asked = 0;
 
   find(id: number): Chat | undefined {
@@ -12,10 +14,11 @@ class Chats {
 
   async refresh() {
     const turn = ++this.asked;
-    const now = await get<{ chats: Chat[]; folders: Folder[] }>('/app/chats');
+    const now = await get<{ chats: Chat[]; folders: Folder[]; unseen: number[] }>('/app/chats');
     if (turn !== this.asked) return; // a later answer is on its way
     this.list = now.chats;
     this.folders = now.folders;
+    this.unseen = now.unseen;
   }
 
   private put(chat: Chat) {

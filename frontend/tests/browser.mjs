@@ -1,0 +1,62 @@
+// The browser of the tests: Debian's Chromium, driven by playwright-core.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export async function launch() {
+  const path = process.env.CHROMIUM ?? '/usr/bin/chromium';
+  if (!existsSync(path)) throw new Error(`no browser at ${path}; run: apt-get install -y chromium`);
+  return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** Opens a page that fails its test on any error of its own and on any request to elsewhere. */
+export async function visit(browser, url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light', bypassCSP: false, ...options });
+  const page = await context.newPage();
+  page.faults = [];
+  page.on('pageerror', (err) => page.faults.push(`error: ${err.message}`));
+  page.on('dialog', (dialog) => {
+    page.faults.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    const to = request.url();
+    if (/^https?:/.test(to) && new URL(to).origin !== new URL(url).origin) page.faults.push(`request to ${to}`);
+  });
+  page.setDefaultTimeout(20_000);
+  await page.goto(url);
+  await page.waitForSelector('textarea, main');
+  return page;
+}
+
+/** Closes a page and says what went wrong on it. */
+export async function leave(page) {
+  await page.context().close();
+  assert.deepEqual(page.faults, []);
+}
+
+export async function say(page, text) {
+  await page.getByRole('textbox', { name: 'Message', exact: true }).fill(text);
+  await page.keyboard.press('Enter');
+}
+
+/** Waits until the newest answer is finished and returns its words. */
+export async function answered(page) {
+  const last = page.locator('article:not(.mine)').last();
+  await last.waitFor();
+  await page.waitForFunction(() => {
+    const all = document.querySelectorAll('article:not(.mine)');
+    return all.length > 0 && all[all.length - 1].dataset.status !== 'running';
+  });
+  return last.locator('.prose').last().innerText();
+}
+
+/** What axe finds fault with, in the words of its rules. */
+export async function faultsOfAccess(page) {
+  await page.evaluate(axe); // past the policy of the page, which is not what is tested here
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(' ')} ${n.failureSummary.replace(/\s+/g, ' ')}`));
+}

@@ -1,0 +1,485 @@
+// The page in a real browser, on the real server with the real small model.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { answered, faultsOfAccess, launch, leave, say, visit } from './browser.mjs';
+import { modelFile, newHome, playHub, serve } from './server.mjs';
+
+const story = 'Tell me a very long story about a bird that flies over the sea.';
+let browser;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+describe('the first start', () => {
+  let server;
+  before(async () => {
+    server = await serve(newHome(false));
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+  });
+
+  it('shows the message box within three seconds, without a model', async () => {
+    const start = Date.now();
+    const page = await visit(browser, server.url);
+    await page.locator('textarea').waitFor();
+    assert.ok(Date.now() - start < 3000, `${Date.now() - start} ms`);
+    await page.getByText('Begin with a model').waitFor();
+    await leave(page);
+  });
+
+  it('adds a file in place, loads it, and says so', async () => {
+    const page = await visit(browser, `${server.url}/#/models`);
+    await page.getByLabel('Path of a GGUF file or a folder').fill('nowhere/x.gguf');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.getByText('is no whole path').waitFor();
+    await page.getByLabel('Path of a GGUF file or a folder').fill(modelFile());
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    const card = page.locator('article.card').first();
+    await card.getByText('linked in place').waitFor();
+    await card.getByRole('button', { name: 'Load' }).click();
+    await card.locator('.tag.good').waitFor();
+    await card.getByRole('button', { name: 'Unload' }).click();
+    await card.getByRole('button', { name: 'Load' }).waitFor();
+    await leave(page);
+  });
+});
+
+describe('chatting', () => {
+  let server;
+  before(async () => {
+    server = await serve(newHome());
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+  });
+
+  it('answers, with figures, and names the chat', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, 'What is the capital of France?');
+    const words = await answered(page);
+    assert.ok(words.trim().length > 0);
+    await page.getByText(/tokens\/s/).waitFor();
+    await page.getByRole('link', { name: 'What is the capital of France?' }).waitFor();
+    await page.locator('a.meter').waitFor();
+    await leave(page);
+  });
+
+  it('stops, and keeps what there is', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, story);
+    await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 40);
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.locator('article[data-status=stopped]').waitFor();
+    assert.ok((await answered(page)).length > 40);
+    await leave(page);
+  });
+
+  it('edits into a branch, switches back, and asks again', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, 'Name a colour.');
+    const first = await answered(page);
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('textbox', { name: 'Edit message' }).fill('Name a planet.');
+    await page.getByRole('button', { name: 'Send', exact: true }).first().click();
+    await page.locator('.said', { hasText: 'Name a planet.' }).waitFor();
+    await answered(page);
+    await page.getByText('2 / 2').waitFor();
+    await page.getByRole('button', { name: 'Previous branch' }).click();
+    await page.locator('.said', { hasText: 'Name a colour.' }).waitFor();
+    assert.equal(await answered(page), first);
+    await page.getByRole('button', { name: 'Regenerate' }).click();
+    await page.waitForFunction(() => document.querySelectorAll('.branches').length === 2);
+    await answered(page);
+    await leave(page);
+  });
+
+  it('goes on over a reload in the middle of an answer', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, `${story} Begin with its name.`);
+    await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 20);
+    await page.reload();
+    await page.locator('article:not(.mine) .prose').waitFor();
+    const before = (await page.locator('article:not(.mine) .prose').innerText()).length;
+    await page.waitForFunction((n) => {
+      const article = document.querySelector('article:not(.mine)');
+      return article.dataset.status !== 'running' || article.querySelector('.prose').innerText.length > n;
+    }, before);
+    if (await page.getByRole('button', { name: 'Stop' }).isVisible()) await page.getByRole('button', { name: 'Stop' }).click();
+    assert.ok((await answered(page)).length >= before);
+    await leave(page);
+  });
+
+  it('shows the same answer in two windows', async () => {
+    const one = await visit(browser, server.url);
+    await say(one, 'Say hello to both windows.');
+    await one.locator('article:not(.mine)').waitFor();
+    const two = await visit(browser, one.url());
+    const [a, b] = await Promise.all([answered(one), answered(two)]);
+    assert.equal(a, b);
+    await say(two, 'And again.');
+    await one.locator('.said', { hasText: 'And again.' }).waitFor();
+    await answered(two);
+    assert.equal(await answered(one), await answered(two));
+    await leave(one);
+    await leave(two);
+  });
+
+  it('does not send while a word is being composed', async () => {
+    const page = await visit(browser, server.url);
+    const box = page.getByRole('textbox', { name: 'Message', exact: true });
+    await box.fill('にほん');
+    await box.evaluate((element) => {
+      element.dispatchEvent(new CompositionEvent('compositionstart', { bubbles: true }));
+      element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }));
+      element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }));
+    });
+    await page.waitForTimeout(300);
+    assert.equal(await box.inputValue(), 'にほん');
+    assert.equal(await page.locator('article').count(), 0);
+    await leave(page);
+  });
+
+  it('attaches text, and refuses what is none', async () => {
+    const page = await visit(browser, server.url);
+    const attach = async (name, buffer) => {
+      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach text or code' }).click()]);
+      await chooser.setFiles({ name, mimeType: 'application/octet-stream', buffer });
+    };
+    await attach('picture.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0xff]));
+    await page.getByText('is not a text file').waitFor();
+    await attach('main.go', Buffer.from('package main\n'));
+    await page.getByText('main.go').waitFor();
+    await say(page, 'What language is this?');
+    await answered(page);
+    await page.locator('article.mine summary', { hasText: 'main.go' }).waitFor();
+    await leave(page);
+  });
+
+  it('finds words in chats', async () => {
+    const page = await visit(browser, server.url);
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'Search all chats' }).fill('capital franc');
+    const hit = page.getByRole('option').first();
+    await hit.locator('mark').first().waitFor();
+    await page.keyboard.press('Enter');
+    await page.locator('.said', { hasText: 'capital of France' }).first().waitFor();
+    await leave(page);
+  });
+
+  it('exports a chat and imports it', async () => {
+    const page = await visit(browser, server.url);
+    await page.getByRole('link', { name: 'What is the capital of France?' }).click();
+    await page.locator('.said').waitFor();
+    await page.getByRole('button', { name: 'Chat actions' }).click();
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: 'Export as Markdown' }).click()]);
+    assert.match(download.suggestedFilename(), /^What is the capital of France.*\.md$/);
+    const path = await download.path();
+    await page.getByRole('button', { name: 'More', exact: true }).click();
+    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('menuitem', { name: 'Import chats' }).click()]);
+    await chooser.setFiles(path);
+    await page.getByText('Imported 1 chat').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'What is the capital of France?' }).count(), 2);
+    await leave(page);
+  });
+
+  it('keeps the settings of a chat', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, 'Hello.');
+    await answered(page);
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    await page.getByLabel('System prompt').fill('You are a pirate.');
+    await page.getByLabel('System prompt').blur();
+    await page.getByLabel('Temperature', { exact: true }).fill('0.3');
+    await page.getByLabel('Temperature', { exact: true }).blur();
+    await page.waitForTimeout(300);
+    await page.reload();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    assert.equal(await page.getByLabel('System prompt').inputValue(), 'You are a pirate.');
+    assert.equal(await page.getByLabel('Temperature', { exact: true }).inputValue(), '0.3');
+    await leave(page);
+  });
+});
+
+describe('the cache panel', () => {
+  let server;
+  before(async () => {
+    server = await serve(newHome());
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+  });
+
+  async function pick(page, side, name) {
+    await page.getByRole('combobox', { name: side }).click();
+    await page.getByRole('option', { name: new RegExp(`^${name}\\b(?!-)`) }).first().click();
+    await page.waitForFunction(([s, n]) => [...document.querySelectorAll('.picker')].some((p) => p.textContent.includes(s) && p.querySelector('.now .name').textContent === n), [side, name]);
+  }
+
+  it('draws what the plan says', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    await pick(page, 'Type of keys', 'q8_0');
+    await pick(page, 'Type of values', 'q4_0');
+    await page.locator('figure[data-ready=true] canvas').waitFor();
+    await page.getByText('The numbers').click();
+    const rows = await page.locator('figure tbody tr').evaluateAll((list) =>
+      list.map((row) => [Number(row.dataset.length), ...[...row.querySelectorAll('td')].map((cell) => Number(cell.dataset.bytes))]),
+    );
+    assert.ok(rows.length > 20);
+    for (const [length, chosen, eight, sixteen] of [rows[3], rows[15], rows.at(-1)]) {
+      for (const [k, v, shown] of [['q8_0', 'q4_0', chosen], ['q8_0', 'q8_0', eight], ['f16', 'f16', sixteen]]) {
+        const plan = await (await fetch(`${server.url}/api/kv/plan?model=small&ctx=${length}&k=${k}&v=${v}`)).json();
+        assert.equal(shown, plan.bytes, `${k}/${v} at ${length} tokens`);
+      }
+    }
+    await leave(page);
+  });
+
+  it('changes what the loaded model has', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    await page.getByRole('button', { name: 'Load', exact: true }).click();
+    await page.locator('.strip').waitFor();
+    const active = async () => (await fetch(`${server.url}/api/kv?model=small`)).json();
+    assert.equal((await active()).layers[0].k.active, 'q8_0');
+    await pick(page, 'Type of keys', 'f16');
+    await page.getByText('was loaded with other settings').waitFor();
+    await page.getByRole('button', { name: 'Reload now' }).click();
+    await page.getByText('was loaded with other settings').waitFor({ state: 'detached' });
+    await page.locator('.strip button[aria-label*="keys f16"]').first().waitFor();
+    const now = await active();
+    assert.equal(now.layers[0].k.active, 'f16');
+    await page.locator('summary', { hasText: 'All layers' }).click();
+    assert.equal(await page.locator('tr[data-layer]').count(), now.layers.length);
+    await leave(page);
+  });
+
+  it('applies the largest context that fits', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    await page.getByRole('button', { name: 'Use 8k' }).click();
+    await page.waitForFunction(() => document.querySelector('.short').value === '8192');
+    await page.reload();
+    await page.locator('.short').waitFor();
+    assert.equal(await page.locator('.short').inputValue(), '8192');
+    await leave(page);
+  });
+});
+
+describe('the hub', () => {
+  it('is searched, and a download is paused, goes on, and is checked', async () => {
+    const hub = await playHub();
+    const server = await serve(newHome(false), ['--hub-url', hub.url]);
+    try {
+      const page = await visit(browser, `${server.url}/#/models/hub`);
+      await page.getByLabel('Search the hub').fill('nothing');
+      await page.keyboard.press('Enter');
+      await page.getByText('Nothing found').waitFor();
+      await page.getByLabel('Search the hub').fill('godwit');
+      await page.keyboard.press('Enter');
+      await page.getByText('birds/godwit-GGUF', { exact: true }).waitFor();
+      await page.getByText('fits', { exact: true }).waitFor();
+      hub.delay = 40;
+      await page.getByRole('button', { name: /^Get godwit/ }).click();
+      await page.getByText(/MiB\/s/).waitFor();
+      await page.getByRole('button', { name: /^Pause/ }).click();
+      await page.getByText(/paused/).waitFor();
+      hub.delay = 0;
+      await page.getByRole('button', { name: /^Go on/ }).click();
+      await page.getByText('godwit-Q4_1 is ready').waitFor({ timeout: 40_000 });
+      assert.ok(hub.ranges > 0, 'it began from the start again');
+      await page.getByRole('button', { name: 'Chat', exact: true }).first().click();
+      await page.getByRole('button', { name: 'Model: godwit-Q4_1' }).waitFor();
+      await leave(page);
+    } finally {
+      await server.stop();
+      server.remove();
+      hub.close();
+    }
+  });
+});
+
+const hostile = [
+  '<script>document.title = "owned"; alert(1)</script>',
+  '<img src="https://evil.example/seen.png" onerror="alert(1)">',
+  '![seen](https://evil.example/seen.png)',
+  '[click](javascript:alert(1)) and [data](data:text/html,<script>alert(1)</script>)',
+  '<iframe src="https://evil.example"></iframe><style>body{display:none}</style>',
+  '```html\n<script>alert(1)</script>\n```',
+  '```"><img src=x onerror=alert(1)>\ntext\n```',
+  '$\\href{javascript:alert(1)}{x}$ and $\\includegraphics{https://evil.example/x.png}$',
+  '| <svg onload=alert(1)> |\n|---|\n| <math><mi//xlink:href="javascript:alert(1)">x |',
+  '<form action="https://evil.example"><button>go</button></form>',
+].join('\n\n');
+
+function conversation(title, messages) {
+  const stamp = '2026-01-01T00:00:00Z';
+  return JSON.stringify({
+    format: 'godwit-chats', version: 1,
+    chats: [{
+      title, folder: '', chosen: 1, model: 'small', system: '', settings: {}, created: stamp, updated: stamp,
+      messages: messages.map((content, i) => ({
+        id: i + 1, parent: i, chosen: i + 1 < messages.length ? i + 2 : 0, role: i % 2 ? 'assistant' : 'user', content, status: 'done', stats: {}, created: stamp, updated: stamp,
+      })),
+    }],
+  });
+}
+
+describe('what a model may write', () => {
+  let server;
+  before(async () => {
+    server = await serve(newHome());
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+  });
+
+  it('is inert, and shown', async () => {
+    const { chats } = await server.api('POST', '/app/import', conversation('Hostile', ['Hello.', hostile]));
+    const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
+    await page.locator('article:not(.mine) .prose').waitFor();
+    await page.locator('.katex').first().waitFor();
+    await page.waitForTimeout(500);
+    assert.deepEqual(
+      await page.locator('.prose').evaluateAll((roots) =>
+        roots.flatMap((root) => [...root.querySelectorAll('script,iframe,style,img,object,embed,form,base,link,meta')].map((e) => e.outerHTML)),
+      ),
+      [],
+    );
+    assert.deepEqual(
+      await page.locator('.prose *').evaluateAll((all) =>
+        all.flatMap((e) => [...e.attributes].filter((a) => a.name.startsWith('on') || (/href$/.test(a.name) && !/^(https?:|mailto:)/.test(a.value))).map((a) => `${a.name}=${a.value}`)),
+      ),
+      [],
+    );
+    assert.match(await page.title(), /^Hostile/);
+    assert.ok((await page.locator('.prose').innerText()).includes('<script>'));
+    await leave(page); // it also fails on any request to evil.example and on any dialog
+  });
+
+  it('opens 5,000 messages with at most 200 in the document', async () => {
+    const texts = Array.from({ length: 5000 }, (_, i) => `Message ${i}. ${'Some more words. '.repeat(1 + (i % 9))}`);
+    const { chats } = await server.api('POST', '/app/import', conversation('Long', texts));
+    const page = await visit(browser, server.url);
+    await page.getByRole('link', { name: 'Long' }).waitFor();
+    const start = Date.now();
+    await page.getByRole('link', { name: 'Long' }).click();
+    await page.getByText('Message 4999.').waitFor();
+    const took = Date.now() - start;
+    const count = () => page.locator('article.message').count();
+    assert.ok((await count()) <= 200, `${await count()} messages in the document`);
+    const region = page.getByRole('region', { name: 'Messages' });
+    for (let i = 0; i < 12; i++) {
+      await region.evaluate((box) => (box.scrollTop -= 2500));
+      await page.waitForTimeout(120);
+      assert.ok((await count()) <= 200);
+    }
+    await region.evaluate((box) => (box.scrollTop = 0));
+    await page.getByText('Message 0.', { exact: false }).first().waitFor();
+    assert.ok((await count()) <= 200);
+    await region.evaluate((box) => (box.scrollTop = box.scrollHeight / 2));
+    await page.waitForFunction(() => {
+      const n = Number(/Message (\d+)/.exec(document.querySelector('article.message')?.textContent ?? '')?.[1]);
+      return n > 1000 && n < 4000;
+    });
+    await page.getByRole('button', { name: 'To the newest message' }).click();
+    await page.getByText('Message 4999.').waitFor();
+    console.log(`opened 5,000 messages in ${took} ms`);
+    await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
+    await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
+    await leave(page);
+  });
+
+  it('reads from right to left where its script does', async () => {
+    const { chats } = await server.api('POST', '/app/import', conversation('Arabic', ['مرحبا', 'أهلا وسهلا بك']));
+    const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
+    await page.locator('.prose .block').waitFor();
+    for (const part of ['.said', '.prose .block']) assert.equal(await page.locator(part).evaluate((e) => getComputedStyle(e).direction), 'rtl', part);
+    await leave(page);
+  });
+});
+
+describe('how it looks', () => {
+  let server;
+  let chat;
+  before(async () => {
+    server = await serve(newHome());
+    const answer = '# Birds\n\nA *list*:\n\n- [x] one\n- two\n\n```go\nfunc main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$$x^2$$\n\n> quoted [link](https://example.com)';
+    chat = (await server.api('POST', '/app/import', conversation('Birds', ['Tell me about birds.', answer]))).chats[0].id;
+    await server.api('POST', '/app/models/small/load');
+  });
+  after(async () => {
+    await server?.stop();
+    server?.remove();
+  });
+
+  const views = ['#/chat', '#/chat/1', '#/models', '#/models/hub', ...['general', 'kv', 'runtime', 'sampling', 'server', 'library', 'about'].map((s) => `#/settings/${s}`)];
+
+  for (const scheme of ['light', 'dark']) {
+    it(`has no faults of access, ${scheme}`, async () => {
+      const page = await visit(browser, `${server.url}/#/chat`, { colorScheme: scheme, reducedMotion: 'reduce' });
+      for (const view of views) {
+        await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
+        await page.waitForTimeout(700);
+        if (view === '#/chat/1') await page.getByRole('button', { name: 'Chat settings' }).click();
+        if (view === '#/models') await page.getByRole('button', { name: /^Details of/ }).click();
+        if (view === '#/settings/kv') await page.getByRole('combobox', { name: 'Type of keys' }).click();
+        await page.waitForTimeout(400);
+        assert.deepEqual(await faultsOfAccess(page), [], view);
+      }
+      await page.goto(`${server.url}/#/chat/${chat}`);
+      await page.keyboard.press('Control+k');
+      await page.getByRole('option').first().waitFor();
+      assert.deepEqual(await faultsOfAccess(page), [], 'search');
+      await leave(page);
+    });
+  }
+
+  it('is dark when it is told to be, whatever the system', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/general`);
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.getByLabel('Theme', { exact: true }).selectOption('dark');
+    await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
+    assert.notEqual(await ground(), light);
+    await page.reload();
+    await page.waitForFunction(() => document.documentElement.dataset.theme === 'dark');
+    await page.getByLabel('Theme', { exact: true }).selectOption('system');
+    await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
+    await leave(page);
+  });
+
+  it('fits a narrow window', async () => {
+    const page = await visit(browser, server.url, { viewport: { width: 380, height: 700 } });
+    for (const view of views) {
+      await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
+      await page.waitForTimeout(400);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
+    }
+    await page.getByRole('button', { name: 'Show sidebar' }).click();
+    await page.getByRole('link', { name: 'Birds' }).click();
+    await page.locator('.said').waitFor();
+    await page.getByRole('navigation', { name: 'Chats' }).waitFor({ state: 'detached' });
+    await leave(page);
+  });
+
+  it('comes back when the server does', async () => {
+    const page = await visit(browser, `${server.url}/#/chat/${chat}`);
+    await page.locator('.said').waitFor();
+    const port = Number(new URL(server.url).port);
+    const home = server.home;
+    await server.stop();
+    await page.getByText('Godwit does not answer').waitFor();
+    server = await serve(home, [], port);
+    await page.getByText('Godwit does not answer').waitFor({ state: 'detached' });
+    await say(page, 'Are you there?');
+    assert.ok((await answered(page)).length > 0);
+    await leave(page);
+  });
+});

@@ -1,0 +1,39 @@
+// Takes the pictures of docs/ from the real page on the real server:
+// GODWIT_BIN=../build/bin/godwit node tests/screenshots.mjs
+import { mkdirSync } from 'node:fs';
+import { answered, launch, say, visit } from './browser.mjs';
+import { newHome, serve } from './server.mjs';
+
+const out = process.argv[2] ?? '../docs/images';
+mkdirSync(out, { recursive: true });
+const browser = await launch();
+const server = await serve(newHome());
+try {
+  await server.api('POST', '/app/settings', { changes: { 'engine.kv_preset': 'quality' } });
+  const first = await visit(browser, server.url);
+  await say(first, 'Write a Go hello world program, then a short list of three fruits.');
+  await answered(first);
+  const chat = new URL(first.url()).hash;
+  await first.context().close();
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await visit(browser, server.url, { colorScheme, reducedMotion: 'reduce', viewport: { width: 1280, height: 820 } });
+    for (const [name, hash, ready] of [
+      ['chat', chat, 'figure.code'],
+      ['library', '#/models', 'article.card'],
+      ['kv', '#/settings/kv', 'figure[data-ready=true] canvas'],
+    ]) {
+      await page.goto(`${server.url}/${hash}`);
+      await page.locator(ready).first().waitFor();
+      await page.waitForTimeout(600);
+      await page.screenshot({ path: `${out}/${name}-${colorScheme}.png` });
+    }
+    await page.locator('.strip').scrollIntoViewIfNeeded();
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: `${out}/layers-${colorScheme}.png` });
+    await page.context().close();
+  }
+} finally {
+  await browser.close();
+  await server.stop();
+  server.remove();
+}

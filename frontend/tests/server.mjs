@@ -1,0 +1,102 @@
+// Starts the real server on a folder of its own, and plays a model hub.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const binary = process.env.GODWIT_BIN ?? '../build/bin/godwit';
+
+/** The file of the small real model, which `godwit pull demo` fetches. */
+export function modelFile() {
+  const data = process.env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share');
+  const path = process.env.GODWIT_MODEL ?? join(data, 'godwit', 'models', 'SmolLM2-135M-Instruct.Q4_1.gguf');
+  if (!existsSync(path)) throw new Error(`no model at ${path}; run: godwit pull demo`);
+  return path;
+}
+
+/** A folder for a user, with the model in the library if wanted. */
+export function newHome(model = true, settings = '') {
+  const home = mkdtempSync(join(tmpdir(), 'godwit-page-'));
+  mkdirSync(join(home, 'data', 'models'), { recursive: true });
+  if (model) symlinkSync(modelFile(), join(home, 'data', 'models', 'small.gguf'));
+  writeFileSync(join(home, 'config.toml'), `[engine]\nctx_size = 4096\n\n[sampling]\ntemperature = 0.0\n${settings}`);
+  return home;
+}
+
+export async function serve(home, args = [], port = 0) {
+  const child = spawn(binary, ['serve', '--ui', '--port', String(port), ...args], { env: { ...process.env, GODWIT_HOME: home } });
+  let log = '';
+  child.stderr.on('data', (piece) => (log += piece));
+  const url = await new Promise((resolve, reject) => {
+    let out = '';
+    child.stdout.on('data', (piece) => {
+      out += piece;
+      const found = /listening on (\S+)/.exec(out);
+      if (found) resolve(found[1]);
+    });
+    child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${log}`)));
+    setTimeout(() => reject(new Error(`the server does not listen: ${log}`)), 20_000).unref();
+  });
+  const token = (await (await fetch(`${url}/app/config.json`)).json()).token;
+  return {
+    url,
+    home,
+    log: () => log,
+    async api(method, path, body) {
+      const raw = typeof body === 'string';
+      const headers = { Authorization: `Bearer ${token}`, 'Content-Type': raw ? 'application/octet-stream' : 'application/json' };
+      const answer = await fetch(url + path, { method, headers, body: body === undefined ? undefined : raw ? body : JSON.stringify(body) });
+      const text = await answer.text();
+      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+      return text ? JSON.parse(text) : undefined;
+    },
+    async stop() {
+      if (child.exitCode !== null) return;
+      const ended = new Promise((done) => child.on('exit', done));
+      child.kill('SIGTERM');
+      await ended;
+    },
+    remove: () => rmSync(home, { recursive: true, force: true }),
+  };
+}
+
+/** A hub with one repository whose file is the small model. */
+export async function playHub() {
+  const data = readFileSync(modelFile());
+  const sha256 = createHash('sha256').update(data).digest('hex');
+  const repo = {
+    id: 'birds/godwit-GGUF', sha: 'a'.repeat(40), downloads: 48211, likes: 312, lastModified: '2026-05-01T10:00:00.000Z', tags: ['gguf', 'license:apache-2.0'],
+    siblings: [{ rfilename: 'godwit-Q4_1.gguf', size: data.length, lfs: { sha256, size: data.length } }],
+  };
+  const hub = { delay: 0, ranges: 0 };
+  const server = createServer((request, answer) => {
+    const url = new URL(request.url, 'http://hub');
+    if (url.pathname.startsWith('/api/models')) {
+      answer.setHeader('Content-Type', 'application/json');
+      answer.end(JSON.stringify(url.pathname === '/api/models' ? (url.searchParams.get('search') === 'nothing' ? [] : [repo]) : repo));
+      return;
+    }
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    if (from > 0) hub.ranges++;
+    answer.writeHead(from > 0 ? 206 : 200, {
+      ETag: '"one"', 'Content-Length': data.length - from, ...(from > 0 ? { 'Content-Range': `bytes ${from}-${data.length - 1}/${data.length}` } : {}),
+    });
+    const stream = createReadStream(modelFile(), { start: from, highWaterMark: 1 << 20 });
+    stream.on('data', (piece) => {
+      stream.pause();
+      setTimeout(() => answer.write(piece, () => stream.resume()), hub.delay);
+    });
+    stream.on('end', () => setTimeout(() => answer.end(), hub.delay));
+    answer.on('close', () => stream.destroy());
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  return Object.assign(hub, {
+    url: `http://127.0.0.1:${server.address().port}`,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  });
+}
