@@ -14,19 +14,26 @@ func (p *codes) room(n int) prepared {
 			r.signs = newCoef(n, p.values)
 		}
 	} else {
-		r.codes = newOperand(n, p.values, p.Blocks)
+		r.codes = newOperand(n, p.values, p.Blocks, p.per())
 		if p.levels.plain {
-			r.fine = newOperand(n, p.values, p.Blocks)
 			r.rest = make([]float32, p.values)
 		}
 		if res {
-			r.bits = newOperand(n, p.values, p.Blocks)
+			r.bits = newOperand(n, p.values, p.Blocks, 1)
 		}
 	}
 	if p.min >= 0 {
 		r.sums = make([]float32, n*p.Blocks)
 	}
 	return r
+}
+
+// per is the rows that a query takes in int8.
+func (p *codes) per() int {
+	if p.levels.plain {
+		return 2
+	}
+	return 1
 }
 
 func (p *codes) prepare(r *prepared, i int, q, res []float32) {
@@ -38,13 +45,12 @@ func (p *codes) prepare(r *prepared, i int, q, res []float32) {
 			setCoef(r.signs, i, res[:p.values])
 		}
 	} else {
-		r.codes.set(i, q, p.levels.unit, p.levels.zero)
-		if p.levels.plain {
-			r.codes.remainder(r.rest, i, q, p.levels.unit)
-			r.fine.set(i, r.rest, p.levels.unit, p.levels.zero)
+		r.codes.set(i*p.per(), q, p.levels.unit, p.levels.zero, r.rest)
+		if p.per() == 2 {
+			r.codes.set(i*2+1, r.rest, p.levels.unit, p.levels.zero, nil)
 		}
 		if p.sign.bits > 0 {
-			r.bits.set(i, res[:p.values], 1, 128)
+			r.bits.set(i, res[:p.values], 1, 128, nil)
 		}
 	}
 	if p.min >= 0 {
@@ -77,9 +83,6 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, ce
 		} else {
 			tile, far := p.expand(page, ahead, s)
 			dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
-			if p.levels.plain {
-				dotTokensAll(dst, n, tile, &r.fine, page[p.scale:], 0)
-			}
 		}
 		if p.sign.bits > 0 {
 			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)

@@ -9,15 +9,30 @@ package attn
 //go:noescape
 func tokens1AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
 
+// tokensTwice1AVX2 adds the scores of 1 queries from every second row; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokensTwice1AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
+
 // tokens2AVX2 adds the scores of 2 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
 
+// tokensTwice2AVX2 adds the scores of 2 queries from every second row; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokensTwice2AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
+
 // tokens3AVX2 adds the scores of 3 queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
+
+// tokensTwice3AVX2 adds the scores of 3 queries from every second row; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokensTwice3AVX2(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks int, chunks int, ahead int)
 
 // values1AVX2 adds 32 values weighted for 1 rows, ld bytes apart; groups of tokens are pitch bytes apart, and groups is not 0.
 //

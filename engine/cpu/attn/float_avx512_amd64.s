@@ -2977,6 +2977,139 @@ skip60:
 	VZEROUPPER
 	RET
 
+// func turnF16AVX512(dst *byte, x *byte, width int)
+// Requires: AVX, AVX512F
+TEXT ·turnF16AVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         width+16(FP), CX
+	MOVQ         CX, R8
+	SHLQ         $0x02, R8
+	VPBROADCASTD R8, Z31
+	VPMULLD      count<>+0(SB), Z31, Z31
+	SHLQ         $0x04, R8
+
+loop61:
+	MOVQ        DI, DX
+	VCVTPH2PS   (SI), Z0
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z0, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VCVTPH2PS   32(SI), Z1
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z1, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VCVTPH2PS   64(SI), Z2
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z2, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VCVTPH2PS   96(SI), Z3
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z3, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	ADDQ        $0x00000080, SI
+	ADDQ        $0x04, DI
+	DECQ        CX
+	JNZ         loop61
+	VZEROUPPER
+	RET
+
+DATA count<>+0(SB)/4, $0x00000000
+DATA count<>+4(SB)/4, $0x00000001
+DATA count<>+8(SB)/4, $0x00000002
+DATA count<>+12(SB)/4, $0x00000003
+DATA count<>+16(SB)/4, $0x00000004
+DATA count<>+20(SB)/4, $0x00000005
+DATA count<>+24(SB)/4, $0x00000006
+DATA count<>+28(SB)/4, $0x00000007
+DATA count<>+32(SB)/4, $0x00000008
+DATA count<>+36(SB)/4, $0x00000009
+DATA count<>+40(SB)/4, $0x0000000a
+DATA count<>+44(SB)/4, $0x0000000b
+DATA count<>+48(SB)/4, $0x0000000c
+DATA count<>+52(SB)/4, $0x0000000d
+DATA count<>+56(SB)/4, $0x0000000e
+DATA count<>+60(SB)/4, $0x0000000f
+GLOBL count<>(SB), RODATA|NOPTR, $64
+
+// func turnBF16AVX512(dst *byte, x *byte, width int)
+// Requires: AVX, AVX512F
+TEXT ·turnBF16AVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         width+16(FP), CX
+	MOVQ         CX, R8
+	SHLQ         $0x02, R8
+	VPBROADCASTD R8, Z31
+	VPMULLD      count<>+0(SB), Z31, Z31
+	SHLQ         $0x04, R8
+
+loop62:
+	MOVQ        DI, DX
+	VPMOVZXWD   (SI), Z0
+	VPSLLD      $0x10, Z0, Z0
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z0, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VPMOVZXWD   32(SI), Z1
+	VPSLLD      $0x10, Z1, Z1
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z1, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VPMOVZXWD   64(SI), Z2
+	VPSLLD      $0x10, Z2, Z2
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z2, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VPMOVZXWD   96(SI), Z3
+	VPSLLD      $0x10, Z3, Z3
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z3, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	ADDQ        $0x00000080, SI
+	ADDQ        $0x04, DI
+	DECQ        CX
+	JNZ         loop62
+	VZEROUPPER
+	RET
+
+// func turnF32AVX512(dst *byte, x *byte, width int)
+// Requires: AVX, AVX512F
+TEXT ·turnF32AVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         width+16(FP), CX
+	MOVQ         CX, R8
+	SHLQ         $0x02, R8
+	VPBROADCASTD R8, Z31
+	VPMULLD      count<>+0(SB), Z31, Z31
+	SHLQ         $0x04, R8
+
+loop63:
+	MOVQ        DI, DX
+	VMOVUPS     (SI), Z0
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z0, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VMOVUPS     64(SI), Z1
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z1, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VMOVUPS     128(SI), Z2
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z2, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	VMOVUPS     192(SI), Z3
+	KXNORW      K1, K1, K1
+	VSCATTERDPS Z3, K1, (DX)(Z31*1)
+	ADDQ        R8, DX
+	ADDQ        $0x00000100, SI
+	ADDQ        $0x04, DI
+	DECQ        CX
+	JNZ         loop63
+	VZEROUPPER
+	RET
+
 // func addHalfAVX512(dst *float32, x *byte, f float32)
 // Requires: AVX, AVX512F
 TEXT ·addHalfAVX512(SB), NOSPLIT, $0-20
@@ -3015,7 +3148,7 @@ TEXT ·addScaledAVX512(SB), NOSPLIT, $0-32
 	VCVTPH2PS 96(AX), Z11
 	VPXORD    Z31, Z31, Z31
 
-loop61:
+loop64:
 	VMOVUPS (SI), Z0
 	VMULPS  Z8, Z0, Z0
 	VADDPS  (DI), Z0, Z0
@@ -3035,7 +3168,7 @@ loop61:
 	ADDQ    $0x00000100, SI
 	ADDQ    $0x00000100, DI
 	DECQ    CX
-	JNZ     loop61
+	JNZ     loop64
 	VZEROUPPER
 	RET
 
@@ -3052,7 +3185,7 @@ TEXT ·mulHalfAVX512(SB), NOSPLIT, $0-32
 	VCVTPH2PS 96(AX), Z11
 	VPXORD    Z31, Z31, Z31
 
-loop62:
+loop65:
 	VMOVUPS  (SI), Z0
 	VCMPPS   $0x04, Z31, Z0, K1
 	VMULPS.Z Z8, Z0, K1, Z0
@@ -3072,7 +3205,7 @@ loop62:
 	ADDQ     $0x00000100, SI
 	ADDQ     $0x00000100, DI
 	DECQ     CX
-	JNZ      loop62
+	JNZ      loop65
 	VZEROUPPER
 	RET
 

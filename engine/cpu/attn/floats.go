@@ -123,7 +123,7 @@ func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []by
 			steps: used, finite: p.stored != dtype.F16, ahead: ahead,
 		}
 		if p.side == kv.K {
-			p.turn(s.tile, a[d*Cells*p.size:], width)
+			turnFloats(s.tile, a[d*Cells*p.size:], width, p.stored)
 			m.x, m.pitch, m.stored, m.ahead = s.tile, width*4, dtype.F32, 0
 		}
 		for i := 0; i < n; i += panel {
@@ -134,23 +134,19 @@ func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []by
 	}
 }
 
-// turn makes [64 tokens][width] of a chunk of [width][64 tokens].
-func (p *floats) turn(dst, x []byte, width int) {
+// turnFloatsGeneric makes [64 tokens][width] float32 of [width][64 tokens].
+func turnFloatsGeneric(dst, x []byte, width int, stored dtype.Type) {
+	var line [Cells]float32
+	size := 4
+	if stored != dtype.F32 {
+		size = 2
+	}
 	for d := range width {
-		for t := range Cells {
-			putF32(dst[(t*width+d)*4:], loadFloat(x[(d*Cells+t)*p.size:], p.stored))
+		loadFloats(line[:], x[d*Cells*size:], stored)
+		for t, v := range line {
+			putF32(dst[(t*width+d)*4:], v)
 		}
 	}
-}
-
-func loadFloat(x []byte, t dtype.Type) float32 {
-	switch t {
-	case dtype.F16:
-		return dtype.F16ToF32(binary.LittleEndian.Uint16(x))
-	case dtype.BF16:
-		return dtype.BF16ToF32(binary.LittleEndian.Uint16(x))
-	}
-	return f32At(x)
 }
 
 // ones is n set bits, n from 1 to 64.

@@ -21,7 +21,8 @@ import (
 //	           side by side in the first index
 //	turn       reorders a chunk of 16·vecs values from the order of K to that of V,
 //	           and flips the bits of flip in every byte
-//	dotTokens  adds scale·unit·Σ level·query to n rows of Cells: tile is a page of
+//	turnFloats makes [64 tokens][width] float32 of [width][64 tokens] stored values
+//	dotTokens  adds scale·unit·Σ level·query of n rows to rows of Cells: tile is a page of
 //	           unsigned bytes in the order of K, scales [block][Cells] f16; or it
 //	           expands planes itself, where these can be read for n rows
 //	dotValues  adds scale[i]·Σ w[i][t]·tile[t] to n rows of acc: tile is a chunk of
@@ -50,10 +51,10 @@ type mulAddArgs struct {
 	ahead  int
 }
 
-// dotTokensArgs are the arguments of dotTokens for one panel of queries.
+// dotTokensArgs are the arguments of dotTokens for one panel of rows.
 type dotTokensArgs struct {
-	dst    []float32 // [n][Cells]
-	n      int
+	dst    []float32 // [n/q.per][Cells]
+	n      int       // rows
 	tile   []byte
 	q      *operand
 	planes planes // in place of tile if it has bits
@@ -71,8 +72,9 @@ type planes struct {
 
 // dotTokensAll adds the scores of n queries.
 func dotTokensAll(dst []float32, n int, tile []byte, q *operand, scales []byte, ahead int) {
+	n *= q.per
 	for i := 0; i < n; i += panel {
-		dotTokens(&dotTokensArgs{dst: dst[i*Cells:], n: min(panel, n-i), tile: tile, q: q, group: i / panel, scales: scales, ahead: ahead})
+		dotTokens(&dotTokensArgs{dst: dst[i/q.per*Cells:], n: min(panel, n-i), tile: tile, q: q, group: i / panel, scales: scales, ahead: ahead})
 		ahead = 0
 	}
 }
@@ -102,20 +104,15 @@ type weights8 struct {
 // set rounds the weights times the scales of the tokens; a weight of zero
 // stays zero whatever the scale. unit goes to the scale of the row.
 func (w *weights8) set(weight []float32, n int, scales []byte, unit float32) {
-	w.signed = false
-	for i := range n {
-		amax, signed := roundWeights(&w.pos[i], weight[i*Cells:], scales, 1)
-		w.scale[i] = 0
-		if amax >= tiny {
-			w.signed = w.signed || signed
-			w.scale[i] = amax / 255 * unit
-		}
+	w.signed = roundWeights(&w.pos, weight, n, scales, 1, &w.scale)
+	if w.signed {
+		roundWeights(&w.neg, weight, n, scales, -1, &w.negScale)
 	}
 	for i := range n {
-		if !w.signed {
-			break
+		s := w.scale[i] / 255 * unit
+		if !(w.scale[i] >= tiny) {
+			s = 0
 		}
-		roundWeights(&w.neg[i], weight[i*Cells:], scales, -1)
-		w.negScale[i] = -w.scale[i]
+		w.scale[i], w.negScale[i] = s, -s
 	}
 }

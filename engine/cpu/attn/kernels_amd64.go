@@ -18,7 +18,8 @@ func avx2() bool   { return kernel.Active() == kernel.AVX2 && bitInstructions }
 // Variants by number of rows, the first for one row.
 type (
 	mulAddFunc      = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
-	tokensFunc      = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
+	tokensFunc      = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
+	tokensTwiceFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
 	fusedTokensFunc = func(dst *float32, low, high, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
 	fusedValuesFunc = func(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, ahead int)
 	valuesFunc      = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
@@ -30,6 +31,7 @@ var (
 	mulAddF32512        = [panel]mulAddFunc{mulAddF32x1AVX512, mulAddF32x2AVX512, mulAddF32x3AVX512, mulAddF32x4AVX512, mulAddF32x5AVX512, mulAddF32x6AVX512}
 	mulAddBF16Finite512 = [panel]mulAddFunc{mulAddBF16Finitex1AVX512, mulAddBF16Finitex2AVX512, mulAddBF16Finitex3AVX512, mulAddBF16Finitex4AVX512, mulAddBF16Finitex5AVX512, mulAddBF16Finitex6AVX512}
 	mulAddF32Finite512  = [panel]mulAddFunc{mulAddF32Finitex1AVX512, mulAddF32Finitex2AVX512, mulAddF32Finitex3AVX512, mulAddF32Finitex4AVX512, mulAddF32Finitex5AVX512, mulAddF32Finitex6AVX512}
+	tokensTwice512      = [panel / 2]tokensTwiceFunc{tokensTwice1AVX512, tokensTwice2AVX512, tokensTwice3AVX512}
 	tokens512           = [panel]tokensFunc{tokens1AVX512, tokens2AVX512, tokens3AVX512, tokens4AVX512, tokens5AVX512, tokens6AVX512}
 	values4x512         = [panel]valuesFunc{values1x4AVX512, values2x4AVX512, values3x4AVX512, values4x4AVX512, values5x4AVX512, values6x4AVX512}
 	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
@@ -73,6 +75,22 @@ func (p *planes) highAt(first int) *byte {
 		return nil
 	}
 	return &p.high[first*8]
+}
+
+func turnFloats(dst, x []byte, width int, stored dtype.Type) {
+	if !avx512() {
+		turnFloatsGeneric(dst, x, width, stored)
+		return
+	}
+	_ = dst[width*Cells*4-1]
+	switch stored {
+	case dtype.F16:
+		turnF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+	case dtype.BF16:
+		turnBF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+	default:
+		turnF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
+	}
 }
 
 // lastStep is the number of the highest bit.
@@ -182,14 +200,18 @@ func dotTokensAVX512(a *dotTokensArgs) {
 	q := a.q
 	at := a.group * q.blocks * panel
 	chunks := q.values / q.blocks / 32
-	_, _ = a.dst[a.n*Cells-1], a.scales[2*q.blocks*Cells-1]
+	_, _ = a.dst[a.n/q.per*Cells-1], a.scales[2*q.blocks*Cells-1]
 	if p := &a.planes; p.bits > 0 {
 		f := fusedTokens512[p.bits-2][a.n-1]
 		f(&a.dst[0], p.lowAt(0, q.values), p.highAt(0), &p.table[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
 		return
 	}
 	_ = a.tile[q.values*Cells-1]
-	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
+	if q.per == 2 {
+		tokensTwice512[a.n/2-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
+		return
+	}
+	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks)
 }
 
 func dotValues(a *dotValuesArgs) {
@@ -222,20 +244,19 @@ func dotValuesAVX512(a *dotValuesArgs) {
 	f[a.n-1](&a.acc[0], 4*a.ld, &a.tile[0], &a.w[0][0], &a.scale[0], a.groups, a.ahead)
 }
 
-func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {
-	var flip, signs uint32
+func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, sign float32, amax *[panel]float32) bool {
+	var flip uint32
 	if sign < 0 {
 		flip = 1 << 31
 	}
+	_, _, _ = dst[n-1], w[n*Cells-1], scales[2*Cells-1]
 	switch {
 	case avx512():
-		amax, signs = roundWeightsAVX512(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
+		return roundWeightsAVX512(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
 	case avx2():
-		amax, signs = roundWeightsAVX2(&dst[0], &w[:Cells][0], &scales[:2*Cells][0], flip)
-	default:
-		return roundWeightsGeneric(dst, w, scales, sign)
+		return roundWeightsAVX2(&dst[0][0], &w[0], &scales[0], flip, n, &amax[0]) != 0
 	}
-	return amax, signs != 0
+	return roundWeightsGeneric(dst, w, n, scales, sign, amax)
 }
 
 func addHalf(dst []float32, x []byte, f float32) {

@@ -61,21 +61,33 @@ func expandAVX2(dst, low, high []byte, lowBits int, table *[64]byte, steps, ahea
 	}
 }
 
+type tokens2Func = func(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, ahead int)
+
+// By rows of a query and number of queries, each less one.
+var tokens256 = [2][3]tokens2Func{
+	{tokens1AVX2, tokens2AVX2, tokens3AVX2},
+	{tokensTwice1AVX2, tokensTwice2AVX2, tokensTwice3AVX2},
+}
+
 func dotTokensAVX2(a *dotTokensArgs) {
 	q := a.q
-	chunks, ahead := q.values/q.blocks/32, a.ahead
-	_, _, _ = a.dst[a.n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
-	for i := 0; i < a.n; i += 3 {
-		dst, v, scale := &a.dst[i*Cells], &q.q[a.group*q.values*panel+i*32], &q.scale[a.group*q.blocks*panel+i]
-		switch a.n - i {
-		case 1:
-			tokens1AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
-		case 2:
-			tokens2AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
-		default:
-			tokens3AVX2(dst, &a.tile[0], v, scale, &a.scales[0], q.blocks, chunks, ahead)
+	n, chunks, ahead := a.n/q.per, q.values/q.blocks/32, a.ahead
+	_, _, _ = a.dst[n*Cells-1], a.tile[q.values*Cells-1], a.scales[2*q.blocks*Cells-1]
+	blocks := q.blocks
+	if q.per == 2 {
+		blocks = 1 // both rows of a block before the next, as the others add them
+	}
+	for b := 0; b < q.blocks; b += blocks {
+		v, at := b*q.values/q.blocks, (a.group*q.blocks+b)*panel
+		for step := range q.per {
+			for i := 0; i < n; i += 3 {
+				row := i*q.per + step
+				tokens256[q.per-1][min(3, n-i)-1](&a.dst[i*Cells], &a.tile[v*Cells], &q.q[(a.group*q.values+v)*panel+row*32],
+					&q.scale[at+row], &a.scales[2*b*Cells], blocks, chunks, ahead)
+				ahead = 0
+			}
 		}
-		ahead = 0
+		ahead = a.ahead
 	}
 }
 

@@ -117,7 +117,7 @@ func dotTokensGeneric(a *dotTokensArgs) {
 					sum[t] += int32(c[0])*int32(q4[0]) + int32(c[1])*int32(q4[1]) + int32(c[2])*int32(q4[2]) + int32(c[3])*int32(q4[3])
 				}
 			}
-			dst := a.dst[i*Cells:][:Cells]
+			dst := a.dst[i/q.per*Cells:][:Cells]
 			for t, s := range sum {
 				f := float32(halfAt(a.scales[2*(b*Cells+t):]) * q.scale[at])
 				dst[t] += float32(float32(s) * f)
@@ -126,23 +126,26 @@ func dotTokensGeneric(a *dotTokensArgs) {
 	}
 }
 
-// roundWeightsGeneric stores the products of weights and scales, times sign,
-// as 255ths of the largest magnitude; negative ones give 0, and signed is set.
-// Nothing but amax has a meaning where that is below tiny.
-func roundWeightsGeneric(dst *[Cells]uint8, weight []float32, scales []byte, sign float32) (amax float32, signed bool) {
-	var p [Cells]float32
-	mulHalfGeneric(p[:], weight, scales)
-	amax = maxAbs(p[:])
-	inv := 255 / amax
-	for t, v := range p {
-		r := math.RoundToEven(float64(float32(v * sign * inv)))
-		signed = signed || r < 0
-		dst[t] = 0
-		if r > 0 {
-			dst[t] = uint8(min(r, 255))
+// roundWeightsGeneric stores the products of n rows of weights and scales,
+// times sign, as 255ths of the largest magnitude of their row; negative ones
+// give 0, and signed says that there are any. Rows whose largest magnitude is
+// below tiny are rounded to 255ths of that.
+func roundWeightsGeneric(dst *[panel][Cells]uint8, weight []float32, n int, scales []byte, sign float32, amax *[panel]float32) (signed bool) {
+	for i := range n {
+		var p [Cells]float32
+		mulHalfGeneric(p[:], weight[i*Cells:], scales)
+		amax[i] = maxAbsGeneric(p[:])
+		inv := 255 / max(amax[i], tiny)
+		for t, v := range p {
+			r := math.RoundToEven(float64(float32(v * sign * inv)))
+			signed = signed || r < 0
+			dst[i][t] = 0
+			if r > 0 {
+				dst[i][t] = uint8(min(r, 255))
+			}
 		}
 	}
-	return amax, signed
+	return signed
 }
 
 func dotValuesGeneric(a *dotValuesArgs) {

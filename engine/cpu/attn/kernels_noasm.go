@@ -2,6 +2,8 @@
 
 package attn
 
+import "godwit/engine/dtype"
+
 func mulAdd(a *mulAddArgs) { mulAddGeneric(a) }
 
 func expand(dst, low, high []byte, lowBits int, table *[64]byte, steps, _ int) {
@@ -20,8 +22,8 @@ func (p *planes) reads(int) bool { return false }
 
 func dotValues(a *dotValuesArgs) { dotValuesGeneric(a) }
 
-func roundWeights(dst *[Cells]uint8, w []float32, scales []byte, sign float32) (amax float32, signed bool) {
-	return roundWeightsGeneric(dst, w, scales, sign)
+func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, sign float32, amax *[panel]float32) bool {
+	return roundWeightsGeneric(dst, w, n, scales, sign, amax)
 }
 
 func addHalf(dst []float32, x []byte, f float32) { addHalfGeneric(dst, x, f) }
@@ -63,3 +65,7 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
 
 func remainder(dst, x []float32, inv, step float32) { remainderGeneric(dst, x, inv, step) }
+
+func turnFloats(dst, x []byte, width int, stored dtype.Type) {
+	turnFloatsGeneric(dst, x, width, stored)
+}

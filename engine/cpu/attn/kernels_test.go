@@ -82,22 +82,40 @@ func TestCodeKernels(t *testing.T) {
 	})
 }
 
+func TestTurnFloats(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(14, 14))
+		for _, stored := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
+			for _, width := range []int{8, 40, 64} {
+				x := halves(rng, width*Cells*2, true) // whatever the bits mean
+				got, want := make([]byte, 256*width), make([]byte, 256*width)
+				turnFloats(got, x, width, stored)
+				turnFloatsGeneric(want, x, width, stored)
+				if !bytes.Equal(got, want) {
+					t.Errorf("%v of %d values differs", stored, width)
+				}
+			}
+		}
+	})
+}
+
 func TestDotKernels(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 5))
 		for n := 1; n <= 2*panel; n++ {
 			for _, shape := range [][2]int{{32, 1}, {96, 3}, {64, 1}, {128, 1}, {512, 2}} {
 				values, blocks := shape[0], shape[1]
-				q := newOperand(n, values, blocks)
-				for i := range n {
-					q.set(i, random(rng, values), 0.7, 128)
+				per := 1 + n%2
+				q := newOperand(n, values, blocks, per)
+				for i := range n * per {
+					q.set(i, random(rng, values), 0.7, 128, nil)
 				}
 				tile, scales := randomBytes(rng, values*Cells), halves(rng, blocks*Cells, true)
 				got := random(rng, n*Cells)
 				want := slices.Clone(got)
 				dotTokensAll(got, n, tile, &q, scales, 64*(n%2))
-				for i := 0; i < n; i += panel {
-					dotTokensGeneric(&dotTokensArgs{dst: want[i*Cells:], n: min(panel, n-i), tile: tile, q: &q, group: i / panel, scales: scales})
+				for i := 0; i < n*per; i += panel {
+					dotTokensGeneric(&dotTokensArgs{dst: want[i/per*Cells:], n: min(panel, n*per-i), tile: tile, q: &q, group: i / panel, scales: scales})
 				}
 				same(t, "scores", got, want)
 			}
@@ -140,9 +158,9 @@ func TestPlaneKernels(t *testing.T) {
 			tile := make([]byte, values*Cells)
 			expandGeneric(tile, p.low, p.high, low, table, values)
 			for n := 1; n <= panel && p.reads(n); n++ {
-				q := newOperand(n, values, blocks)
+				q := newOperand(n, values, blocks, 1)
 				for i := range n {
-					q.set(i, random(rng, values), 0.7, 128)
+					q.set(i, random(rng, values), 0.7, 128, nil)
 				}
 				a := dotTokensArgs{dst: random(rng, n*Cells), n: n, planes: p, q: &q, scales: halves(rng, blocks*Cells, true)}
 				b := a
@@ -215,11 +233,15 @@ func TestWeightKernels(t *testing.T) {
 				copy(scales[2*rng.IntN(Cells):], []byte{1, 0x7c}) // NaN
 			}
 			for _, sign := range []float32{1, -1} {
-				var a, b [Cells]uint8
-				amax1, signed1 := roundWeights(&a, got, scales, sign)
-				amax2, signed2 := roundWeightsGeneric(&b, got, scales, sign)
-				same(t, "largest weight", []float32{amax1}, []float32{amax2})
-				if a != b || signed1 != signed2 && try%8 != 3 && amax1 >= tiny {
+				rows := random(rng, 3*Cells)
+				copy(rows[Cells:], got[:Cells])
+				clear(rows[2*Cells:])
+				var a, b [panel][Cells]uint8
+				var amax1, amax2 [panel]float32
+				signed1 := roundWeights(&a, rows, 3, scales, sign, &amax1)
+				signed2 := roundWeightsGeneric(&b, rows, 3, scales, sign, &amax2)
+				same(t, "largest weights", amax1[:], amax2[:])
+				if a != b || signed1 != signed2 && try%8 != 3 {
 					t.Fatalf("weights %v %v, plain Go says %v %v", a, signed1, b, signed2)
 				}
 			}

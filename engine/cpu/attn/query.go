@@ -19,18 +19,20 @@ type prepared struct {
 	rows, res   []float32 // [n][values]: the queries as they are
 	coef, signs []float32 // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand   // int8 arithmetic
-	fine        operand   // what rounding to codes left, where keys are that precise
-	rest        []float32 // that of one query
+	rest        []float32 // what rounding one query left
 	sums        []float32 // [n][block]: sum of the query's values, for affine forms
 }
 
-// operand is queries in int8, one scale a block.
+// operand is queries in int8, one scale a block. A query has a row, or two
+// where keys are so precise that its rounding would show: the second is what
+// rounding to the first left.
 type operand struct {
 	q      []int8    // [panel][chunk of 32 values][6][32]
 	scale  []float32 // [panel][block][6]
 	init   []int32   // [panel][block][6]: where an integer sum starts
 	values int
 	blocks int
+	per    int // rows of a query
 }
 
 // NewQueries makes room for n queries of a form.
@@ -82,19 +84,20 @@ func setCoef(coef []float32, i int, x []float32) {
 	}
 }
 
-func newOperand(n, values, blocks int) operand {
+func newOperand(n, values, blocks, per int) operand {
+	n = panels(n * per)
 	return operand{
-		q:      make([]int8, panels(n)*values*panel),
-		scale:  make([]float32, panels(n)*blocks*panel),
-		init:   make([]int32, panels(n)*blocks*panel),
-		values: values, blocks: blocks,
+		q:      make([]int8, n*values*panel),
+		scale:  make([]float32, n*blocks*panel),
+		init:   make([]int32, n*blocks*panel),
+		values: values, blocks: blocks, per: per,
 	}
 }
 
-// set rounds query i to int8, a block at a time. Stored levels are unit·(u -
+// set rounds row i to int8, a block at a time. Stored levels are unit·(u -
 // zero) for an unsigned byte u, so the sums start at -zero·Σq. A NaN counts as
-// 0 in the rounded query.
-func (o *operand) set(i int, x []float32, unit float32, zero int32) {
+// 0 in the rounded query. If rest is not nil it gets what rounding left.
+func (o *operand) set(i int, x []float32, unit float32, zero int32, rest []float32) {
 	elems := o.values / o.blocks
 	group, lane := i/panel, i%panel
 	for b := range o.blocks {
@@ -108,20 +111,9 @@ func (o *operand) set(i int, x []float32, unit float32, zero int32) {
 		at := (group*o.blocks+b)*panel + lane
 		o.scale[at] = amax / 127 * unit
 		o.init[at] = -zero * sum
-	}
-}
-
-// remainder makes what rounding x to query i's int8 left. A NaN stays.
-func (o *operand) remainder(dst []float32, i int, x []float32, unit float32) {
-	elems := o.values / o.blocks
-	for b := range o.blocks {
-		v := x[b*elems : (b+1)*elems]
-		step := o.scale[(i/panel*o.blocks+b)*panel+i%panel] / unit
-		var inv float32
-		if amax := maxAbs(v); amax >= tiny {
-			inv = 127 / amax
+		if rest != nil {
+			remainder(rest[b*elems:(b+1)*elems], v, inv, amax/127)
 		}
-		remainder(dst[b*elems:(b+1)*elems], v, inv, step)
 	}
 }
 
@@ -131,7 +123,7 @@ func remainderGeneric(dst, x []float32, inv, step float32) {
 	}
 }
 
-// sum is what the rounded values of block b of query i add up to.
+// sum is what the rounded values of block b of row i add up to.
 func (o *operand) sum(i, b int, l *levels) float32 {
 	at := (i/panel*o.blocks+b)*panel + i%panel
 	return float32(-o.init[at]/l.zero) * (o.scale[at] / l.unit)

@@ -534,15 +534,20 @@ GLOBL exp2<>(SB), RODATA|NOPTR, $4
 DATA one<>+0(SB)/4, $0x3f800000
 GLOBL one<>(SB), RODATA|NOPTR, $4
 
-// func roundWeightsAVX2(dst *byte, w *float32, scales *byte, flip uint32) (amax float32, signs uint32)
-// Requires: AVX, AVX2, F16C, SSE
-TEXT ·roundWeightsAVX2(SB), NOSPLIT, $0-40
+// func roundWeightsAVX2(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)
+// Requires: AVX, AVX2, F16C
+TEXT ·roundWeightsAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), DI
 	MOVQ         w+8(FP), SI
 	MOVQ         scales+16(FP), DX
+	MOVQ         n+32(FP), CX
+	MOVQ         amax+40(FP), R8
+	XORL         BX, BX
 	VBROADCASTSS flip+24(FP), Y14
 	VXORPS       Y15, Y15, Y15
 	VBROADCASTSS magnitude<>+0(SB), Y13
+
+loop3:
 	VXORPS       Y8, Y8, Y8
 	VXORPS       Y9, Y9, Y9
 	VMOVUPS      (SI), Y0
@@ -616,7 +621,8 @@ TEXT ·roundWeightsAVX2(SB), NOSPLIT, $0-40
 	VMAXPS       X9, X8, X8
 	VSHUFPS      $0x55, X8, X8, X9
 	VMAXPS       X9, X8, X8
-	MOVSS        X8, amax+32(FP)
+	VMOVSS       X8, (R8)
+	VMAXSS       tiny<>+0(SB), X8, X8
 	VMOVSS       full<>+0(SB), X9
 	VDIVSS       X8, X9, X9
 	VBROADCASTSS X9, Y9
@@ -666,12 +672,21 @@ TEXT ·roundWeightsAVX2(SB), NOSPLIT, $0-40
 	VPERMD       Y4, Y12, Y4
 	VMOVDQU      Y4, 32(DI)
 	VMOVMSKPS    Y8, AX
-	MOVL         AX, signs+36(FP)
+	ORL          AX, BX
+	ADDQ         $0x40, DI
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x04, R8
+	DECQ         CX
+	JNZ          loop3
+	MOVL         BX, signs+48(FP)
 	VZEROUPPER
 	RET
 
 DATA magnitude<>+0(SB)/4, $0x7fffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $4
+
+DATA tiny<>+0(SB)/4, $0x0554ad2e
+GLOBL tiny<>(SB), RODATA|NOPTR, $4
 
 DATA full<>+0(SB)/4, $0x437f0000
 GLOBL full<>(SB), RODATA|NOPTR, $4

@@ -248,45 +248,50 @@ GLOBL exp2<>(SB), RODATA|NOPTR, $4
 DATA one<>+0(SB)/4, $0x3f800000
 GLOBL one<>(SB), RODATA|NOPTR, $4
 
-// func roundWeightsAVX512(dst *byte, w *float32, scales *byte, flip uint32) (amax float32, signs uint32)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, SSE
-TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-40
-	MOVQ          dst+0(FP), DI
-	MOVQ          w+8(FP), SI
-	MOVQ          scales+16(FP), DX
-	MOVL          flip+24(FP), AX
-	VPBROADCASTD  AX, Z30
-	VPXORD        Z31, Z31, Z31
-	VPBROADCASTD  magnitude<>+0(SB), Z29
-	VPXORD        Z8, Z8, Z8
+// func roundWeightsAVX512(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), DI
+	MOVQ         w+8(FP), SI
+	MOVQ         scales+16(FP), DX
+	MOVL         flip+24(FP), AX
+	MOVQ         n+32(FP), CX
+	MOVQ         amax+40(FP), R8
+	VPBROADCASTD AX, Z30
+	VPXORD       Z31, Z31, Z31
+	VPBROADCASTD magnitude<>+0(SB), Z29
+	VMOVSS       full<>+0(SB), X15
+	VCVTPH2PS    (DX), Z20
+	VPXORD       Z30, Z20, Z20
+	VCVTPH2PS    32(DX), Z21
+	VPXORD       Z30, Z21, Z21
+	VCVTPH2PS    64(DX), Z22
+	VPXORD       Z30, Z22, Z22
+	VCVTPH2PS    96(DX), Z23
+	VPXORD       Z30, Z23, Z23
+	KXORW        K2, K2, K2
+
+loop3:
 	VMOVUPS       (SI), Z0
-	VCVTPH2PS     (DX), Z16
 	VCMPPS        $0x04, Z31, Z0, K1
-	VMULPS.Z      Z16, Z0, K1, Z0
-	VPXORD        Z30, Z0, Z0
-	VPANDD        Z29, Z0, Z16
-	VMAXPS        Z8, Z16, Z8
+	VMULPS.Z      Z20, Z0, K1, Z0
+	VPANDD        Z29, Z0, Z4
+	VMAXPS        Z31, Z4, Z8
 	VMOVUPS       64(SI), Z1
-	VCVTPH2PS     32(DX), Z16
 	VCMPPS        $0x04, Z31, Z1, K1
-	VMULPS.Z      Z16, Z1, K1, Z1
-	VPXORD        Z30, Z1, Z1
-	VPANDD        Z29, Z1, Z16
-	VMAXPS        Z8, Z16, Z8
+	VMULPS.Z      Z21, Z1, K1, Z1
+	VPANDD        Z29, Z1, Z5
+	VMAXPS        Z8, Z5, Z8
 	VMOVUPS       128(SI), Z2
-	VCVTPH2PS     64(DX), Z16
 	VCMPPS        $0x04, Z31, Z2, K1
-	VMULPS.Z      Z16, Z2, K1, Z2
-	VPXORD        Z30, Z2, Z2
-	VPANDD        Z29, Z2, Z16
-	VMAXPS        Z8, Z16, Z8
+	VMULPS.Z      Z22, Z2, K1, Z2
+	VPANDD        Z29, Z2, Z6
+	VMAXPS        Z8, Z6, Z8
 	VMOVUPS       192(SI), Z3
-	VCVTPH2PS     96(DX), Z16
 	VCMPPS        $0x04, Z31, Z3, K1
-	VMULPS.Z      Z16, Z3, K1, Z3
-	VPXORD        Z30, Z3, Z3
-	VPANDD        Z29, Z3, Z16
-	VMAXPS        Z8, Z16, Z8
+	VMULPS.Z      Z23, Z3, K1, Z3
+	VPANDD        Z29, Z3, Z7
+	VMAXPS        Z8, Z7, Z8
 	VEXTRACTF64X4 $0x01, Z8, Y9
 	VMAXPS        Y9, Y8, Y8
 	VEXTRACTF32X4 $0x01, Y8, X9
@@ -295,11 +300,10 @@ TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-40
 	VMAXPS        X9, X8, X8
 	VSHUFPS       $0x55, X8, X8, X9
 	VMAXPS        X9, X8, X8
-	MOVSS         X8, amax+32(FP)
-	VMOVSS        full<>+0(SB), X9
-	VDIVSS        X8, X9, X9
+	VMOVSS        X8, (R8)
+	VMAXSS        tiny<>+0(SB), X8, X8
+	VDIVSS        X8, X15, X9
 	VBROADCASTSS  X9, Z9
-	KXORW         K2, K2, K2
 	VMULPS        Z9, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VPMOVD2M      Z0, K1
@@ -324,8 +328,13 @@ TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-40
 	KORW          K1, K2, K2
 	VPMAXSD       Z31, Z3, Z3
 	VPMOVUSDB     Z3, 48(DI)
+	ADDQ          $0x40, DI
+	ADDQ          $0x00000100, SI
+	ADDQ          $0x04, R8
+	DECQ          CX
+	JNZ           loop3
 	KMOVW         K2, AX
-	MOVL          AX, signs+36(FP)
+	MOVL          AX, signs+48(FP)
 	VZEROUPPER
 	RET
 
@@ -334,3 +343,6 @@ GLOBL magnitude<>(SB), RODATA|NOPTR, $4
 
 DATA full<>+0(SB)/4, $0x437f0000
 GLOBL full<>(SB), RODATA|NOPTR, $4
+
+DATA tiny<>+0(SB)/4, $0x0554ad2e
+GLOBL tiny<>(SB), RODATA|NOPTR, $4

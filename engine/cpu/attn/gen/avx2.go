@@ -171,7 +171,8 @@ const rows2 = 3
 // saturate, so operands are kept where it does not.
 func dot2(a *asm) {
 	for n := 1; n <= rows2; n++ {
-		a.tokens2(n)
+		a.tokens2(n, 1)
+		a.tokens2(n, 2)
 	}
 	for n := 1; n <= 2; n++ {
 		a.values2(n)
@@ -180,10 +181,14 @@ func dot2(a *asm) {
 
 // tokens2: bytes become signed; the magnitudes are one operand, the query with
 // their signs the other, and two products stay below 2·128·127.
-func (a *asm) tokens2(n int) {
-	a.fn(fmt.Sprintf("tokens%dAVX2", n),
+func (a *asm) tokens2(n, per int) {
+	name, note := "tokens", ""
+	if per == 2 {
+		name, note = "tokensTwice", " from every second row"
+	}
+	a.fn(fmt.Sprintf("%s%dAVX2", name, n),
 		"(dst *float32, tile *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, ahead int)",
-		"adds the scores of %d queries; chunks are those of 32 values of a block.", n)
+		"adds the scores of %d queries%s; chunks are those of 32 values of a block.", n, note)
 	acc := func(i, half int) reg.VecPhysical { return ys[2*i+half] }
 	a.ld("dst", reg.RDI)
 	a.ld("tile", reg.RSI)
@@ -215,22 +220,7 @@ func (a *asm) tokens2(n int) {
 		a.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 256*g))
 	}
 	a.Label(skip)
-	for g := range 8 {
-		for half := range 2 {
-			a.VPXOR(at(reg.RSI, 256*g+32*half), reg.Y15, ys[6+half])
-			a.VPABSB(ys[6+half], ys[8+half])
-		}
-		for i := range n {
-			a.VPBROADCASTD(at(reg.R15, 32*i+4*g), reg.Y10)
-			for half := range 2 {
-				x := ys[11+half]
-				a.VPSIGNB(ys[6+half], reg.Y10, x)
-				a.VPMADDUBSW(x, ys[8+half], x)
-				a.VPMADDWD(reg.Y14, x, x)
-				a.VPADDD(x, acc(i, half), acc(i, half))
-			}
-		}
-	}
+	a.chunk2(n, per)
 	a.ADDQ(imm(2048), reg.RSI)
 	a.ADDQ(imm(32*panel), reg.R15)
 	a.DECQ(reg.RCX)
@@ -239,7 +229,7 @@ func (a *asm) tokens2(n int) {
 		a.VCVTPH2PS(at(reg.R10, 16*half), ys[6+half])
 	}
 	for i := range n {
-		a.VBROADCASTSS(at(reg.R8, 4*i), reg.Y10)
+		a.VBROADCASTSS(at(reg.R8, 4*per*i), reg.Y10)
 		for half := range 2 {
 			x := acc(i, half)
 			a.VCVTDQ2PS(x, x)
@@ -261,6 +251,26 @@ func (a *asm) tokens2(n int) {
 	a.DECQ(reg.R11)
 	a.JNZ(operand.LabelRef(block))
 	a.end()
+}
+
+// chunk2 adds the products of 32 values of 16 tokens to the sums of n queries.
+func (a *asm) chunk2(n, per int) {
+	for g := range 8 {
+		for half := range 2 {
+			a.VPXOR(at(reg.RSI, 256*g+32*half), reg.Y15, ys[6+half])
+			a.VPABSB(ys[6+half], ys[8+half])
+		}
+		for i := range n {
+			a.VPBROADCASTD(at(reg.R15, 32*per*i+4*g), reg.Y10)
+			for half := range 2 {
+				x := ys[11+half]
+				a.VPSIGNB(ys[6+half], reg.Y10, x)
+				a.VPMADDUBSW(x, ys[8+half], x)
+				a.VPMADDWD(reg.Y14, x, x)
+				a.VPADDD(x, ys[2*i+half], ys[2*i+half])
+			}
+		}
+	}
 }
 
 // values2: even and odd tokens apart, so that a sum of two products has one

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -11,7 +13,10 @@ const panel = 6
 // dot512 is the integer dot products over a page of bytes.
 func dot512(a *asm) {
 	for n := 1; n <= panel; n++ {
-		a.tokens512(n)
+		a.tokens512(n, 1)
+	}
+	for n := 2; n <= panel; n += 2 {
+		a.tokens512(n, 2)
 	}
 	for n := 1; n <= panel; n++ {
 		a.values512(n, 4)
@@ -19,12 +24,19 @@ func dot512(a *asm) {
 	}
 }
 
-// tokens512: four vectors of 16 tokens for each query. With few queries even
+// tokens512: four vectors of 16 tokens for each row of the operand, of which a
+// query has one, or two whose tile lies in the page itself. With few rows even
 // and odd groups have sums of their own, which hides the latency.
-func (a *asm) tokens512(n int) {
-	a.fn("tokens"+string(rune('0'+n))+"AVX512",
-		"(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)",
-		"adds the scores of %d queries; chunks are those of 32 values of a block.", n)
+func (a *asm) tokens512(n, per int) {
+	sig := "(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks"
+	if per == 1 {
+		a.fn(fmt.Sprintf("tokens%dAVX512", n), sig+" int)",
+			"adds the scores of %d queries; chunks are those of 32 values of a block.", n)
+	} else {
+		a.fn(fmt.Sprintf("tokensTwice%dAVX512", n/2), sig+", ahead int)",
+			"adds the scores of %d queries of two rows each, and asks for what lies ahead bytes on.", n/2)
+		a.ld("ahead", reg.R12)
+	}
 	sets := 1
 	if n <= 2 {
 		sets = 2
@@ -38,7 +50,6 @@ func (a *asm) tokens512(n int) {
 	a.ld("init", reg.R9)
 	a.ld("scales", reg.R10)
 	a.ld("blocks", reg.R11)
-	a.ld("ahead", reg.R12)
 	block, chunk := a.label("block"), a.label("chunk")
 	a.Label(block)
 	a.ld("chunks", reg.RCX)
@@ -52,10 +63,12 @@ func (a *asm) tokens512(n int) {
 		}
 	}
 	a.Label(chunk)
-	a.prefetch(reg.R12, reg.RSI, 32)
 	for g := range 8 {
 		for t := range 4 {
 			a.VMOVDQU64(at(reg.RSI, (4*g+t)*64), code(t))
+			if per > 1 {
+				a.PREFETCHT0(ix(reg.RSI, reg.R12, 1, (4*g+t)*64))
+			}
 		}
 		for i := range n {
 			a.VPBROADCASTD(at(reg.RDX, 32*i+4*g), reg.Z28)
@@ -80,8 +93,8 @@ func (a *asm) tokens512(n int) {
 			a.VCVTDQ2PS(x, x)
 			a.VMULPS_BCST(at(reg.R8, 4*i), code(t), reg.Z29)
 			a.VMULPS(reg.Z29, x, x)
-			a.VADDPS(at(reg.RDI, 256*i+64*t), x, x)
-			a.VMOVUPS(x, at(reg.RDI, 256*i+64*t))
+			a.VADDPS(at(reg.RDI, 256*(i/per)+64*t), x, x)
+			a.VMOVUPS(x, at(reg.RDI, 256*(i/per)+64*t))
 		}
 	}
 	a.ADDQ(imm(4*panel), reg.R8)

@@ -17,6 +17,9 @@ func float512(a *asm) {
 			}
 		}
 	}
+	for _, t := range []string{"F16", "BF16", "F32"} {
+		a.turnFloats512(t)
+	}
 	a.halves512()
 }
 
@@ -92,6 +95,49 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 			a.ADDQ(reg.R8, reg.RDI)
 		}
 	}
+	a.end()
+}
+
+// turnFloats512 scatters a line of 64 tokens at a time.
+func (a *asm) turnFloats512(stored string) {
+	a.fn("turn"+stored+"AVX512", "(dst, x *byte, width int)", "makes [64][width] float32 of [width][64] %s.", stored)
+	a.ld("dst", reg.RDI)
+	a.ld("x", reg.RSI)
+	a.ld("width", reg.RCX)
+	var parts []operand.Constant
+	for i := range 16 {
+		parts = append(parts, operand.U32(i))
+	}
+	a.MOVQ(reg.RCX, reg.R8)
+	a.SHLQ(imm(2), reg.R8)
+	a.VPBROADCASTD(reg.R8L, reg.Z31)
+	a.VPMULLD(a.constant("count", parts...), reg.Z31, reg.Z31) // from token to token
+	a.SHLQ(imm(4), reg.R8)                                     // 16 tokens on
+	loop := a.label("loop")
+	a.Label(loop)
+	a.MOVQ(reg.RDI, reg.RDX)
+	for v := range 4 {
+		x, bytes := zs[v], 32
+		switch stored {
+		case "F16":
+			a.VCVTPH2PS(at(reg.RSI, 32*v), x)
+		case "BF16":
+			a.VPMOVZXWD(at(reg.RSI, 32*v), x)
+			a.VPSLLD(imm(16), x, x)
+		default:
+			bytes = 64
+			a.VMOVUPS(at(reg.RSI, 64*v), x)
+		}
+		a.KXNORW(reg.K1, reg.K1, reg.K1)
+		a.VSCATTERDPS(x, reg.K1, operand.Mem{Base: reg.RDX, Index: reg.Z31, Scale: 1})
+		a.ADDQ(reg.R8, reg.RDX)
+		if v == 3 {
+			a.ADDQ(operand.U32(uint32(4*bytes)), reg.RSI)
+		}
+	}
+	a.ADDQ(imm(4), reg.RDI)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
 	a.end()
 }
 

@@ -170,15 +170,20 @@ func (a *asm) exp2() {
 }
 
 func (a *asm) round2() {
-	a.fn("roundWeightsAVX2", "(dst *byte, w *float32, scales *byte, flip uint32) (amax float32, signs uint32)",
-		"rounds the products of 64 weights and scales, with their signs turned over by flip, "+
-			"to a 255th of the largest magnitude; negative ones give 0 and set bits of signs.")
+	a.fn("roundWeightsAVX2", "(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)",
+		"rounds the products of n rows of 64 weights and scales, with their signs turned over by flip, "+
+			"to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.")
 	a.ld("dst", reg.RDI)
 	a.ld("w", reg.RSI)
 	a.ld("scales", reg.RDX)
+	a.ld("n", reg.RCX)
+	a.ld("amax", reg.R8)
+	a.XORL(reg.EBX, reg.EBX)
 	a.VBROADCASTSS(operand.NewParamAddr("flip", 24), reg.Y14)
 	a.VXORPS(reg.Y15, reg.Y15, reg.Y15)
 	a.VBROADCASTSS(a.word("magnitude", 0x7fffffff), reg.Y13)
+	loop := a.label("loop")
+	a.Label(loop)
 	a.VXORPS(reg.Y8, reg.Y8, reg.Y8)
 	a.VXORPS(reg.Y9, reg.Y9, reg.Y9)
 	for v := range 8 {
@@ -193,7 +198,8 @@ func (a *asm) round2() {
 		a.VMAXPS(ys[8+v%2], reg.Y10, ys[8+v%2])
 	}
 	a.fold2(reg.Y8, reg.Y9, a.maxPS)
-	a.Store(reg.X8, a.ReturnIndex(0))
+	a.VMOVSS(reg.X8, at(reg.R8, 0))
+	a.VMAXSS(a.float("tiny", tiny), reg.X8, reg.X8)
 	a.VMOVSS(a.float("full", 255), reg.X9)
 	a.VDIVSS(reg.X8, reg.X9, reg.X9)
 	a.VBROADCASTSS(reg.X9, reg.Y9)
@@ -214,7 +220,13 @@ func (a *asm) round2() {
 		a.VMOVDQU(ys[v], at(reg.RDI, 8*v))
 	}
 	a.VMOVMSKPS(reg.Y8, reg.EAX)
-	a.Store(reg.EAX, a.ReturnIndex(1))
+	a.ORL(reg.EAX, reg.EBX)
+	a.ADDQ(imm(64), reg.RDI)
+	a.ADDQ(operand.U32(256), reg.RSI)
+	a.ADDQ(imm(4), reg.R8)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
+	a.Store(reg.EBX, a.ReturnIndex(0))
 	a.end()
 }
 

@@ -143,42 +143,62 @@ func (a *asm) exp() {
 	each(func(v int) { a.VSCALEFPS(n(v), p(v), x(v)) })
 }
 
+// tiny is that of package attn: smaller weights count as zero.
+const tiny = 1e-35
+
 func (a *asm) round() {
-	a.fn("roundWeightsAVX512", "(dst *byte, w *float32, scales *byte, flip uint32) (amax float32, signs uint32)",
-		"rounds the products of 64 weights and scales, with their signs turned over by flip, "+
-			"to a 255th of the largest magnitude; negative ones give 0 and set bits of signs.")
+	a.fn("roundWeightsAVX512", "(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)",
+		"rounds the products of n rows of 64 weights and scales, with their signs turned over by flip, "+
+			"to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.")
 	a.ld("dst", reg.RDI)
 	a.ld("w", reg.RSI)
 	a.ld("scales", reg.RDX)
 	a.ld("flip", reg.EAX)
+	a.ld("n", reg.RCX)
+	a.ld("amax", reg.R8)
 	a.VPBROADCASTD(reg.EAX, reg.Z30)
 	a.VPXORD(reg.Z31, reg.Z31, reg.Z31)
 	a.VPBROADCASTD(a.word("magnitude", 0x7fffffff), reg.Z29)
-	a.VPXORD(reg.Z8, reg.Z8, reg.Z8)
+	a.VMOVSS(a.float("full", 255), reg.X15)
 	for v := range 4 {
-		a.VMOVUPS(at(reg.RSI, 64*v), zs[v])
-		a.VCVTPH2PS(at(reg.RDX, 32*v), reg.Z16)
-		a.VCMPPS(imm(4), reg.Z31, zs[v], reg.K1)
-		a.VMULPS_Z(reg.Z16, zs[v], reg.K1, zs[v])
-		a.VPXORD(reg.Z30, zs[v], zs[v])
-		a.VPANDD(reg.Z29, zs[v], reg.Z16)
-		a.VMAXPS(reg.Z8, reg.Z16, reg.Z8)
+		a.VCVTPH2PS(at(reg.RDX, 32*v), zs[20+v])
+		a.VPXORD(reg.Z30, zs[20+v], zs[20+v])
+	}
+	a.KXORW(reg.K2, reg.K2, reg.K2)
+	loop := a.label("loop")
+	a.Label(loop)
+	for v := range 4 {
+		x := zs[v]
+		a.VMOVUPS(at(reg.RSI, 64*v), x)
+		a.VCMPPS(imm(4), reg.Z31, x, reg.K1)
+		a.VMULPS_Z(zs[20+v], x, reg.K1, x)
+		a.VPANDD(reg.Z29, x, zs[4+v])
+		if v > 0 {
+			a.VMAXPS(reg.Z8, zs[4+v], reg.Z8)
+		} else {
+			a.VMAXPS(reg.Z31, zs[4+v], reg.Z8)
+		}
 	}
 	a.fold(reg.Z8, reg.Z9, a.maxPS)
-	a.Store(reg.X8, a.ReturnIndex(0))
-	a.VMOVSS(a.float("full", 255), reg.X9)
-	a.VDIVSS(reg.X8, reg.X9, reg.X9)
+	a.VMOVSS(reg.X8, at(reg.R8, 0))
+	a.VMAXSS(a.float("tiny", tiny), reg.X8, reg.X8)
+	a.VDIVSS(reg.X8, reg.X15, reg.X9)
 	a.VBROADCASTSS(reg.X9, reg.Z9)
-	a.KXORW(reg.K2, reg.K2, reg.K2)
 	for v := range 4 {
-		a.VMULPS(reg.Z9, zs[v], zs[v])
-		a.VCVTPS2DQ(zs[v], zs[v])
-		a.VPMOVD2M(zs[v], reg.K1)
+		x := zs[v]
+		a.VMULPS(reg.Z9, x, x)
+		a.VCVTPS2DQ(x, x)
+		a.VPMOVD2M(x, reg.K1)
 		a.KORW(reg.K1, reg.K2, reg.K2)
-		a.VPMAXSD(reg.Z31, zs[v], zs[v])
-		a.VPMOVUSDB(zs[v], at(reg.RDI, 16*v))
+		a.VPMAXSD(reg.Z31, x, x)
+		a.VPMOVUSDB(x, at(reg.RDI, 16*v))
 	}
+	a.ADDQ(imm(64), reg.RDI)
+	a.ADDQ(operand.U32(256), reg.RSI)
+	a.ADDQ(imm(4), reg.R8)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
 	a.KMOVW(reg.K2, reg.EAX)
-	a.Store(reg.EAX, a.ReturnIndex(1))
+	a.Store(reg.EAX, a.ReturnIndex(0))
 	a.end()
 }
