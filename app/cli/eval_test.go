@@ -11,24 +11,13 @@ import (
 	"testing"
 
 	"godwit/engine/kv"
+	"godwit/engine/testmodel"
 )
 
-// tinyModel is the path of a model with random weights of the golden data. A
-// missing one fails the test in CI and skips it elsewhere.
+// tinyModel is the path of a model with random weights of the golden data.
 func tinyModel(t *testing.T, name string) string {
 	t.Helper()
-	root := os.Getenv("GODWIT_GOLDEN")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "golden")
-	}
-	path := filepath.Join(root, "models", "tiny", name)
-	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("golden data is missing: %v", err)
-		}
-		t.Skipf("golden data is missing (set GODWIT_GOLDEN): %v", err)
-	}
-	return path
+	return testmodel.Golden(t, "models", "tiny", name)
 }
 
 // call runs a command line with a data folder of its own.
