@@ -30,7 +30,7 @@ out=$(mktemp)
 	table gemma-demo gemma3 f32,q8_0,q8_0/turbo4,q8_0/turbo3
 	printf '\n## The same with float attention\n\n'
 	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
-	table gemma-demo gemma3 q8_0,q8_0/turbo3 --attn-math float --pairs f16
+	table gemma-demo gemma3 f32,q8_0,f32/turbo3,q8_0/turbo3 --attn-math float --pairs f16
 } >"$out"
 mkdir -p docs
 mv "$out" docs/quality.md

@@ -251,9 +251,9 @@ type evalAgreeCmd struct {
 
 // Run compares the choices of every pair of types with f16's.
 func (c *evalAgreeCmd) Run(r *run) error {
-	var base []llm.Token
+	var base []eval.Choice
 	var list []eval.AgreeResult
-	choose := func(e *engine.Engine) ([]llm.Token, error) {
+	choose := func(e *engine.Engine) ([]eval.Choice, error) {
 		tokens, _, _, err := c.text(e)
 		if err != nil {
 			return nil, err
@@ -287,9 +287,10 @@ func (c *evalAgreeCmd) Run(r *run) error {
 	if c.JSON {
 		return r.oneOrList(len(list), list, func(i int) any { return list[i] })
 	}
-	t := newTable("K", "V", "AGREEMENT", "±", "TOKENS")
+	t := newTable("K", "V", "AGREEMENT", "±", "TOKENS", "MARGIN", "WHERE LOST")
 	for _, a := range list {
-		t.add(a.TypeK, a.TypeV, fmt.Sprintf("%.4f", a.Agreement), fmt.Sprintf("%.4f", a.Stderr), fmt.Sprint(a.Tokens))
+		t.add(a.TypeK, a.TypeV, fmt.Sprintf("%.4f", a.Agreement), fmt.Sprintf("%.4f", a.Stderr), fmt.Sprint(a.Tokens),
+			fmt.Sprintf("%.2f", a.Margin), fmt.Sprintf("%.2f", a.MarginLost))
 	}
 	return t.write(r.out)
 }

@@ -95,12 +95,13 @@ func (f *labFlags) lab(r *run) (*labRun, error) {
 	}
 	same := f.Engine // what decides a result beside the types and the sizes
 	same.CacheTypeK, same.CacheTypeV, same.CtxSize, same.Parallel, same.KVCells = "", "", 0, 0, 0
-	setup, err := json.Marshal(same)
+	b := newBuildInfo()
+	setup, err := json.Marshal([]any{same, b.Version, b.Commit, b.System, b.CPU})
 	if err != nil {
 		return nil, err
 	}
 	l := &eval.Lab{
-		Open: f.opener(r), Context: m.Config().Context, Text: text, Setup: string(setup) + runtime.GOARCH, Size: eval.Full(),
+		Open: f.opener(r), Context: m.Config().Context, Text: text, Setup: string(setup), Size: eval.Full(),
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
 	if f.Quick {

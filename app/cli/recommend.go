@@ -127,8 +127,8 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 		cells = append(cells, more...)
 	}
 	rep := c.report(r, l, cells)
-	fmt.Fprintln(r.out, "| K | V | bytes/token | KLD | ± | 99 % | 99.9 % | max | top-1 % | PPL | against f16 | peer's PPL | against its f16 | agree % |")
-	fmt.Fprintln(r.out, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(r.out, "| K | V | bytes/token | KLD | ± | 99 % | 99.9 % | max | top-1 % | PPL | against f16 | peer's PPL | against its f16 | agree % | margin lost |")
+	fmt.Fprintln(r.out, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, row := range rep.Rows() {
 		if err := c.line(r, l, &row, peer); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (c *evalTableCmd) line(r *run, l *labRun, row *eval.Row, peer map[kv.Pair]f
 		return err
 	}
 	k := row.KLD
-	other, change, agree := "-", "-", "-"
+	other, change, agree, lost := "-", "-", "-", "-"
 	if p := peer[row.Pair]; p > 0 {
 		other = fmt.Sprintf("%.3f", p)
 		if base := peer[kv.Pairs()[0]]; base > 0 {
@@ -157,13 +157,14 @@ func (c *evalTableCmd) line(r *run, l *labRun, row *eval.Row, peer map[kv.Pair]f
 	}
 	if row.Agree != nil {
 		agree = fmt.Sprintf("%.1f ± %.1f", 100*row.Agree.Agreement, 100*row.Agree.Stderr)
+		lost = fmt.Sprintf("%.2f of %.2f", row.Agree.MarginLost, row.Agree.Margin)
 	}
 	own := 0.0
 	if k.BasePPL > 0 && !math.IsNaN(k.BasePPL) {
 		own = 100 * (k.Perplexity/k.BasePPL - 1)
 	}
-	_, err = fmt.Fprintf(r.out, "| %s | %s | %d | %.5f | %.5f | %.4f | %.3f | %.3f | %.1f | %.3f | %+.2f %% | %s | %s | %s |\n",
-		row.Pair.K, row.Pair.V, layout.BytesPerToken(), k.Mean, k.Stderr, k.P99, k.P999, k.Max, 100*k.Top1, k.Perplexity, own, other, change, agree)
+	_, err = fmt.Fprintf(r.out, "| %s | %s | %d | %.5f | %.5f | %.4f | %.3f | %.3f | %.1f | %.3f | %+.2f %% | %s | %s | %s | %s |\n",
+		row.Pair.K, row.Pair.V, layout.BytesPerToken(), k.Mean, k.Stderr, k.P99, k.P999, k.Max, 100*k.Top1, k.Perplexity, own, other, change, agree, lost)
 	return err
 }
 

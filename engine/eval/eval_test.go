@@ -325,8 +325,37 @@ func TestPerplexity(t *testing.T) {
 
 // TestAgree checks the counting.
 func TestAgree(t *testing.T) {
-	r := eval.Agree([]llm.Token{1, 2, 3, 4}, []llm.Token{1, 2, 9, 4})
-	if r.Agreement != 0.75 || r.First != 2 || r.Tokens != 4 || r.Stderr != math.Sqrt(0.75*0.25/3) {
-		t.Errorf("%+v", r)
+	base := []eval.Choice{{1, 3}, {2, 0.5}, {3, 0.1}, {4, 2}}
+	r := eval.Agree(base, []eval.Choice{{1, 9}, {2, 9}, {9, 9}, {4, 9}})
+	want := eval.AgreeResult{Agreement: 0.75, Stderr: math.Sqrt(0.75 * 0.25 / 3), Tokens: 4, First: 2, Margin: 2, MarginLost: 0.1}
+	if r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	if r = eval.Agree(base, base); r.Agreement != 1 || r.First != -1 || r.MarginLost != 0 {
+		t.Errorf("against itself: %+v", r)
+	}
+}
+
+// TestChoices checks choice and margin against the logits of single steps.
+func TestChoices(t *testing.T) {
+	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	tokens := arbitrary(20)
+	got, err := eval.Choices(t.Context(), e, tokens, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err = e.EachLogits(t.Context(), tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
+		order := slices.Sorted(slices.Values(row))
+		best := order[len(order)-1]
+		want := eval.Choice{ID: llm.Token(slices.Index(row, best)), Margin: best - order[len(order)-2]}
+		if got[pos] != want {
+			t.Errorf("position %d: %+v, want %+v", pos, got[pos], want)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != len(got) {
+		t.Errorf("%d positions, %d choices, %v", n, len(got), err)
 	}
 }

@@ -213,32 +213,48 @@ func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, pr
 	return r, nil
 }
 
+// Choice is the likeliest token at a position.
+type Choice struct {
+	ID     llm.Token `json:"id"`
+	Margin float32   `json:"margin"` // nats between it and the next
+}
+
 // AgreeResult is the share of positions at which decoding chooses the same
-// token as at f16.
+// token as at f16, and how sure f16 is: where its two best tokens are close,
+// any change of the cache may swap them.
 type AgreeResult struct {
-	Agreement float64 `json:"agreement"`
-	Stderr    float64 `json:"stderr"`
-	Tokens    int     `json:"tokens"`
-	First     int     `json:"first_difference"` // -1: none
-	TypeK     string  `json:"type_k"`
-	TypeV     string  `json:"type_v"`
+	Agreement  float64 `json:"agreement"`
+	Stderr     float64 `json:"stderr"`
+	Tokens     int     `json:"tokens"`
+	First      int     `json:"first_difference"` // -1: none
+	Margin     float32 `json:"margin"`           // median of f16's margins, in nats
+	MarginLost float32 `json:"margin_lost"`      // the same where the choice differs; 0: nowhere
+	TypeK      string  `json:"type_k"`
+	TypeV      string  `json:"type_v"`
 }
 
 // Choices feeds the tokens one at a time through decode and returns the
-// likeliest next token at each position.
-func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress func(share float64)) ([]llm.Token, error) {
-	var out []llm.Token
+// choice at each position.
+func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress func(share float64)) ([]Choice, error) {
+	var out []Choice
 	err := e.EachLogits(ctx, tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
-		best := 0
+		best, next := 0, float32(math.Inf(-1))
 		for i, v := range row {
-			if v != v {
+			switch {
+			case v != v:
 				return &NaN{Tokens: tokens, Pos: pos, Layer: unknown}
-			}
-			if v > row[best] {
-				best = i
+			case i == 0:
+			case v > row[best]:
+				best, next = i, row[best]
+			case v > next:
+				next = v
 			}
 		}
-		out = append(out, llm.Token(best))
+		c := Choice{llm.Token(best), row[best] - next}
+		if c.Margin > math.MaxFloat32 { // one token, or the others impossible
+			c.Margin = math.MaxFloat32
+		}
+		out = append(out, c)
 		if progress != nil {
 			progress(float64(pos+1) / float64(len(tokens)))
 		}
@@ -248,19 +264,32 @@ func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress
 }
 
 // Agree compares the choices of a cache type with those of f16.
-func Agree(base, got []llm.Token) AgreeResult {
+func Agree(base, got []Choice) AgreeResult {
 	r := AgreeResult{First: -1, Tokens: len(base)}
 	var m mean
-	for i := range base {
-		same := 1.0
-		if base[i] != got[i] {
-			same = 0
-			if r.First < 0 {
-				r.First = i
-			}
+	var all, lost []float32
+	for i, b := range base {
+		same := b.ID == got[i].ID
+		m.hit(same)
+		all = append(all, b.Margin)
+		if same {
+			continue
 		}
-		m.add(same)
+		lost = append(lost, b.Margin)
+		if r.First < 0 {
+			r.First = i
+		}
 	}
 	r.Agreement, r.Stderr = m.value(), m.stderr()
+	r.Margin, r.MarginLost = median(all), median(lost)
 	return r
+}
+
+// median sorts x; 0 for none.
+func median(x []float32) float32 {
+	if len(x) == 0 {
+		return 0
+	}
+	slices.Sort(x)
+	return x[len(x)/2]
 }

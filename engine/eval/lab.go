@@ -15,7 +15,6 @@ import (
 
 	"godwit/engine"
 	"godwit/engine/kv"
-	"godwit/engine/llm"
 )
 
 // Task is a measurement of the lab.
@@ -147,7 +146,7 @@ type Cell struct {
 	Arith   *ArithResult  `json:"arith,omitempty"`
 	Turns   *TurnsResult  `json:"turns,omitempty"`
 	Speed   *SpeedResult  `json:"speed,omitempty"`
-	Choices []llm.Token   `json:"choices,omitempty"` // of the base, for agreement
+	Choices []Choice      `json:"choices,omitempty"` // of the base, for agreement
 }
 
 // Progress is how far a lab is.
@@ -163,7 +162,7 @@ type Lab struct {
 	Open    Opener
 	Context int    // the model's own, in tokens
 	Text    string // to measure on
-	Setup   string // whatever else decides a result: device, arithmetic, policies
+	Setup   string // whatever else decides a result: program, device, arithmetic, policies
 	Size    Size
 	Store   Results // where finished cells are kept
 	Fresh   bool    // measure finished cells again
@@ -181,7 +180,7 @@ var basePair = kv.Pairs()[0]
 // key names a cell by everything that its result depends on.
 func (l *Lab) key(t Task, p kv.Pair) string {
 	text := sha256.Sum256([]byte(l.Text))
-	b, err := json.Marshal([]any{"cell 1", t, p, l.Size, text[:], l.Setup})
+	b, err := json.Marshal([]any{"cell 2", t, p, l.Size, text[:], l.Setup})
 	if err != nil {
 		panic("eval: " + err.Error()) // plain data
 	}
@@ -408,7 +407,7 @@ func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress f
 }
 
 // agree measures the agreement of choices with f16's.
-func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []llm.Token, isBase bool, progress func(float64)) error {
+func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choice, isBase bool, progress func(float64)) error {
 	tok, err := e.Tokenizer()
 	if err != nil {
 		return err
