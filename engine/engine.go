@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"godwit/engine/backend"
+	"godwit/engine/backend/split"
 	"godwit/engine/cpu"
 	"godwit/engine/gguf"
 	"godwit/engine/grammar"
@@ -41,6 +42,7 @@ const (
 type Options struct {
 	Driver    backend.Driver // nil: the CPU
 	Device    int
+	GPULayers *int // layers that Driver's device runs, the last ones; the CPU runs those before. nil: all
 	Threads   int  // CPU workers, 0: physical cores
 	NoRepack  bool // run from the mapped file
 	NoMMap    bool // read the file instead of mapping it
@@ -119,12 +121,8 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 }
 
 func (e *Engine) start(ctx context.Context) error {
-	if e.o.Driver == nil {
-		e.o.Driver = cpu.Driver{}
-	}
 	var err error
-	e.backend, err = e.o.Driver.Open(e.o.Device, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack, FloatAttn: e.o.FloatAttn, Lock: e.o.Lock})
-	if err != nil {
+	if e.backend, err = e.open(); err != nil {
 		return err
 	}
 	if err := e.size(); err != nil {
@@ -167,6 +165,24 @@ func (e *Engine) start(ctx context.Context) error {
 	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,
 		"ctx", e.o.Context, "bytes", e.prog.Memory().Weights+e.prog.Memory().Cache)
 	return nil
+}
+
+// open opens the device, or two where it runs only the last layers.
+func (e *Engine) open() (backend.Backend, error) {
+	o, host := &e.o, cpu.Driver{}
+	if o.Driver == nil || o.GPULayers != nil && *o.GPULayers <= 0 {
+		o.Driver, o.Device = host, 0
+	}
+	options := backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock}
+	b, err := o.Driver.Open(o.Device, options)
+	if err != nil || o.GPULayers == nil || *o.GPULayers >= e.Config().Layers || o.Driver.Name() == host.Name() {
+		return b, err
+	}
+	first, err := host.Open(0, options)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return split.New(first, b, e.Config().Layers-*o.GPULayers), nil
 }
 
 // size settles the context and the layout.

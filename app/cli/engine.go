@@ -54,12 +54,13 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
-	if c.GPULayers != nil && *c.GPULayers > 0 {
-		r.log.Warn("this build has no GPU backend: every layer runs on the CPU", "layer", *c.GPULayers)
-	}
 	var err error
 	if o.Driver, err = device.Driver(c.Backend); err != nil {
 		return o, usage{err}
+	}
+	o.GPULayers = c.GPULayers
+	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
+		r.log.Warn("there is no GPU backend to use: every layer runs on the CPU", "layer", *n)
 	}
 	if o.Want, o.KV, err = cacheSettings(c); err != nil {
 		return o, usage{err}

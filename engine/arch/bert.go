@@ -75,6 +75,7 @@ func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	}
 	x = m.embdNorm.apply(g, x)
 	for i := range m.blocks {
+		g.Layer()
 		b := &m.blocks[i]
 		x = b.mixPost.apply(g, g.Add(x, b.mix.forward(g, x, in)))
 		x = b.ffnPost.apply(g, g.Add(x, b.ffn.forward(g, x, in)))

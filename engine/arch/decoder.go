@@ -57,6 +57,7 @@ func (m *decoder) Config() *model.Config { return &m.cfg }
 func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, m.scale, graph.ByToken)
 	for i := range m.blocks {
+		g.Layer()
 		trim := i == len(m.blocks)-1 && !pooled(&m.cfg, in)
 		x = m.blocks[i].forward(g, x, in, m.residuals, trim)
 	}

@@ -142,6 +142,7 @@ func (m *gemma4) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 		own = g.Scale(own, 1/math.Sqrt2)
 	}
 	for i := range m.blocks {
+		g.Layer()
 		b, l := &m.blocks[i], &m.layers[i]
 		y := b.mix.forward(g, b.mixNorm.apply(g, x), in)
 		mine := graph.None

@@ -39,7 +39,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	p := &program{
 		backend: b, plan: plan, layout: layout, sizes: s,
 		acts: make([]*kernel.Acts, len(plan.Values)),
-		span: make([]int32, s.Rows),
+		span: make([]int32, s.Rows), input: plan.InputWidth(),
 	}
 	var err error
 	if p.weights, err = b.prepare(ctx, plan, s.Progress); err != nil {

@@ -19,6 +19,7 @@ type program struct {
 	plan    *graph.Plan
 	layout  *kv.Layout
 	sizes   backend.Sizes
+	input   int // values of a row that the batch brings along
 
 	mem     graph.Memory
 	scratch []float32
@@ -97,8 +98,17 @@ func (p *program) check(b *llm.Batch) error {
 		return fmt.Errorf("cpu: %d outputs, at most %d", len(b.Outputs), p.sizes.Outputs)
 	case len(b.Pos) != n:
 		return fmt.Errorf("cpu: %d positions for %d tokens", len(b.Pos), n)
-	case len(b.Logits) < len(b.Outputs)*p.plan.Values[p.plan.Output].Width:
-		return fmt.Errorf("cpu: room for %d logits, want %d", len(b.Logits), len(b.Outputs)*p.plan.Values[p.plan.Output].Width)
+	}
+	out := p.plan.Values[p.plan.Output]
+	want := len(b.Outputs) * out.Width
+	if out.Rows == graph.BatchRows {
+		want = n * out.Width
+	}
+	if len(b.Logits) < want {
+		return fmt.Errorf("cpu: room for %d logits, want %d", len(b.Logits), want)
+	}
+	if len(b.Input) < n*p.input {
+		return fmt.Errorf("cpu: %d values of input, want %d", len(b.Input), n*p.input)
 	}
 	return nil
 }

@@ -15,6 +15,9 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 	out := func(row int) []float32 { return p.row(n.Out, row) }
 	in := func(i, row int) []float32 { return p.row(n.In[i], row) }
 	switch op := n.Op.(type) {
+	case graph.Input:
+		w := p.plan.Values[n.Out].Width
+		return func(row int) { copy(out(row), p.b.Input[row*w:(row+1)*w]) }, nil
 	case graph.Embed:
 		return c.embed(n, op)
 	case graph.Norm:

@@ -102,6 +102,7 @@ type Plan struct {
 	Nodes  []Node
 	Values []Info
 	States []State // state i is named by the ops that use it
+	Layers []int   // the first node of each layer
 	Output Value
 }
 
@@ -149,6 +150,11 @@ func (b *Builder) Unadapted() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Layer says that the nodes which follow belong to the next layer.
+func (b *Builder) Layer() {
+	b.plan.Layers = append(b.plan.Layers, len(b.plan.Nodes))
 }
 
 // Finish returns the plan whose result is out.

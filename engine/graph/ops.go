@@ -42,6 +42,10 @@ const (
 )
 
 type (
+	// Input takes the rows that the batch brings along: what an earlier part of
+	// a plan that was cut has computed.
+	Input struct{}
+
 	// Embed looks up rows of W, by token or by position, and multiplies by Scale.
 	Embed struct {
 		W     *Weight
@@ -220,6 +224,7 @@ type Routing struct {
 	UsedGroups    int     // groups kept, by the sum of their two best
 }
 
+func (Input) op()        {}
 func (Embed) op()        {}
 func (Linear) op()       {}
 func (HeadLinear) op()   {}

@@ -194,3 +194,19 @@ func (l *Layout) LargestContext(budget int64) int {
 	})
 	return pages * PageCells
 }
+
+// Part is the layout with the cells and states of layers from to to-1 alone;
+// the others keep nothing. Layers and groups keep their numbers.
+func (l *Layout) Part(from, to int) Layout {
+	p := *l
+	p.Layers, p.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
+	for i := range p.Layers {
+		if i < from || i >= to {
+			p.Layers[i] = LayerLayout{Layer: l.Layers[i].Layer, Group: -1, Share: -1}
+		}
+	}
+	for g := range p.Groups {
+		p.Groups[g].Layers = slices.DeleteFunc(slices.Clone(l.Groups[g].Layers), func(i int) bool { return i < from || i >= to })
+	}
+	return p
+}

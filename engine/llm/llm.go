@@ -24,6 +24,7 @@ type Batch struct {
 	Pos     []int32
 	Spans   []Span
 	Tables  [][][]int32 // [group][span] pages in position order; a freed page is -1
+	Input   []float32   // [len(Tokens), width] for plans that begin with graph.Input
 	Outputs []int32     // rows whose logits are wanted, ascending
 	Logits  []float32   // [len(Outputs), vocab], filled by the run
 }

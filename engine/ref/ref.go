@@ -114,6 +114,8 @@ func narrow(x []float64) []float32 {
 // node runs one op on all rows.
 func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 {
 	switch op := op.(type) {
+	case graph.Input:
+		return input(b)
 	case graph.Embed:
 		return m.embed(op, b)
 	case graph.Attend:
@@ -168,6 +170,15 @@ func (m *Machine) embed(op graph.Embed, b *llm.Batch) [][]float64 {
 			row[i] = w[id*n+i] * scale
 		}
 		out = append(out, row)
+	}
+	return out
+}
+
+func input(b *llm.Batch) [][]float64 {
+	width := len(b.Input) / len(b.Tokens)
+	var out [][]float64
+	for r := range b.Tokens {
+		out = append(out, widen(b.Input[r*width:(r+1)*width]))
 	}
 	return out
 }

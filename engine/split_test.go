@@ -1,0 +1,79 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/backend"
+	"godwit/engine/cpu"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+)
+
+// second is the CPU under another name, so that a model can be cut between two.
+type second struct{ cpu.Driver }
+
+func (second) Name() string { return "second" }
+
+// A model cut between two devices gives the bits that one gives, wherever the
+// cut is, or says which layers cannot be parted.
+func TestSplit(t *testing.T) {
+	shared := 0
+	for _, m := range manifest(t).Tiny {
+		t.Run(m.Name, func(t *testing.T) {
+			run := m.Runs[len(m.Runs)-1]
+			o := engine.Options{UBatch: 64, Threads: 1}
+			whole := open(t, m.File, run.Context, run.K, run.V, o)
+			want := logits(t, whole, run.Tokens, run.Positions, false)
+			stepped := logits(t, whole, run.Tokens, run.Positions, true)
+			for n := range whole.Config().Layers + 2 {
+				o.Driver, o.GPULayers = second{}, &n
+				e, err := openSplit(t, m, run, o)
+				if err != nil {
+					if !strings.Contains(err.Error(), "reads the cache of layer") {
+						t.Errorf("%d layers: %v", n, err)
+					}
+					shared++
+					continue
+				}
+				if i := differs(logits(t, e, run.Tokens, run.Positions, false), want); i >= 0 {
+					t.Errorf("%d layers: logit %d differs from one device's", n, i)
+				}
+				if i := differs(logits(t, e, run.Tokens, run.Positions, true), stepped); i >= 0 {
+					t.Errorf("%d layers, token by token: logit %d differs from one device's", n, i)
+				}
+				joined := e.Device().Backend
+				if cut := n > 0 && n < whole.Config().Layers; cut != (joined == "cpu+cpu") {
+					t.Errorf("%d layers on %s", n, joined)
+				}
+			}
+		})
+	}
+	if shared == 0 {
+		t.Error("no model with layers that cannot be parted was tried")
+	}
+}
+
+func openSplit(t *testing.T, m tinyModel, run tinyRun, o engine.Options) (*engine.Engine, error) {
+	t.Helper()
+	var err error
+	if o.Want.K, err = kv.Parse(run.K); err != nil {
+		t.Fatal(err)
+	}
+	if o.Want.V, err = kv.Parse(run.V); err != nil {
+		t.Fatal(err)
+	}
+	o.Context, o.Parallel = run.Context, 1
+	e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+	if err == nil {
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return e, err
+}
+
+var _ backend.Driver = second{}
