@@ -1,0 +1,133 @@
+// Package shaders holds the GPU kernels, once: C++14 sources over one
+// portability header that compile as Metal, CUDA, HIP and, for the emulator,
+// plain C++. Kernels is the table that backends, the emulator and the source
+// checker read.
+//
+//	k := shaders.Find("rms_norm")
+//	text, err := k.Source(shaders.Constants{"WEIGHT": 0})
+//	params := shaders.Bytes(&shaders.NormParams{...})
+//
+// Metal cannot include files at run time, so Source concatenates: the
+// constants as #define lines, the header, the parameter struct as the Go side
+// declares it, and the kernel's file.
+package shaders
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// Dir says what a kernel does with a buffer.
+type Dir uint8
+
+// The directions.
+const (
+	In    Dir = iota // read
+	Out              // written; elements that the launch does not cover keep their value
+	InOut            // both
+)
+
+// Arg is a buffer argument. Its place in Kernel.Args is its binding index; the
+// parameter struct is bound after the last one.
+type Arg struct {
+	Name string
+	Elem string // the element's name in the dialect: float, uint, int, ushort, uchar
+	Dir  Dir
+}
+
+// Kernel is one entry point.
+type Kernel struct {
+	Name      string
+	Files     []string // sources in the order in which they are joined; the last holds the kernel
+	Args      []Arg
+	Params    any      // zero value of the parameter struct: 4-byte scalars only
+	Constants []string // the names that Constants must give, and no others
+	Group     int      // threads of a threadgroup, along x, a multiple of 32
+}
+
+// Constants are the sizes and choices that are compiled into a pipeline.
+type Constants map[string]int
+
+// Find returns the kernel of that name, or nil.
+func Find(name string) *Kernel {
+	for i := range Kernels {
+		if Kernels[i].Name == name {
+			return &Kernels[i]
+		}
+	}
+	return nil
+}
+
+// Bytes is a parameter struct as the device reads it.
+func Bytes[T any](p *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
+
+// Source returns the text of the kernel with its constants, the same for all
+// platforms.
+func (k *Kernel) Source(c Constants) (string, error) {
+	if have, want := slices.Sorted(maps.Keys(c)), slices.Sorted(slices.Values(k.Constants)); !slices.Equal(have, want) {
+		return "", fmt.Errorf("shaders: %s takes the constants %v, given %v", k.Name, want, have)
+	}
+	var b strings.Builder
+	for _, name := range k.Constants {
+		fmt.Fprintf(&b, "#define %s %d\n", name, c[name])
+	}
+	fmt.Fprintf(&b, "#define THREADS %d\n", k.Group)
+	if err := appendFile(&b, "dialect.h"); err != nil {
+		return "", err
+	}
+	if k.Params != nil {
+		b.WriteString(k.declaration())
+	}
+	for _, name := range k.Files {
+		if err := appendFile(&b, name); err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// appendFile adds a source file; lines are counted as in the file.
+func appendFile(b *strings.Builder, name string) error {
+	text, err := sources.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("shaders: %w", err)
+	}
+	fmt.Fprintf(b, "#line 1 %q\n", name)
+	b.Write(text)
+	return nil
+}
+
+// scalars are the types of the fields of a parameter struct.
+var scalars = map[reflect.Kind]string{reflect.Uint32: "uint", reflect.Int32: "int", reflect.Float32: "float"}
+
+// declaration is the parameter struct in the dialect, fields in snake case.
+func (k *Kernel) declaration() string {
+	t := reflect.TypeOf(k.Params)
+	var b strings.Builder
+	fmt.Fprintf(&b, "struct %s_params {\n", k.Name)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		fmt.Fprintf(&b, "\t%s %s;\n", scalars[f.Type.Kind()], snake(f.Name))
+	}
+	b.WriteString("};\n")
+	return b.String()
+}
+
+// snake turns KVHeads into kv_heads.
+func snake(name string) string {
+	var b strings.Builder
+	upper := func(i int) bool { return i >= 0 && i < len(name) && 'A' <= name[i] && name[i] <= 'Z' }
+	for i := range len(name) {
+		if upper(i) && i > 0 && (!upper(i-1) || i+1 < len(name) && !upper(i+1)) {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(name[i : i+1]))
+	}
+	return b.String()
+}

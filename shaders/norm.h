@@ -1,0 +1,38 @@
+// norm normalises each group of columns: kind 0 by the root mean square, 1 by
+// mean and variance, 2 by the length. A threadgroup works on one group; w and b
+// repeat along the row, a vector of length 0 is not there. With add the operand
+// is x + r, which is also written to sum.
+// Sources: arXiv 1910.07467, 1607.06450.
+KERNEL(norm)(IN(float, x, 0), IN(float, r, 1), IN(float, w, 2), IN(float, b, 3), OUT(float, sum, 4), OUT(float, y, 5),
+	PARAMS(norm_params, p, 6) INDICES) {
+	SHARED(float, room, THREADS / 32);
+	uint first = group_x * p.group; // in the whole of x
+	float squares = 0.0f, total = 0.0f;
+	for (uint i = thread_x; i < p.group; i += THREADS) {
+		float v = x[first + i];
+		if (p.add != 0) {
+			v += r[first + i];
+			sum[first + i] = v;
+		}
+		squares += v * v;
+		total += v;
+	}
+	float shift = 0.0f, square = group_sum(squares, room, thread_x);
+	if (p.kind == 1) {
+		shift = group_sum(total, room, thread_x) / float(p.group);
+		squares = 0.0f;
+		for (uint i = thread_x; i < p.group; i += THREADS) {
+			float v = (p.add != 0 ? x[first + i] + r[first + i] : x[first + i]) - shift;
+			squares += v * v;
+		}
+		square = group_sum(squares, room, thread_x);
+	}
+	float by = p.kind == 2 ? 1.0f / max(sqrt(square), p.eps) : 1.0f / sqrt(square / float(p.group) + p.eps);
+	for (uint i = thread_x; i < p.group; i += THREADS) {
+		uint column = first % p.width + i;
+		float v = ((p.add != 0 ? x[first + i] + r[first + i] : x[first + i]) - shift) * by;
+		if (p.w_len > 0) v *= w[column % p.w_len];
+		if (p.b_len > 0) v += b[column % p.b_len];
+		y[first + i] = v;
+	}
+}

@@ -1,0 +1,68 @@
+package shaders
+
+import "embed"
+
+//go:embed *.h
+var sources embed.FS
+
+// Kernels is the table of all kernels. Values are [rows][width] float; a
+// launch of an element-wise kernel covers Count elements, one a thread.
+//
+// The buffer rows has four ints a row of the batch: its position, the length
+// of its sequence after the batch, the index in tables of its sequence's first
+// page, and the number of its span.
+var Kernels = []Kernel{
+	{
+		Name: "unary", Files: []string{"elementwise.h", "unary.h"}, Group: 256, Params: UnaryParams{},
+		Args: []Arg{{"x", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "binary", Files: []string{"binary.h"}, Group: 256, Params: BinaryParams{},
+		Args: []Arg{{"a", "float", In}, {"b", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "glu", Files: []string{"elementwise.h", "glu.h"}, Group: 256, Params: GluParams{},
+		Args: []Arg{{"gate", "float", In}, {"up", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "affine", Files: []string{"affine.h"}, Group: 256, Params: AffineParams{},
+		Args: []Arg{{"x", "float", In}, {"w", "float", In}, {"b", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "temperature", Files: []string{"temperature.h"}, Group: 256, Params: TemperatureParams{},
+		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "columns", Files: []string{"columns.h"}, Group: 256, Params: ColumnsParams{},
+		Args: []Arg{{"x", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "concat", Files: []string{"concat.h"}, Group: 256, Params: ConcatParams{},
+		Args: []Arg{{"a", "float", In}, {"b", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "gather", Files: []string{"gather.h"}, Group: 256, Params: GatherParams{},
+		Args: []Arg{{"x", "float", In}, {"index", "int", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "pool", Files: []string{"pool.h"}, Group: 256, Params: PoolParams{},
+		Args: []Arg{{"x", "float", In}, {"spans", "int", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: x = rows·width/group
+		Name: "norm", Files: []string{"norm.h"}, Group: 128, Params: NormParams{},
+		Args: []Arg{
+			{"x", "float", In},
+			{"r", "float", In}, // with Add
+			{"w", "float", In},
+			{"b", "float", In},
+			{"sum", "float", Out}, // with Add
+			{"y", "float", Out},
+		},
+	},
+	{
+		// a thread for each of rows·heads·(HeadDim-HalfDim) items
+		Name: "rope", Files: []string{"rope.h"}, Group: 256, Params: RopeParams{},
+		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
+	},
+}
