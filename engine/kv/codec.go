@@ -76,6 +76,11 @@ func (t *Type) Segments(headDim int) []Segment {
 // largest f16 or as 0 (for f16, bf16 and f32: the number of such values).
 // Source: spec kv-formats.md.
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
+	if c := at.Channels; c != nil {
+		level := make([]float32, len(src))
+		c.Level(level, src)
+		src, at.Channels = level, nil
+	}
 	if t.Join != nil {
 		for _, p := range t.Join {
 			n := p.Form.RowBytes(p.Dim)
@@ -102,6 +107,12 @@ func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 
 // Decode restores one head of len(dst) values from its row.
 func (t *Type) Decode(dst []float32, src []byte, at At) {
+	if c := at.Channels; c != nil {
+		at.Channels = nil
+		t.Decode(dst, src, at)
+		c.restore(dst)
+		return
+	}
 	if t.Join != nil {
 		for _, p := range t.Join {
 			p.Form.Decode(dst[:p.Dim], src, at)
@@ -154,6 +165,7 @@ func (t *Type) decodeBlocks(dst []float32, src []byte) []byte {
 		for i, v := range c {
 			dst[i] = float32(t.Codes.level(v) * d)
 		}
+		scale(dst[:len(c)], t.Scale.Unit)
 		if t.Scale.Affine {
 			m := f16At(block, t.Scale.Min)
 			for i := range c {

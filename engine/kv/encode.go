@@ -15,6 +15,8 @@ func (t *Type) encodeGroup(dst []byte, x []float32, at At) (saturated int) {
 		return t.encodeNorm(dst, x, at)
 	case RMS:
 		return t.encodeRMS(dst, x)
+	case Unbiased:
+		return t.encodeTrellis(dst, x)
 	}
 	if t.Rotation.Size > 0 {
 		t.Rotation.forward(x)

@@ -14,6 +14,9 @@ const maxHeadDim = 1 << 14
 // Form is the encoding of t for a head size and side: t itself, or the
 // variant that serves it.
 func (t *Type) Form(headDim int, s Side) *Type {
+	if t.Cut != nil && headDim > 0 && headDim <= maxHeadDim {
+		return t.Cut.form(headDim)
+	}
 	for _, v := range t.Variants {
 		if v.Dim == headDim && headDim > 0 || v.Rotation > 0 && v.Rotation == rotationFor(headDim, s) {
 			return v.Form
@@ -25,7 +28,11 @@ func (t *Type) Form(headDim int, s Side) *Type {
 // holds reports whether t, a form, can store heads of headDim as it is.
 func (t *Type) holds(headDim int) bool {
 	switch {
-	case headDim <= 0 || headDim > maxHeadDim || t.Elems == 0:
+	case headDim <= 0 || headDim > maxHeadDim:
+		return false
+	case t.Cut != nil:
+		return true
+	case t.Elems == 0:
 		return false
 	case t.Heads.Only != 0:
 		return headDim == t.Heads.Only

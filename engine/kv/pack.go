@@ -63,6 +63,8 @@ func (c *Codes) pack(block []byte, codes []uint8) {
 		}
 	case Int8:
 		copy(block[c.At:], codes)
+	case Cyclic:
+		putWindows(block[c.At:], codes, c.Bits)
 	default:
 		panic("kv: packing has no writer")
 	}
@@ -95,6 +97,8 @@ func (c *Codes) unpack(codes []uint8, block []byte) {
 		}
 	case Int8:
 		copy(codes, block[c.At:c.At+len(codes)])
+	case Cyclic:
+		windows(codes, block[c.At:], c.Bits)
 	default:
 		panic("kv: packing has no reader")
 	}

@@ -102,6 +102,9 @@ func (t *Type) score(q, res []float32, row []byte) (total float32) {
 			dot += float32(q[first+i] * t.Codes.level(code))
 			sum += q[first+i]
 		}
+		if t.Scale.Unit != 0 {
+			dot *= t.Scale.Unit
+		}
 		total += float32(f16At(row, t.Scale.At) * dot)
 		if t.Scale.Affine {
 			total += float32(f16At(row, t.Scale.Min) * sum)

@@ -104,11 +104,16 @@ func TestLiterals(t *testing.T) {
 		for _, v := range f.Variants {
 			checkLiteral(t, v.Form)
 		}
+		if f.Cut != nil {
+			for _, b := range f.Cut.blocks {
+				checkLiteral(t, b)
+			}
+		}
 	}
 }
 
 func checkLiteral(t *testing.T, f *Type) {
-	if f.Float || f.Join != nil {
+	if f.Float || f.Join != nil || f.Cut != nil {
 		return
 	}
 	used := make([]bool, f.Bytes)
@@ -150,7 +155,11 @@ func checkLiteral(t *testing.T, f *Type) {
 	if i := slices.Index(used, false); i >= 0 {
 		t.Errorf("%s: byte %d has no meaning", f.Name, i)
 	}
-	if n := len(f.Codes.Levels); f.Codes.Packing != Int8 && n != 1<<f.Codes.Bits {
+	levels := 1 << f.Codes.Bits
+	if f.Codes.Packing == Cyclic {
+		levels = trellisLevels
+	}
+	if n := len(f.Codes.Levels); f.Codes.Packing != Int8 && n != levels {
 		t.Errorf("%s: %d levels for %d bits", f.Name, n, f.Codes.Bits)
 	}
 	if n := len(f.Codes.Boundaries); n > 0 && (n != len(f.Codes.Levels)-1 || !slices.IsSorted(f.Codes.Boundaries)) {

@@ -165,13 +165,18 @@ func (t *Type) digest(add func(v ...any)) {
 	c, s, r := &t.Codes, &t.Scale, &t.Rotation
 	add(int64(t.Elems), int64(t.Bytes), t.Float, uint32(t.Stored))
 	add(int64(c.Bits), uint8(c.Packing), int64(c.At), int64(c.High), floatBits(c.Levels))
-	add(int64(s.At), int64(s.Min), s.Affine)
+	add(int64(s.At), int64(s.Min), s.Affine, s.Unit)
 	add(int64(r.Size), floatBits(r.Pre), floatBits(r.Mid), floatBits(r.Post), r.Inverse, r.Query)
 	if t.Residual != nil {
 		add(uint8(t.Residual.Rule), int64(t.Residual.At), int64(t.Residual.Bits), floatBits(t.Residual.Signs), t.Residual.Factor)
 	}
 	if t.Polar != nil {
 		add(int64(t.Polar.Sigma), int64(t.Polar.Radius), int64(t.Polar.Angle))
+	}
+	if t.Cut != nil {
+		for _, b := range t.Cut.blocks {
+			b.digest(add)
+		}
 	}
 	for _, p := range t.Join {
 		add(int64(p.Dim))

@@ -48,10 +48,10 @@ const (
 //
 // A simple form stores blocks of Elems values in Bytes bytes, each block with
 // one scale. A head is padded with zeros to whole blocks. A form with Join is
-// made of simple forms one after another. A type with neither Elems nor Join
-// is a shorthand that Heads turns into a form for a given head size.
+// made of simple forms one after another; Cut makes such a form for a head
+// size. A type with none of the three is a shorthand that Heads turns into a form for a given head size.
 //
-// The value of code c is Levels[c]·scale, or Levels[c]·scale + min in an
+// The value of code c is Levels[c]·scale·unit, or Levels[c]·scale + min in an
 // affine form; with Rotation it lies in the rotated domain.
 type Type struct {
 	Name    string
@@ -69,6 +69,7 @@ type Type struct {
 	Residual     *Residual
 	Polar        *Polar
 	Join         []Piece // composed form: these pieces make up a head
+	Cut          *Cut    // a head is cut into blocks of several sizes
 	Window       Window
 	Temper       Temper
 	Heads        Heads
@@ -85,6 +86,7 @@ const (
 	Turbo
 	TBQ
 	AMX
+	GW
 )
 
 // Piece is a part of a composed form.
@@ -118,6 +120,7 @@ type Codes struct {
 	Packing    Packing
 	At, High   int       // byte offsets in the block
 	Levels     []float32 // value of each code; nil for Int8, whose level is the code itself
+	Trellis    *Trellis  // the encoder of Cyclic codes
 	Boundaries []float32 // code = index of the first boundary strictly greater than the value
 }
 
@@ -136,6 +139,7 @@ const (
 	StockSigned        // q4_0, q5_0: the value of largest magnitude takes the lowest level
 	StockMinStep       // q4_1, q5_1: minimum and step
 	StockFitted        // iq4_nl: nearest levels, then a weighted fit
+	Unbiased           // |x|² over Σ x·level, after the rotation
 )
 
 // Scale describes the scale of a block, an f16.
@@ -146,6 +150,7 @@ type Scale struct {
 	Rule    Rule
 	Floor   float32 // at or below this norm a block counts as zero
 	Outer   float32 // OuterAmax: the outermost level
+	Unit    float32 // multiplies levels times scale; 0 counts as 1
 	Joint   bool    // RMS: one scale over all blocks of the rotation
 	ZeroNaN bool    // CorrectedNorm: a NaN norm encodes as the zero vector
 	Zero    uint8   // RotatedNorm: the code of every value when the norm is not above zero
@@ -230,9 +235,6 @@ type Heads struct {
 	K, V string            // names that replace it on one side, whatever the head
 	Else string            // the type that takes its place where it does not fit
 }
-
-// Channels is the calibration of one layer and KV head.
-type Channels struct{ Mean, Gain []float32 }
 
 // At is what an encoder may need to know about a row besides its values.
 type At struct {

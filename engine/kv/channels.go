@@ -1,0 +1,43 @@
+package kv
+
+import "math"
+
+// Channels is the calibration of one layer and KV head. A key is stored as
+// Gain·(k - Mean) and a query divided by Gain, so that all channels carry about
+// the same: the product that is left out, query times Mean, is the same for
+// every key.
+type Channels struct{ Mean, Gain []float32 }
+
+// Level writes Gain·(k - Mean) to dst, which may be k.
+func (c *Channels) Level(dst, k []float32) {
+	for i, v := range k {
+		dst[i] = float32((v - c.Mean[i]) * c.Gain[i])
+	}
+}
+
+// restore undoes Level.
+func (c *Channels) restore(k []float32) {
+	for i, v := range k {
+		k[i] = float32(v/c.Gain[i]) + c.Mean[i]
+	}
+}
+
+// Query writes q over Gain to dst, which may be q.
+func (c *Channels) Query(dst, q []float32) {
+	for i, v := range q {
+		dst[i] = v / c.Gain[i]
+	}
+}
+
+// fits reports whether c is finite and for heads of headDim values.
+func (c *Channels) fits(headDim int) bool {
+	if len(c.Mean) != headDim || len(c.Gain) != headDim {
+		return false
+	}
+	for i, g := range c.Gain {
+		if m := c.Mean[i]; !(g > 0) || g > math.MaxFloat32 || m-m != 0 {
+			return false
+		}
+	}
+	return true
+}

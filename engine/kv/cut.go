@@ -1,0 +1,41 @@
+package kv
+
+import "sync"
+
+// Cut makes the forms of a type whose heads are cut into blocks of several
+// sizes: the largest that fit first, and the smallest, padded, for the rest.
+type Cut struct {
+	blocks []*Type // simple forms, the largest first
+	mu     sync.Mutex
+	forms  map[int]*Type // made so far, by head size: a layout compares forms by address
+}
+
+func newCut(blocks []*Type) *Cut { return &Cut{blocks: blocks, forms: map[int]*Type{}} }
+
+// form is the form for heads of headDim values: a block itself where one fits.
+func (c *Cut) form(headDim int) *Type {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.forms[headDim]; f != nil {
+		return f
+	}
+	last := c.blocks[len(c.blocks)-1]
+	f := &Type{Name: last.Name, Note: last.Note, Family: last.Family}
+	for left := headDim; left > 0; {
+		block := last
+		for _, b := range c.blocks {
+			if b.Elems <= left {
+				block = b
+				break
+			}
+		}
+		n := min(block.Elems, left)
+		f.Join = append(f.Join, Piece{block, n})
+		left -= n
+	}
+	if len(f.Join) == 1 && f.Join[0].Dim == f.Join[0].Form.Elems {
+		f = f.Join[0].Form
+	}
+	c.forms[headDim] = f
+	return f
+}

@@ -1,0 +1,208 @@
+package kv
+
+import (
+	"math"
+	"math/bits"
+)
+
+// trellisWindow is the number of bits that make a level, trellisLevels the
+// number of levels: value i of a cyclic string of Bits a value has the level
+// of the window that begins at bit Bits·i and wraps around at the end.
+const (
+	trellisWindow = 8
+	trellisLevels = 1 << trellisWindow
+)
+
+// windows reads the window of every value of a block. len(dst) values take
+// len(dst)·width bits of src, a multiple of 32.
+func windows(dst, src []byte, width int) {
+	src = src[:len(dst)*width/8]
+	for i := range dst {
+		bit := width * i
+		v := uint(src[bit/8])
+		next := bit/8 + 1
+		if next == len(src) {
+			next = 0
+		}
+		dst[i] = byte((v | uint(src[next])<<8) >> (bit % 8))
+	}
+}
+
+// putWindows is the inverse of windows: each window begins with the bits that
+// its value adds.
+func putWindows(dst, w []byte, width int) {
+	var low [maxBlock]uint8
+	for i, v := range w {
+		low[i] = v & (1<<width - 1)
+	}
+	putStream(dst, low[:len(w)], width)
+}
+
+// encodeTrellis is the rule Unbiased: the codes whose levels are nearest to
+// the rotated values at unit variance, and the scale that leaves the projection
+// on the rotated values as it was.
+// Source: spec gw-formats.md "Definition".
+func (t *Type) encodeTrellis(dst []byte, x []float32) int {
+	t.Rotation.forward(x)
+	var z [maxBlock]int16
+	var w [maxBlock]uint8
+	energy := TrellisTargets(z[:len(x)], x, t.Scale.Unit)
+	t.Codes.Trellis.Encode(w[:len(x)], z[:len(x)])
+	clear(dst)
+	putWindows(dst[t.Codes.At:], w[:len(x)], t.Codes.Bits)
+	return putF16(dst, t.Scale.At, t.TrellisScale(x, w[:len(x)], energy))
+}
+
+// TrellisTargets writes what an encoder aims at: x at unit variance, in half
+// steps of the table, within the table's reach; 0 for a NaN and for rows
+// without length. It returns the sum of the squares of x.
+func TrellisTargets(z []int16, x []float32, unit float32) (energy float64) {
+	for _, v := range x {
+		energy += float64(v) * float64(v)
+	}
+	var inv float64
+	if energy > 0 && !math.IsInf(energy, 0) {
+		inv = trellisSteps / (math.Sqrt(energy/float64(len(x))) * float64(unit))
+	}
+	for i, v := range x {
+		s := math.RoundToEven(float64(v) * inv)
+		switch {
+		case s > trellisReach:
+			s = trellisReach
+		case s < -trellisReach:
+			s = -trellisReach
+		case s != s:
+			s = 0
+		}
+		z[i] = int16(s)
+	}
+	return energy
+}
+
+// TrellisScale is the scale of a block: |x|² over Σ x·level. A sum that is not
+// above zero, of rows without length, gives 0.
+func (t *Type) TrellisScale(x []float32, w []uint8, energy float64) float32 {
+	var dot float64
+	for i, v := range x {
+		dot += float64(v) * float64(t.Codes.Levels[w[i]])
+	}
+	switch {
+	case math.IsInf(energy, 1):
+		return float32(energy)
+	case energy == 0 || dot <= 0:
+		return 0
+	}
+	return float32(energy / (dot * float64(t.Scale.Unit)))
+}
+
+// Metrics are sums of squares in half steps of the table, each square of at
+// most trellisFar, in 16 bits without overflow: what is far beyond the best
+// path is never taken.
+const (
+	trellisSteps = 2
+	trellisReach = 127 * trellisSteps
+	trellisFar   = 255
+	trellisSeam  = 24 // values on each side of the seam that decide how it is closed
+)
+
+// Trellis encodes for one table. The arithmetic is that of 16-bit vector code,
+// which gives the same windows.
+type Trellis struct {
+	Bits  int
+	Table [trellisLevels]int16 // levels in half steps
+}
+
+func newTrellis(bits int, levels []float32) *Trellis {
+	c := &Trellis{Bits: bits}
+	for i, v := range levels {
+		c.Table[i] = int16(v) * trellisSteps
+	}
+	return c
+}
+
+// Encode chooses a window for each value, which agree where they overlap,
+// around the end too. The values are gone through from the last to the first:
+// a window's high bits are those of the window behind it, its Bits low ones
+// are new. How the ends meet is settled by a free run over the values on both
+// sides of the seam; a second run begins and ends there.
+func (c *Trellis) Encode(w []uint8, z []int16) {
+	var cost [trellisLevels / 2]uint16
+	var from [maxBlock][trellisLevels / 2]uint8
+	states := trellisLevels >> c.Bits
+	n := len(z)
+	near := min(trellisSeam, n/2)
+
+	k := 0
+	for i := near - 1; i >= 0; i-- {
+		c.step(cost[:states], &from[k], z[i], k)
+		k++
+	}
+	seam := k
+	for i := n - 1; i >= n-near; i-- {
+		c.step(cost[:states], &from[k], z[i], k)
+		k++
+	}
+	state := best(cost[:states])
+	for k > seam {
+		k--
+		state = c.back(state, from[k][state])
+	}
+
+	for s := range cost[:states] {
+		cost[s] = math.MaxUint16
+	}
+	cost[state] = 0
+	for k := range n {
+		c.step(cost[:states], &from[k], z[n-1-k], k)
+	}
+	for i := range n {
+		x := from[n-1-i][state]
+		w[i] = x<<(trellisWindow-c.Bits) | uint8(state)
+		state = c.back(state, x)
+	}
+}
+
+// back is the state before: the high bits of the window that ended in state.
+func (c *Trellis) back(state int, x uint8) int {
+	return (int(x)<<(trellisWindow-c.Bits) | state) >> c.Bits
+}
+
+// step adds a value to every path. A state is the low bits of a window, which
+// are the high bits of the next; from tells the high bits of the window that
+// led there, the lowest of the best. Every fourth step takes the least metric
+// off all.
+func (c *Trellis) step(cost []uint16, from *[trellisLevels / 2]uint8, z int16, k int) {
+	var next [trellisLevels / 2]uint16
+	states := len(cost)
+	shift := bits.TrailingZeros(uint(states))
+	for s := range states {
+		best, which := uint32(math.MaxUint32), 0
+		for x := range 1 << c.Bits {
+			w := x<<shift | s
+			d := int(z) - int(c.Table[w&(trellisLevels-1)])
+			d = min(max(d, -d), trellisFar)
+			m := min(uint32(cost[w>>c.Bits])+uint32(d*d), math.MaxUint16)
+			if m < best {
+				best, which = m, x
+			}
+		}
+		next[s], from[s] = uint16(best), uint8(which)
+	}
+	least := uint16(0)
+	if k%4 == 3 {
+		least = next[best(next[:states])]
+	}
+	for s := range cost {
+		cost[s] = next[s] - least
+	}
+}
+
+// best is the first of the states with the least metric.
+func best(cost []uint16) (state int) {
+	for s, v := range cost {
+		if v < cost[state] {
+			state = s
+		}
+	}
+	return state
+}
