@@ -213,7 +213,7 @@ next:
 			}
 		}
 		a := kernel.NewActs(rows, u.cols)
-		c.actBytes += int64(rows*u.cols) * 13 / 4
+		c.actBytes += int64(a.Bytes())
 		p.acts[u.v] = a
 		buffers = append(buffers, buffer{a, rows, u.cols, last[u.v]})
 	}

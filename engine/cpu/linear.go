@@ -149,7 +149,7 @@ func (c *compiler) newGathers() []gather {
 		g := &out[i]
 		g.acts = kernel.NewActs(gatherRows, c.gatherActs)
 		g.x, g.y = make([]float32, gatherRows*c.gatherX), make([]float32, gatherRows*c.gatherY)
-		c.actBytes += int64(gatherRows*c.gatherActs)*3/2 + int64(4*(len(g.x)+len(g.y)))
+		c.actBytes += int64(g.acts.Bytes() + 4*(len(g.x)+len(g.y)))
 	}
 	return out
 }

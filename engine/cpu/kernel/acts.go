@@ -5,26 +5,28 @@ import (
 	"unsafe"
 )
 
+// actTop is the code of the largest magnitude of a block: 127 in the upper
+// eight bits and nothing in the lower ones.
+const actTop = 127 << 8
+
 // actBlock is 32 activations: x ≈ d·q.
 type actBlock struct {
-	q   [32]int8
-	d   float32  // amax/127
+	q   actCodes // |q| ≤ actTop, in the order of the machine's kernels
+	d   float32  // amax/actTop
 	s   float32  // d · sum of q
 	neg int32    // -Σq
 	off [2]int32 // -32·Σq of the first and the second 16
 }
 
 // Acts holds rows of activations in the form that every packed type takes:
-// two planes of blocks of 32 int8 with a float32 scale and the sum, the second
-// one for what the first leaves over. Sixteen bits together: eight alone move
-// the logits of real models by several times what their best candidates differ
-// by.
+// blocks of 32 codes of 16 bits with a float32 scale and the sum. Eight bits
+// would move the logits of real models by several times what their best
+// candidates differ by.
 type Acts struct {
 	cols   int
 	rows   int
 	stride int // blocks a row
 	blocks []actBlock
-	fine   []actBlock
 }
 
 // NewActs makes room for rows of cols activations, cols a multiple of 32.
@@ -34,7 +36,6 @@ func NewActs(rows, cols int) *Acts {
 	}
 	a := &Acts{}
 	a.blocks = make([]actBlock, rows*(cols/32))
-	a.fine = make([]actBlock, len(a.blocks))
 	a.Reshape(rows, cols)
 	return a
 }
@@ -55,24 +56,17 @@ func (a *Acts) Rows() int { return a.rows }
 func (a *Acts) Cols() int { return a.cols }
 
 // Quantize stores x, of Cols values, as the given row. The largest magnitude of each 32
-// becomes ±127 and the rest round to nearest even. A block below 2⁻¹²⁰ is
+// becomes ±32512 and the rest round to nearest even. A block below 2⁻¹¹² is
 // zero; one with a NaN or infinity makes the whole row's results NaN.
 func (a *Acts) Quantize(row int, x []float32) {
 	if len(x) != a.cols {
 		panic(fmt.Sprintf("kernel: a row of %d activations for %d columns", len(x), a.cols))
 	}
-	first := a.row(row)
-	quantize(first, x)
-	second := a.second(row)
-	var rest [32]float32
-	for i := range first {
-		b := &first[i]
-		for j, v := range x[32*i : 32*i+32] {
-			rest[j] = v - float32(b.d*float32(b.q[j]))
-		}
-		quantize(second[i:i+1], rest[:])
-	}
+	quantize(a.row(row), x)
 }
+
+// Bytes is the memory that the rows take.
+func (a *Acts) Bytes() int { return len(a.blocks) * int(unsafe.Sizeof(actBlock{})) }
 
 func (a *Acts) row(i int) []actBlock {
 	if i >= a.rows {
@@ -80,9 +74,6 @@ func (a *Acts) row(i int) []actBlock {
 	}
 	return a.blocks[i*a.stride : (i+1)*a.stride]
 }
-
-// second is the second plane of a row.
-func (a *Acts) second(i int) []actBlock { return a.fine[i*a.stride : (i+1)*a.stride] }
 
 func (a *Acts) ptr(row int) unsafe.Pointer {
 	return unsafe.Pointer(&a.blocks[row*a.stride])

@@ -8,5 +8,4 @@ func (a *Acts) Copy(row int, from *Acts, src int) {
 		panic(fmt.Sprintf("kernel: copy of %d activations to %d columns", from.cols, a.cols))
 	}
 	copy(a.row(row), from.row(src))
-	copy(a.second(row), from.second(src))
 }

@@ -16,15 +16,15 @@ func quantizeGeneric(dst []actBlock, x []float32) {
 			blk.s = blk.d
 			continue
 		}
-		if top < 0x03800000 { // 2^-120
+		if top < 0x07800000 { // 2^-112: the inverse of the scale is finite
 			continue
 		}
 		amax := math.Float32frombits(top)
-		inv := 127 / amax
-		blk.d = amax / 127
+		inv := actTop / amax
+		blk.d = amax / actTop
 		for i, f := range v {
 			q := int32(math.RoundToEven(float64(f * inv)))
-			blk.q[i] = int8(q)
+			blk.q.set(i, q)
 			blk.neg -= q
 			blk.off[i/16] -= 32 * q
 		}

@@ -235,7 +235,7 @@ TEXT ·quantizeAVX2(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), DI
 	MOVQ  x_base+8(FP), SI
 	MOVQ  x_len+16(FP), CX
-	MOVL  $0x42fe0000, AX
+	MOVL  $0x46fe0000, AX
 	VMOVD AX, X7
 
 again11:
@@ -257,12 +257,12 @@ again11:
 	VPSHUFD      $0xb1, X8, X9
 	VPMAXUD      X9, X8, X8
 	VMOVD        X8, AX
-	LEAL         -58720256(AX), DX
-	CMPL         DX, $0x7c000000
+	LEAL         -125829120(AX), DX
+	CMPL         DX, $0x78000000
 	JCC          odd9
 	VDIVSS       X8, X7, X6
 	VDIVSS       X7, X8, X8
-	VMOVSS       X8, 32(DI)
+	VMOVSS       X8, 64(DI)
 	VBROADCASTSS X6, Y6
 	VMULPS       Y6, Y0, Y0
 	VCVTPS2DQ    Y0, Y0
@@ -272,38 +272,39 @@ again11:
 	VCVTPS2DQ    Y2, Y2
 	VMULPS       Y6, Y3, Y3
 	VCVTPS2DQ    Y3, Y3
-	VPACKSSDW    Y1, Y0, Y0
-	VPACKSSDW    Y3, Y2, Y2
-	VPACKSSWB    Y2, Y0, Y0
-	VMOVDQU      order<>+0(SB), Y1
-	VPERMD       Y0, Y1, Y9
+	VPACKSSDW    Y1, Y0, Y9
+	VPERMQ       $0xd8, Y9, Y9
+	VPSHUFB      order<>+0(SB), Y9, Y9
 	VMOVDQU      Y9, (DI)
-	VMOVDQU      ones8<>+0(SB), Y10
-	VPMADDUBSW   Y9, Y10, Y9
+	VPACKSSDW    Y3, Y2, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPSHUFB      order<>+0(SB), Y11, Y11
+	VMOVDQU      Y11, 32(DI)
 	VPMADDWD     ones<>+0(SB), Y9, Y9
-	VPSHUFD      $0x4e, Y9, Y10
-	VPADDD       Y10, Y9, Y9
-	VPSHUFD      $0xb1, Y9, Y10
-	VPADDD       Y10, Y9, Y9
+	VPMADDWD     ones<>+0(SB), Y11, Y11
+	VPHADDD      Y11, Y9, Y9
 	VEXTRACTI128 $0x01, Y9, X10
+	VPADDD       X10, X9, X9
+	VPSHUFD      $0xb1, X9, X10
+	VPADDD       X10, X9, X9
 	VMOVD        X9, AX
-	VMOVD        X10, DX
+	VPEXTRD      $0x02, X9, DX
 	LEAL         (AX)(DX*1), BX
 	VCVTSI2SSL   BX, X9, X9
 	VMULSS       X8, X9, X9
-	VMOVSS       X9, 36(DI)
+	VMOVSS       X9, 68(DI)
 	NEGL         BX
-	MOVL         BX, 40(DI)
+	MOVL         BX, 72(DI)
 	NEGL         AX
 	SHLL         $0x05, AX
-	MOVL         AX, 44(DI)
+	MOVL         AX, 76(DI)
 	NEGL         DX
 	SHLL         $0x05, DX
-	MOVL         DX, 48(DI)
+	MOVL         DX, 80(DI)
 
 next10:
 	ADDQ $0x80, SI
-	ADDQ $0x34, DI
+	ADDQ $0x54, DI
 	SUBQ $0x20, CX
 	JNZ  again11
 	VZEROUPPER
@@ -312,11 +313,12 @@ next10:
 odd9:
 	VXORPS  Y9, Y9, Y9
 	VMOVDQU Y9, (DI)
-	VMOVDQU Y9, 20(DI)
+	VMOVDQU Y9, 32(DI)
+	VMOVDQU Y9, 52(DI)
 	CMPL    AX, $0x7f800000
 	JCS     next10
-	MOVL    $0x7fc00000, 32(DI)
-	MOVL    $0x7fc00000, 36(DI)
+	MOVL    $0x7fc00000, 64(DI)
+	MOVL    $0x7fc00000, 68(DI)
 	JMP     next10
 
 DATA absBits<>+0(SB)/4, $0x7fffffff
@@ -329,25 +331,11 @@ DATA absBits<>+24(SB)/4, $0x7fffffff
 DATA absBits<>+28(SB)/4, $0x7fffffff
 GLOBL absBits<>(SB), RODATA|NOPTR, $32
 
-DATA order<>+0(SB)/4, $0x00000000
-DATA order<>+4(SB)/4, $0x00000004
-DATA order<>+8(SB)/4, $0x00000001
-DATA order<>+12(SB)/4, $0x00000005
-DATA order<>+16(SB)/4, $0x00000002
-DATA order<>+20(SB)/4, $0x00000006
-DATA order<>+24(SB)/4, $0x00000003
-DATA order<>+28(SB)/4, $0x00000007
+DATA order<>+0(SB)/8, $0x0706030205040100
+DATA order<>+8(SB)/8, $0x0f0e0b0a0d0c0908
+DATA order<>+16(SB)/8, $0x0706030205040100
+DATA order<>+24(SB)/8, $0x0f0e0b0a0d0c0908
 GLOBL order<>(SB), RODATA|NOPTR, $32
-
-DATA ones8<>+0(SB)/4, $0x01010101
-DATA ones8<>+4(SB)/4, $0x01010101
-DATA ones8<>+8(SB)/4, $0x01010101
-DATA ones8<>+12(SB)/4, $0x01010101
-DATA ones8<>+16(SB)/4, $0x01010101
-DATA ones8<>+20(SB)/4, $0x01010101
-DATA ones8<>+24(SB)/4, $0x01010101
-DATA ones8<>+28(SB)/4, $0x01010101
-GLOBL ones8<>(SB), RODATA|NOPTR, $32
 
 DATA ones<>+0(SB)/4, $0x00010001
 DATA ones<>+4(SB)/4, $0x00010001

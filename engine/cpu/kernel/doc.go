@@ -45,7 +45,7 @@
 //
 // # Arithmetic
 //
-// Activations are int8 in blocks of 32 with a float32 scale. For each row and
+// Activations are codes of 16 bits in blocks of 32 with a float32 scale. For each row and
 // block the integer dot product is exact; the float part runs over the blocks
 // in order, acc = fma(float(dot)·d, da, acc), then acc = fma(m, s, acc) where
 // the format has a minimum. Where 16 columns have scales of their own, the two halves

@@ -108,11 +108,10 @@ func (t *tiling) kernel(panels, rows int, y *float32, ldy, row, p, n int) {
 		}
 	} else {
 		a, lda := (*byte)(t.a.ptr(row)), t.a.stride*int(unsafe.Sizeof(actBlock{}))
-		fine := (*byte)(unsafe.Pointer(&t.a.fine[row*t.a.stride]))
 		if active == AVX512 {
-			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p, fine)
+			ok = tileAVX512(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		} else {
-			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p, fine)
+			ok = tileAVX2(typ, panels, rows, y, ldy, w, a, lda, t.blocks, n, t.ahead-p)
 		}
 	}
 	if !ok {

@@ -10,24 +10,22 @@ func matMulGeneric(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0,
 			y[i*ldy+r] = 0
 		}
 		panel := w.panel(r / PanelRows)
-		for _, plane := range [][]actBlock{a.blocks, a.fine} {
-			f.addRow(y, ldy, panel, r, plane, a.stride, row0, row1)
-		}
+		f.addRow(y, ldy, panel, r, a, row0, row1)
 	}
 }
 
-// addRow adds row r of the weights times a plane of the activations to y.
-func (f *form) addRow(y []float32, ldy int, panel []byte, r int, plane []actBlock, stride, row0, row1 int) {
-	size := len(panel) * f.subs / stride
+// addRow adds row r of the weights times the activations to y.
+func (f *form) addRow(y []float32, ldy int, panel []byte, r int, a *Acts, row0, row1 int) {
+	size := len(panel) * f.subs / max(a.stride, 1)
 	var codes [32]int8
-	for b := range stride / f.subs {
+	for b := range a.stride / f.subs {
 		blk := panel[b*size : (b+1)*size]
 		for sub := range f.subs {
 			f.unpack(&codes, blk, sub, r%PanelRows)
 			s := f.scales(blk, sub, r%PanelRows)
 			for i := row0; i < row1; i++ {
 				p := &y[i*ldy+r]
-				*p = f.step(*p, &codes, &s, &plane[i*stride+b*f.subs+sub])
+				*p = f.step(*p, &codes, &s, &a.blocks[i*a.stride+b*f.subs+sub])
 			}
 		}
 	}
@@ -35,7 +33,7 @@ func (f *form) addRow(y []float32, ldy int, panel []byte, r int, plane []actBloc
 
 // step adds 32 columns to acc.
 func (f *form) step(acc float32, codes *[32]int8, s *scales, x *actBlock) float32 {
-	lo, hi := dot16(codes[:16], x.q[:16]), dot16(codes[16:], x.q[16:])
+	lo, hi := dot16(codes, x, 0), dot16(codes, x, 16)
 	if !f.halves {
 		acc = fma(float32(lo+hi)*s.d[0], x.d, acc)
 		if f.mins {
@@ -52,10 +50,10 @@ func (f *form) step(acc float32, codes *[32]int8, s *scales, x *actBlock) float3
 	return fma(u, x.d, acc)
 }
 
-func dot16(a, b []int8) (sum int32) {
-	b = b[:len(a)]
-	for i := range a {
-		sum += int32(a[i]) * int32(b[i])
+// dot16 is the exact product of 16 columns: below 2²⁷.
+func dot16(codes *[32]int8, x *actBlock, from int) (sum int32) {
+	for i := from; i < from+16; i++ {
+		sum += int32(codes[i]) * x.q.at(i)
 	}
 	return sum
 }

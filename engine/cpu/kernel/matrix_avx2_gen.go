@@ -4,132 +4,132 @@
 
 package kernel
 
-// matQ40p1n1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ40p1n1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ40p1n4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ41p1n1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ41p1n4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ50p1n1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ50p1n4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ51p1n1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ51p1n4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ80p1n1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ80p1n4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matIQ4NLp1n1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matIQ4NLp1n4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matMXFP4p1n1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matMXFP4p1n4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ2Kp1n1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ2Kp1n4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ3Kp1n1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ3Kp1n4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ4Kp1n1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ4Kp1n4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ5Kp1n1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ5Kp1n4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ6Kp1n1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matQ6Kp1n4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matIQ4XSp1n1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched; fine is the second plane of the activations.
+// matIQ4XSp1n4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
 //
 //go:noescape
-func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)
+func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)

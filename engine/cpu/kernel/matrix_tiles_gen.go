@@ -7,134 +7,134 @@ package kernel
 import "godwit/engine/dtype"
 
 // tileAVX512 multiplies panels, p at once, by n rows of activations, and may fetch weights of the first fetch panels; it reports whether there is a kernel.
-func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int, fine *byte) bool {
+func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int) bool {
 	switch p<<8 | n {
 	case 1<<8 | 1:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q2_K:
-			matQ2Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
 	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q2_K:
-			matQ2Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
 	case 1<<8 | 8:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q2_K:
-			matQ2Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
 	case 2<<8 | 4:
 		switch t {
 		case dtype.Q2_K:
-			matQ2Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
 	case 2<<8 | 6:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp2n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -145,67 +145,67 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 }
 
 // tileAVX2 multiplies panels, p at once, by n rows of activations, and may fetch weights of the first fetch panels; it reports whether there is a kernel.
-func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int, fine *byte) bool {
+func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int) bool {
 	switch p<<8 | n {
 	case 1<<8 | 1:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q2_K:
-			matQ2Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
 	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
-			matQ40p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ40p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_1:
-			matQ41p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ41p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_0:
-			matQ50p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ50p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_1:
-			matQ51p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ51p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q8_0:
-			matQ80p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ80p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_NL:
-			matIQ4NLp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4NLp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.MXFP4:
-			matMXFP4p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matMXFP4p1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q2_K:
-			matQ2Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ2Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q3_K:
-			matQ3Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ3Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q4_K:
-			matQ4Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ4Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q5_K:
-			matQ5Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ5Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
-			matQ6Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matQ6Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
-			matIQ4XSp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch, fine)
+			matIQ4XSp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}

@@ -44,13 +44,10 @@ func (a *asm) fill(name string, v uint32) operand.Mem {
 	return a.constant(name, c, c, c, c, c, c, c, c)
 }
 
-// levelTable holds the codes of a table type, signed or as stored.
-func (a *asm) levelTable(f form, signed bool) operand.Mem {
+// levelTable holds the codes of a table type as stored.
+func (a *asm) levelTable(f form) operand.Mem {
 	var parts []operand.Constant
 	for _, v := range f.levels() {
-		if signed {
-			v -= 1 << f.shift
-		}
 		parts = append(parts, operand.U8(v))
 	}
 	return a.constant(f.table, parts...)

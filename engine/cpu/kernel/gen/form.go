@@ -11,7 +11,6 @@ type form struct {
 	halves bool // scales for 16 columns
 	mins   bool
 	shift  int // codes are stored plus 1<<shift; 0 for unsigned ones
-	top    int // largest stored code
 
 	nib   int  // offset of the nibbles in a group, -1 for none
 	crumb int  // offset of the 2-bit codes, -1 for none
@@ -34,19 +33,19 @@ const (
 )
 
 var formList = []form{
-	{name: "Q4_0", blk: 288, grp: 256, first: 32, subs: 1, shift: 3, top: 15, nib: 0, crumb: -1, plane: -1},
-	{name: "Q4_1", blk: 320, grp: 256, first: 64, subs: 1, mins: true, top: 15, nib: 0, crumb: -1, plane: -1},
-	{name: "Q5_0", blk: 352, grp: 320, first: 32, subs: 1, shift: 4, top: 31, nib: 64, crumb: -1, plane: 0},
-	{name: "Q5_1", blk: 384, grp: 320, first: 64, subs: 1, mins: true, top: 31, nib: 64, crumb: -1, plane: 0},
-	{name: "Q8_0", blk: 544, grp: 512, first: 32, subs: 1, shift: 7, top: 255, nib: -1, crumb: -1, plane: -1},
-	{name: "IQ4_NL", blk: 288, grp: 256, first: 32, subs: 1, shift: 7, top: 255, nib: 0, crumb: -1, plane: -1, table: "levelsNL"},
-	{name: "MXFP4", blk: 272, grp: 256, first: 16, subs: 1, shift: 4, top: 28, nib: 0, crumb: -1, plane: -1, table: "levelsMX", scale: scaleE8},
-	{name: "Q2_K", blk: 1344, grp: 128, first: 320, subs: 8, halves: true, mins: true, top: 3, nib: -1, crumb: 0, plane: -1, scale: scale4x2},
-	{name: "Q3_K", blk: 1760, grp: 192, first: 224, subs: 8, halves: true, shift: 2, top: 7, nib: -1, crumb: 0, plane: 128, scale: scale6},
-	{name: "Q4_K", blk: 2304, grp: 256, first: 256, subs: 8, mins: true, top: 15, nib: 0, crumb: -1, plane: -1, scale: scale6x2},
-	{name: "Q5_K", blk: 2816, grp: 320, first: 256, subs: 8, mins: true, top: 31, nib: 64, crumb: -1, plane: 0, scale: scale6x2},
-	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, top: 63, nib: -1, crumb: -1, plane: -1, six: true, scale: scaleI8},
-	{name: "IQ4_XS", blk: 2176, grp: 256, first: 128, subs: 8, shift: 7, top: 255, nib: 0, crumb: -1, plane: -1, table: "levelsNL", scale: scaleXS},
+	{name: "Q4_0", blk: 288, grp: 256, first: 32, subs: 1, shift: 3, nib: 0, crumb: -1, plane: -1},
+	{name: "Q4_1", blk: 320, grp: 256, first: 64, subs: 1, mins: true, nib: 0, crumb: -1, plane: -1},
+	{name: "Q5_0", blk: 352, grp: 320, first: 32, subs: 1, shift: 4, nib: 64, crumb: -1, plane: 0},
+	{name: "Q5_1", blk: 384, grp: 320, first: 64, subs: 1, mins: true, nib: 64, crumb: -1, plane: 0},
+	{name: "Q8_0", blk: 544, grp: 512, first: 32, subs: 1, shift: 7, nib: -1, crumb: -1, plane: -1},
+	{name: "IQ4_NL", blk: 288, grp: 256, first: 32, subs: 1, shift: 7, nib: 0, crumb: -1, plane: -1, table: "levelsNL"},
+	{name: "MXFP4", blk: 272, grp: 256, first: 16, subs: 1, shift: 4, nib: 0, crumb: -1, plane: -1, table: "levelsMX", scale: scaleE8},
+	{name: "Q2_K", blk: 1344, grp: 128, first: 320, subs: 8, halves: true, mins: true, nib: -1, crumb: 0, plane: -1, scale: scale4x2},
+	{name: "Q3_K", blk: 1760, grp: 192, first: 224, subs: 8, halves: true, shift: 2, nib: -1, crumb: 0, plane: 128, scale: scale6},
+	{name: "Q4_K", blk: 2304, grp: 256, first: 256, subs: 8, mins: true, nib: 0, crumb: -1, plane: -1, scale: scale6x2},
+	{name: "Q5_K", blk: 2816, grp: 320, first: 256, subs: 8, mins: true, nib: 64, crumb: -1, plane: 0, scale: scale6x2},
+	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, nib: -1, crumb: -1, plane: -1, six: true, scale: scaleI8},
+	{name: "IQ4_XS", blk: 2176, grp: 256, first: 128, subs: 8, shift: 7, nib: 0, crumb: -1, plane: -1, table: "levelsNL", scale: scaleXS},
 }
 
 // takes reports whether the type has a kernel of that shape: those with a

@@ -10,16 +10,16 @@ func (m *mat2) groupHalves() {
 		m.offsetHalf(h)
 		slot := 0
 		m.eachUnit(func(half int) { m.halfScale(h, half, m.d) }, func(u unit2) {
-			m.VCVTDQ2PS(u.s16, u.s16)
+			m.VCVTDQ2PS(u.sum, u.sum)
 			first := m.loc.Offset(m.frame() + 32*slot)
 			slot++
 			if h == 0 {
-				m.VMULPS(m.d, u.s16, u.s16)
-				m.VMOVUPS(u.s16, first)
+				m.VMULPS(m.d, u.sum, u.sum)
+				m.VMOVUPS(u.sum, first)
 				return
 			}
 			m.VMOVUPS(first, m.t)
-			m.VFMADD213PS(m.t, m.d, u.s16)
+			m.VFMADD213PS(m.t, m.d, u.sum)
 		})
 	}
 	if m.mins {
@@ -27,7 +27,7 @@ func (m *mat2) groupHalves() {
 	}
 	for _, u := range m.units {
 		m.VBROADCASTSS(m.col.at(u.col, actD), m.t)
-		m.VFMADD231PS(m.t, u.s16, u.acc)
+		m.VFMADD231PS(m.t, u.sum, u.acc)
 	}
 }
 
@@ -41,7 +41,7 @@ func (m *mat2) offsetHalf(h int) {
 		if m.shift < 5 {
 			m.VPSRAD(imm(5-m.shift), m.t, m.t)
 		}
-		m.VPADDD(m.t, u.s16, u.s16)
+		m.VPADDD(m.t, u.sum, u.sum)
 	}
 }
 
@@ -69,7 +69,7 @@ func (m *mat2) minHalves() {
 		}, func(u unit2) {
 			m.VPBROADCASTD(m.col.at(u.col, actOff+4*h), m.t)
 			m.VCVTDQ2PS(m.t, m.t)
-			m.VFMADD231PS(m.t, m.d, u.s16)
+			m.VFMADD231PS(m.t, m.d, u.sum)
 		})
 	}
 }

@@ -86,9 +86,10 @@ func (m *mat512) minHalves(sums [][]reg.Register) {
 }
 
 // sixth leaves step k of 6-bit codes in w[p]: three chunks hold a step each in
-// their low bits, and their top bits, gathered in d[p] on the way, are the fourth.
+// their low bits, and their top bits, gathered on the way, are the fourth.
 func (m *mat512) sixth(k int, src Mem, p int) {
-	w, top := m.w[p], m.d[p]
+	w, top := m.w[p], []reg.Register{m.mask, m.special}[p]
+	low := m.word("mask3f", 0x3f3f3f3f)
 	if k%4 < 3 {
 		m.VMOVDQU64(src, w)
 	}
@@ -97,13 +98,13 @@ func (m *mat512) sixth(k int, src Mem, p int) {
 		m.VPSRLW(imm(2), w, top)
 	case 1:
 		m.VPSRLW(imm(4), w, m.t)
-		m.VPTERNLOGD(imm(0xe4), m.special, m.t, top)
+		m.VPTERNLOGD_BCST(imm(0xe4), m.word("mask30", 0x30303030), m.t, top)
 	case 2:
 		m.VPSRLW(imm(6), w, m.t)
 		m.VPTERNLOGD_BCST(imm(0xe4), m.word("mask3c", 0x3c3c3c3c), m.t, top)
 	case 3:
-		m.VPANDD(top, m.mask, w)
+		m.VPANDD_BCST(low, top, w)
 		return
 	}
-	m.VPANDD(w, m.mask, w)
+	m.VPANDD_BCST(low, w, w)
 }

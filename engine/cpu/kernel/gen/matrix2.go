@@ -18,16 +18,15 @@ type mat2 struct {
 	off  int // of the group from SI
 	rows []int
 	loc  Mem
-	again
 
-	units              []unit2
-	w, t, w2, d, first reg.Register
+	units       []unit2
+	w, t, w2, d reg.Register
 }
 
 // unit2 is 8 rows by one row of activations.
 type unit2 struct {
-	half, col     int
-	acc, s16, s32 reg.Register
+	half, col int
+	acc, sum  reg.Register
 }
 
 func matrix2(a *asm) {
@@ -38,10 +37,6 @@ func matrix2(a *asm) {
 		}
 	}
 }
-
-// signed reports whether the codes need all eight bits, so that they multiply
-// by magnitude and sign.
-func (m *mat2) signed() bool { return m.top > 127 }
 
 func (m *mat2) emit() {
 	m.fn(tileName(m.form, shape{1, m.n}, "AVX2"), matSig, "multiplies panels of "+m.name+" by "+itoa(m.n)+" rows of activations; ldy and lda are in bytes. "+fetchDoc)
@@ -58,7 +53,6 @@ func (m *mat2) emit() {
 	m.IMULQ(m.arg("fetch"), reg.R11)
 	m.LEAQ(mem(reg.RSI, reg.R11, 1, -m.grp), reg.R11)
 	panel := m.label("panel")
-	m.again = m.newAgain()
 	m.Label(panel)
 	m.MOVQ(reg.RSI, reg.R10)
 	if m.n == 1 {
@@ -84,10 +78,9 @@ func (m *mat2) pass(halves ...int) {
 	for _, h := range halves {
 		for c := range m.n {
 			i := len(m.units)
-			m.units = append(m.units, unit2{h, c, ys[i], ys[4+i], ys[8+i]})
+			m.units = append(m.units, unit2{h, c, ys[i], ys[6+i]})
 		}
 	}
-	m.reset(m.again)
 	m.MOVQ(reg.RDX, reg.RBX)
 	m.ld("blocks", reg.RCX)
 	for _, u := range m.units {
@@ -114,8 +107,6 @@ func (m *mat2) pass(halves ...int) {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
-	m.MOVQ(reg.R10, reg.RSI)
-	m.second(m.again, block)
 	m.MOVQ(reg.RDI, reg.RAX)
 	for i, u := range m.units {
 		if i > 0 && u.col > 0 {
@@ -153,7 +144,8 @@ func (m *mat2) group() {
 	m.finish()
 }
 
-// weight leaves step k of half a panel in w.
+// weight leaves step k of half a panel as words: columns 4k and 4k+2 in w,
+// 4k+1 and 4k+3 in w2.
 func (m *mat2) weight(k, half int) {
 	code := func(off int) Mem { return at(reg.RSI, m.off+off+32*half) }
 	switch {
@@ -174,7 +166,7 @@ func (m *mat2) weight(k, half int) {
 		m.VPAND(m.fill("mask0f", 0x0f0f0f0f), m.w, m.w)
 		switch {
 		case m.table != "":
-			m.VBROADCASTI128(m.levelTable(m.form, m.signed()), m.w2)
+			m.VBROADCASTI128(m.levelTable(m.form), m.w2)
 			m.VPSHUFB(m.w, m.w2, m.w)
 		case m.plane >= 0:
 			m.merge(4-k, code(m.plane), m.fill("mask10", 0x10101010))
@@ -190,11 +182,9 @@ func (m *mat2) weight(k, half int) {
 		}
 	default:
 		m.VMOVDQU(code(64*k), m.w)
-		m.VPXOR(m.fill("mask80", 0x80808080), m.w, m.w)
 	}
-	if m.signed() {
-		m.VPABSB(m.w, m.w2)
-	}
+	m.VPSRLW(imm(8), m.w, m.w2)
+	m.VPAND(m.fill("maskff", 0x00ff00ff), m.w, m.w)
 }
 
 // pickCode loads codes, shifts them right and masks them.
@@ -218,23 +208,18 @@ func (m *mat2) merge(left int, src, mask Mem) {
 	m.VPOR(m.w2, m.w, m.w)
 }
 
-// period is the number of steps whose products fit int16: two products of at
-// most top·127 each.
-func (m *mat2) period() int { return 32767 / (2 * 127 * min(m.top, 127)) }
-
-// dots leaves the integer sums of steps from to to-1 in s16, as int32.
+// dots leaves the integer products of steps from to to-1 in the sums.
 func (m *mat2) dots(from, to int) {
-	period := min(to-from, m.period())
 	for k := from; k < to; k++ {
 		m.eachUnit(func(half int) { m.weight(k, half) }, func(u unit2) {
-			m.VPBROADCASTD(m.col.at(u.col, 4*k), m.t)
-			if m.signed() {
-				m.signedDot(u, k == from)
-				return
-			}
-			m.pairs(u, (k-from)%period == 0)
-			if (k-from+1)%period == 0 {
-				m.widen(u, k-from+1 == period, k+1 == to)
+			for i, w := range []reg.Register{m.w, m.w2} {
+				m.VPBROADCASTD(m.col.at(u.col, 8*k+4*i), m.t)
+				if k == from && i == 0 {
+					m.VPMADDWD(m.t, w, u.sum)
+					continue
+				}
+				m.VPMADDWD(m.t, w, m.t)
+				m.VPADDD(m.t, u.sum, u.sum)
 			}
 		})
 	}
@@ -250,65 +235,25 @@ func (m *mat2) eachUnit(rows func(half int), f func(unit2)) {
 	}
 }
 
-// pairs adds pairs of products to s16.
-func (m *mat2) pairs(u unit2, first bool) {
-	if first {
-		m.VPMADDUBSW(m.t, m.w, u.s16)
-		return
-	}
-	m.VPMADDUBSW(m.t, m.w, m.t)
-	m.VPADDW(m.t, u.s16, u.s16)
-}
-
-// widen adds the pairs of s16 into int32 sums; the last time the sum moves to s16.
-func (m *mat2) widen(u unit2, first, last bool) {
-	ones := m.fill("ones", 0x00010001)
-	switch {
-	case first && last:
-		m.VPMADDWD(ones, u.s16, u.s16)
-	case first:
-		m.VPMADDWD(ones, u.s16, u.s32)
-	case last:
-		m.VPMADDWD(ones, u.s16, u.s16)
-		m.VPADDD(u.s32, u.s16, u.s16)
-	default:
-		m.VPMADDWD(ones, u.s16, u.s16)
-		m.VPADDD(u.s16, u.s32, u.s32)
-	}
-}
-
-// signedDot moves the sign of the weight to the activation.
-func (m *mat2) signedDot(u unit2, first bool) {
-	ones := m.fill("ones", 0x00010001)
-	m.VPSIGNB(m.w, m.t, m.t)
-	m.VPMADDUBSW(m.t, m.w2, m.t)
-	if first {
-		m.VPMADDWD(ones, m.t, u.s16)
-		return
-	}
-	m.VPMADDWD(ones, m.t, m.t)
-	m.VPADDD(m.t, u.s16, u.s16)
-}
-
 // offset takes the offset of the codes times the activations off the sums.
 func (m *mat2) offset() {
-	if m.signed() || m.shift == 0 {
+	if m.shift == 0 {
 		return
 	}
 	for _, u := range m.units {
 		m.VPBROADCASTD(m.col.at(u.col, actNeg), m.t)
 		m.VPSLLD(imm(m.shift), m.t, m.t)
-		m.VPADDD(m.t, u.s16, u.s16)
+		m.VPADDD(m.t, u.sum, u.sum)
 	}
 }
 
 // finish scales the integer sums into the results.
 func (m *mat2) finish() {
 	m.eachUnit(m.groupScales, func(u unit2) {
-		m.VCVTDQ2PS(u.s16, u.s16)
-		m.VMULPS(m.d, u.s16, u.s16)
+		m.VCVTDQ2PS(u.sum, u.sum)
+		m.VMULPS(m.d, u.sum, u.sum)
 		m.VBROADCASTSS(m.col.at(u.col, actD), m.t)
-		m.VFMADD231PS(m.t, u.s16, u.acc)
+		m.VFMADD231PS(m.t, u.sum, u.acc)
 		if !m.mins {
 			return
 		}

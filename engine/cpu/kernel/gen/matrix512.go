@@ -9,18 +9,18 @@ import (
 
 // Bytes of package kernel's actBlock.
 const (
-	actSize = 52
-	actD    = 32
-	actS    = 36
-	actNeg  = 40
-	actOff  = 44
+	actSize = 84
+	actD    = 64
+	actS    = 68
+	actNeg  = 72
+	actOff  = 76
 )
 
 // shape is what a kernel computes at once: panels of weights by rows of activations.
 type shape struct{ panels, n int }
 
 // One panel takes activations from memory with the broadcast built into
-// VPDPBUSD; two panels share each broadcast, which halves the loads.
+// VPDPWSSD; two panels share each broadcast, which halves the loads.
 var shapes512 = []shape{{1, 1}, {1, 4}, {1, 8}, {2, 4}, {2, 6}}
 
 // ahead is how far kernels of one panel fetch weights ahead, in bytes. Two
@@ -70,25 +70,24 @@ type mat512 struct {
 	col strided
 	off int // of the group from SI
 	loc Mem // unpacked scales
-	again
 
 	acc, sum            [][]reg.Register // [panel][column]
-	w, d                [2]reg.Register
+	w, odd              [2]reg.Register  // even and odd columns of a step as words; minimum and scale
 	t, x, mask, special reg.Register
 }
 
 const (
-	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int, fine *byte)"
+	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)"
 )
 
-const fetchDoc = "The weights of the first fetch panels may be fetched; fine is the second plane of the activations."
+const fetchDoc = "The weights of the first fetch panels may be fetched."
 
 func matrix512(a *asm) {
 	for _, f := range formList {
 		for _, s := range shapes512 {
 			m := &mat512{
 				asm: a, form: f, shape: s,
-				w: [2]reg.Register{reg.Z24, reg.Z25}, d: [2]reg.Register{reg.Z30, reg.Z31},
+				w: [2]reg.Register{reg.Z24, reg.Z25}, odd: [2]reg.Register{reg.Z30, reg.Z31},
 				t: reg.Z26, x: reg.Z27, mask: reg.Z28, special: reg.Z29,
 			}
 			if !f.takes(s) {
@@ -126,10 +125,7 @@ func (m *mat512) emit() {
 	}
 
 	panel, block, group := m.label("panel"), m.label("block"), m.label("group")
-	m.again = m.newAgain()
 	m.Label(panel)
-	m.MOVQ(reg.RSI, m.base)
-	m.reset(m.again)
 	m.MOVQ(reg.RDX, reg.RBX)
 	m.ld("blocks", reg.RCX)
 	for _, acc := range m.acc {
@@ -157,11 +153,6 @@ func (m *mat512) emit() {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
-	m.MOVQ(m.base, reg.RSI)
-	m.second(m.again, block)
-	m.ld("blocks", reg.RAX)
-	m.IMUL3Q(I32(int32(m.blk)), reg.RAX, reg.RAX)
-	m.ADDQ(reg.RAX, reg.RSI)
 	m.store(panel)
 	m.VZEROUPPER()
 	m.RET()
@@ -215,9 +206,6 @@ func (a *asm) bytes(b int, r reg.Register) {
 
 func (m *mat512) consts() {
 	switch {
-	case m.six:
-		m.bytes(0x3f, m.mask)
-		m.bytes(0x30, m.special)
 	case m.nib >= 0:
 		m.bytes(0x0f, m.mask)
 	case m.crumb >= 0:
@@ -225,7 +213,7 @@ func (m *mat512) consts() {
 	}
 	switch {
 	case m.table != "":
-		m.VBROADCASTI32X4(m.levelTable(m.form, false), m.special)
+		m.VBROADCASTI32X4(m.levelTable(m.form), m.special)
 	case m.nib >= 0 && m.plane >= 0:
 		m.bytes(0x10, m.special)
 	case m.plane >= 0:
@@ -241,7 +229,8 @@ func (m *mat512) at(p, disp int) Mem {
 	return mem(reg.RSI, reg.R13, 1, disp)
 }
 
-// weight leaves step k, columns 4k to 4k+3 of the 16 rows of panel p, in w[p].
+// weight leaves step k, columns 4k to 4k+3 of the 16 rows of panel p, as
+// words: columns 4k and 4k+2 in w[p], 4k+1 and 4k+3 in odd[p].
 func (m *mat512) weight(k, p int) {
 	w := m.w[p]
 	code := func(off int) Mem { return m.at(p, m.off+off) }
@@ -264,6 +253,8 @@ func (m *mat512) weight(k, p int) {
 	default:
 		m.VMOVDQU64(code(64*k), w)
 	}
+	m.VPSRLW(imm(8), w, m.odd[p])
+	m.VPANDD_BCST(m.word("maskff", 0x00ff00ff), w, w)
 }
 
 // masked loads codes from right bits up.
@@ -298,11 +289,6 @@ func (m *mat512) group() {
 	if m.halves {
 		m.groupHalves()
 		return
-	}
-	for p := range m.panels {
-		if m.subs > 1 {
-			m.groupScales(p)
-		}
 	}
 	for c := range m.n {
 		m.start(c, m.sum, func(r reg.Register) { m.VPSLLD_BCST(imm(m.shift), m.col.at(c, actNeg), r) })
@@ -352,24 +338,28 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 			m.weight(k, p)
 		}
 		for c := range m.n {
-			if m.panels == 1 {
-				m.VPDPBUSD_BCST(m.col.at(c, 4*k), m.w[0], sums[0][c])
-				continue
-			}
-			m.VPBROADCASTD(m.col.at(c, 4*k), m.x)
-			for p, sum := range sums {
-				m.VPDPBUSD(m.x, m.w[p], sum[c])
+			for i, w := range [][2]reg.Register{m.w, m.odd} {
+				x := m.col.at(c, 8*k+4*i)
+				if m.panels == 1 {
+					m.VPDPWSSD_BCST(x, w[0], sums[0][c])
+					continue
+				}
+				m.VPBROADCASTD(x, m.x)
+				for p, sum := range sums {
+					m.VPDPWSSD(m.x, w[p], sum[c])
+				}
 			}
 		}
 	}
 }
 
-// dotsOne sums the odd steps apart: one chain of sums would be too slow.
+// dotsOne sums the odd columns apart: one chain of sums would be too slow.
 func (m *mat512) dotsOne(from, to int, sum reg.Register) {
 	m.VPXORD(m.x, m.x, m.x)
 	for k := from; k < to; k++ {
 		m.weight(k, 0)
-		m.VPDPBUSD_BCST(m.col.at(0, 4*k), m.w[0], []reg.Register{sum, m.x}[k%2])
+		m.VPDPWSSD_BCST(m.col.at(0, 8*k), m.w[0], sum)
+		m.VPDPWSSD_BCST(m.col.at(0, 8*k+4), m.odd[0], m.x)
 	}
 	m.VPADDD(m.x, sum, sum)
 }
@@ -377,15 +367,13 @@ func (m *mat512) dotsOne(from, to int, sum reg.Register) {
 // finish scales the integer sums into the results.
 func (m *mat512) finish() {
 	for p, sum := range m.sum {
-		if m.subs == 1 {
-			m.groupScales(p)
-		}
+		m.groupScales(p)
 		if m.mins {
 			m.groupMin(p)
 		}
 		for _, r := range sum {
 			m.VCVTDQ2PS(r, r)
-			m.VMULPS(m.d[p], r, r)
+			m.VMULPS(m.odd[p], r, r)
 		}
 	}
 	for c := range m.n {

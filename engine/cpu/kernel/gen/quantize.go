@@ -6,19 +6,19 @@ import (
 )
 
 // quantize fills blocks of activations. X8 holds the largest magnitude as
-// bits, then the scales; the codes go through Y9.
+// bits, then the scales; the codes go through Y9 and Y11.
 func quantize(v *vec) {
 	v.ld("dst", reg.RDI)
 	v.Load(v.Param("x").Base(), reg.RSI)
 	v.Load(v.Param("x").Len(), reg.RCX)
-	v.MOVL(U32(0x42fe0000), reg.EAX) // 127
+	v.MOVL(U32(0x46fe0000), reg.EAX) // actTop
 	v.VMOVD(reg.EAX, reg.X7)
 	odd, next := v.label("odd"), v.label("next")
 	v.repeat(32, func() {
 		v.largest()
 		v.VMOVD(reg.X8, reg.EAX)
-		v.LEAL(at(reg.RAX, -0x03800000), reg.EDX)
-		v.CMPL(reg.EDX, U32(0x7f800000-0x03800000))
+		v.LEAL(at(reg.RAX, -0x07800000), reg.EDX)
+		v.CMPL(reg.EDX, U32(0x7f800000-0x07800000))
 		v.JCC(LabelRef(odd))
 		v.codes()
 		v.sums()
@@ -31,8 +31,9 @@ func quantize(v *vec) {
 	// Too small for a scale, or not finite: no codes.
 	v.Label(odd)
 	v.VXORPS(reg.Y9, reg.Y9, reg.Y9)
-	v.VMOVDQU(reg.Y9, at(reg.RDI, 0))
-	v.VMOVDQU(reg.Y9, at(reg.RDI, actSize-32))
+	for _, off := range []int{0, 32, actSize - 32} {
+		v.VMOVDQU(reg.Y9, at(reg.RDI, off))
+	}
 	v.CMPL(reg.EAX, U32(0x7f800000))
 	v.JCS(LabelRef(next))
 	v.MOVL(U32(0x7fc00000), at(reg.RDI, actD))
@@ -69,7 +70,8 @@ func (v *vec) largest() {
 	v.VPMAXUD(reg.X9, reg.X8, reg.X8)
 }
 
-// codes stores the scale and leaves the codes in Y9; X8 becomes the scale.
+// codes stores scale and codes and leaves the first 16 in Y9, the others in
+// Y11; X8 becomes the scale.
 func (v *vec) codes() {
 	inv := v.r(6)
 	v.VDIVSS(reg.X8, reg.X7, reg.X6)
@@ -80,32 +82,33 @@ func (v *vec) codes() {
 		v.VMULPS(inv, v.r(i), v.r(i))
 		v.VCVTPS2DQ(v.r(i), v.r(i))
 	}
-	if v.wide {
-		v.VPMOVSDB(zs[0], reg.X9)
-		v.VPMOVSDB(zs[1], reg.X10)
-		v.VINSERTI128(imm(1), reg.X10, reg.Y9, reg.Y9)
-	} else {
-		v.VPACKSSDW(ys[1], ys[0], ys[0])
-		v.VPACKSSDW(ys[3], ys[2], ys[2])
-		v.VPACKSSWB(ys[2], ys[0], ys[0])
-		v.VMOVDQU(v.constant("order", U32(0), U32(4), U32(1), U32(5), U32(2), U32(6), U32(3), U32(7)), ys[1])
-		v.VPERMD(ys[0], ys[1], ys[9])
+	// Of every four words the middle two change places.
+	swap := [2]Constant{U64(0x0706030205040100), U64(0x0f0e0b0a0d0c0908)}
+	order := v.constant("order", swap[0], swap[1], swap[0], swap[1])
+	for i, y := range []reg.Register{reg.Y9, reg.Y11} {
+		if v.wide {
+			v.VPMOVSDW(zs[i], y)
+		} else {
+			v.VPACKSSDW(ys[2*i+1], ys[2*i], y)
+			v.VPERMQ(imm(0xd8), y, y)
+		}
+		v.VPSHUFB(order, y, y)
+		v.VMOVDQU(y, at(reg.RDI, 32*i))
 	}
-	v.VMOVDQU(reg.Y9, at(reg.RDI, 0))
 }
 
-// sums stores the sums of the codes in Y9: one lane of 128 bits is half a block.
+// sums stores the sums of the codes in Y9 and Y11.
 func (v *vec) sums() {
-	v.VMOVDQU(v.fill("ones8", 0x01010101), reg.Y10)
-	v.VPMADDUBSW(reg.Y9, reg.Y10, reg.Y9)
-	v.VPMADDWD(v.fill("ones", 0x00010001), reg.Y9, reg.Y9)
-	v.VPSHUFD(imm(0x4e), reg.Y9, reg.Y10)
-	v.VPADDD(reg.Y10, reg.Y9, reg.Y9)
-	v.VPSHUFD(imm(0xb1), reg.Y9, reg.Y10)
-	v.VPADDD(reg.Y10, reg.Y9, reg.Y9)
+	ones := v.fill("ones", 0x00010001)
+	v.VPMADDWD(ones, reg.Y9, reg.Y9)
+	v.VPMADDWD(ones, reg.Y11, reg.Y11)
+	v.VPHADDD(reg.Y11, reg.Y9, reg.Y9)
 	v.VEXTRACTI128(imm(1), reg.Y9, reg.X10)
+	v.VPADDD(reg.X10, reg.X9, reg.X9)
+	v.VPSHUFD(imm(0xb1), reg.X9, reg.X10)
+	v.VPADDD(reg.X10, reg.X9, reg.X9)
 	v.VMOVD(reg.X9, reg.EAX)
-	v.VMOVD(reg.X10, reg.EDX)
+	v.VPEXTRD(imm(2), reg.X9, reg.EDX)
 	v.LEAL(mem(reg.RAX, reg.RDX, 1, 0), reg.EBX)
 	v.VCVTSI2SSL(reg.EBX, reg.X9, reg.X9)
 	v.VMULSS(reg.X8, reg.X9, reg.X9)

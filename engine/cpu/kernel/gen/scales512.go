@@ -83,9 +83,9 @@ func (m *mat512) nextScales() {
 	}
 }
 
-// groupScales loads the scale of 32 columns into d[p].
+// groupScales loads the scale of 32 columns into odd[p].
 func (m *mat512) groupScales(p int) {
-	d := m.d[p]
+	d := m.odd[p]
 	switch m.scale {
 	case scaleF16:
 		m.VCVTPH2PS(m.at(p, 0), d)
@@ -115,7 +115,7 @@ func (m *mat512) byteScale(widen func(...Op), src, super Mem, dst reg.Register) 
 
 // scalesE8 does as halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
 func (m *mat512) scalesE8(p int) {
-	d, w := m.d[p], m.w[p]
+	d, w := m.odd[p], m.w[p]
 	m.VPMOVZXBD(m.at(p, 0), d)
 	m.VPMINUD_BCST(m.word("one", 1), d, w)
 	m.VPBROADCASTD(m.word("tiny", 0x00200000), m.t)
@@ -156,12 +156,12 @@ func (m *mat512) scales6x2(p int) {
 // scales6 unpacks sixteen 6-bit scales less 32: byte i of the first eight
 // holds the low nibbles of i and i+8, byte 8+i the top bits of i, i+4, i+8, i+12.
 func (m *mat512) scales6(p int) {
-	m.VPBROADCASTD(m.word("off20", 0x20202020), m.d[0])
+	m.VPBROADCASTD(m.word("off20", 0x20202020), m.odd[0])
 	for q := range 4 {
 		m.pick(m.at(p, 32+64*(q%2)), q/2*4, m.word("mask0f", 0x0f0f0f0f), m.t)
 		m.pick(m.at(p, 160), 2*q-4, m.word("mask30", 0x30303030), m.x)
 		m.VPORD(m.t, m.x, m.x)
-		m.VPSUBB(m.d[0], m.x, m.x)
+		m.VPSUBB(m.odd[0], m.x, m.x)
 		m.VMOVDQU64(m.x, m.local(p, locBytes+64*q))
 	}
 }

@@ -14,7 +14,7 @@ func tileChoice(b *bytes.Buffer) {
 		shapes []shape
 	}{{"AVX512", shapes512}, {"AVX2", shapes2}} {
 		fmt.Fprintf(b, "// tile%s multiplies panels, p at once, by n rows of activations, and may fetch weights of the first fetch panels; it reports whether there is a kernel.\n", tier.name)
-		fmt.Fprintf(b, "func tile%s(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int, fine *byte) bool {\n", tier.name)
+		fmt.Fprintf(b, "func tile%s(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, blocks, panels, fetch int) bool {\n", tier.name)
 		b.WriteString("switch p<<8 | n {\n")
 		for _, s := range tier.shapes {
 			fmt.Fprintf(b, "case %d<<8 | %d:\nswitch t {\n", s.panels, s.n)
@@ -22,7 +22,7 @@ func tileChoice(b *bytes.Buffer) {
 				if !f.takes(s) {
 					continue
 				}
-				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch, fine)\n", f.name, tileName(f, s, tier.name))
+				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch)\n", f.name, tileName(f, s, tier.name))
 			}
 			b.WriteString("default: return false\n}\n")
 		}

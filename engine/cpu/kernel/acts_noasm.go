@@ -1,0 +1,14 @@
+//go:build !amd64
+
+package kernel
+
+// actCodes are 32 codes as instructions that multiply bytes take them: in two
+// planes, q = 256·hi + lo.
+type actCodes struct{ hi, lo [32]int8 }
+
+func (c *actCodes) set(i int, q int32) {
+	c.hi[i] = int8((q + 128) >> 8)
+	c.lo[i] = int8(q)
+}
+
+func (c *actCodes) at(i int) int32 { return int32(c.hi[i])<<8 + int32(c.lo[i]) }
