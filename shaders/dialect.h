@@ -57,7 +57,7 @@ typedef unsigned char uchar;
 #define OUT(T, name, i) T *name
 #define INOUT(T, name, i) T *name
 #define PARAMS(T, name, i) const T &name
-#define INDICES
+#define INDICES , gd::Indices gd_at
 #define FUNC static inline
 #define UNROLL
 

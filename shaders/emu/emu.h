@@ -1,0 +1,394 @@
+// The emulator's runtime: the compiler reads it before a kernel's source.
+//
+// Every thread of a threadgroup is a fiber with a stack of its own. A fiber runs
+// until it reaches a collective or returns; the scheduler goes on when all lanes
+// of a SIMD group, or all threads at a barrier, stand at the same one, and
+// reports the lines where they stand otherwise.
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+namespace gd {
+
+const unsigned kLanes = 32, kMaxThreads = 1024, kMaxArrays = 32;
+const size_t kStack = 64 << 10, kShared = 32 << 10, kZone = 256, kSlack = 1 << 20;
+const unsigned char kPoison = 0xff, kRed = 0xa5; // floats of 0xff bytes are NaN
+
+struct Indices { unsigned index, x, y, z; }; // of the thread, of its threadgroup
+
+enum State : unsigned char { kReady, kSimd, kBarrier, kDone };
+
+// Site is where a fiber waits.
+struct Site {
+	const char *what, *file;
+	int line;
+	bool operator!=(const Site &o) const { return line != o.line || strcmp(what, o.what) || strcmp(file, o.file); }
+};
+
+struct Fiber {
+	void *sp;
+	State state;
+	Site site;
+	char op; // of a SIMD collective: + sum, > max, x shuffle
+	unsigned bits, mask;
+	unsigned arrays; // shared arrays that it has declared
+};
+
+struct Array { size_t at, size; const char *name, *file; int line; };
+
+// Run is a stretch of a launch, as the Go side fills it in.
+struct Run {
+	void **args; // buffers, then the parameter struct
+	unsigned grid[3];
+	unsigned threads, order; // order of lanes: 0 ascending, 1 descending, others shuffled
+	uint64_t first, count;   // threadgroups
+	char *error;             // 512 bytes
+};
+
+// Worker is the memory of one thread of the machine.
+struct Worker {
+	Fiber fibers[kMaxThreads];
+	unsigned short turn[kMaxThreads]; // in which order the threads of a SIMD group run
+	Array arrays[kMaxArrays];
+	unsigned declared;
+	size_t used; // bytes of shared memory, zones included, and without them
+	size_t net;
+	Fiber *current;
+	void *home; // stack of the scheduler
+	Run *run;
+	Indices group;
+	unsigned char *stacks, *shared;
+};
+
+static thread_local Worker *self;
+
+extern "C" void gd_switch(void **save, void *to);
+#if defined(__APPLE__)
+#define GD_SYMBOL "_gd_switch"
+#else
+#define GD_SYMBOL "gd_switch"
+#endif
+#if defined(__x86_64__)
+asm(".text\n.globl " GD_SYMBOL "\n" GD_SYMBOL ":\n"
+	"pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+	"movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+	"popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+const unsigned kFrame = 8, kReturn = 6; // words, and the one that is jumped to
+#elif defined(__aarch64__)
+asm(".text\n.globl " GD_SYMBOL "\n" GD_SYMBOL ":\n"
+	"sub sp, sp, #160\n"
+	"stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+	"stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
+	"stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+	"mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+	"ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+	"ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
+	"ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+	"add sp, sp, #160\nret\n");
+const unsigned kFrame = 20, kReturn = 11;
+#else
+#error "the emulator knows how to switch stacks on x86-64 and arm64"
+#endif
+
+// park goes back to the scheduler; it returns when the fiber runs again.
+static inline void park(State s) {
+	Worker *w = self;
+	w->current->state = s;
+	gd_switch(&w->current->sp, w->home);
+}
+
+// report keeps the first fault of a run; the scheduler then gives the run up.
+static void report(const char *format, ...) {
+	Worker *w = self;
+	if (w->run->error[0]) return;
+	int n = snprintf(w->run->error, 512, "threadgroup %u,%u,%u: ", w->group.x, w->group.y, w->group.z);
+	va_list list;
+	va_start(list, format);
+	vsnprintf(w->run->error + n, 512 - n, format, list);
+	va_end(list);
+}
+
+// stop leaves a fiber after a fault.
+[[noreturn]] static void stop() {
+	for (;;) park(kDone);
+}
+
+static inline unsigned wait_simd(char op, unsigned bits, unsigned mask, const char *what, const char *file, int line) {
+	Fiber *f = self->current;
+	f->op = op;
+	f->bits = bits;
+	f->mask = mask;
+	f->site = Site{what, file, line};
+	park(kSimd);
+	return f->bits;
+}
+
+static inline void wait_barrier(const char *file, int line) {
+	self->current->site = Site{"barrier", file, line};
+	park(kBarrier);
+}
+
+static inline float as_float(unsigned u) { float f; memcpy(&f, &u, 4); return f; }
+static inline unsigned as_uint(float f) { unsigned u; memcpy(&u, &f, 4); return u; }
+static inline unsigned word(float f) { return as_uint(f); }
+static inline unsigned word(unsigned u) { return u; }
+template <class T> T unword(unsigned u);
+template <> inline float unword<float>(unsigned u) { return as_float(u); }
+template <> inline unsigned unword<unsigned>(unsigned u) { return u; }
+template <class T> T shuffle(T v, unsigned mask, const char *file, int line) {
+	return unword<T>(wait_simd('x', word(v), mask, "simd_shuffle_xor", file, line));
+}
+
+// shared returns the array that this declaration stands for: the first thread
+// makes it, the others must declare the same ones in the same order.
+static void *shared(size_t size, const char *name, const char *file, int line) {
+	Worker *w = self;
+	unsigned i = w->current->arrays++;
+	if (i == kMaxArrays) {
+		report("more than %u shared arrays at %s:%d", kMaxArrays, file, line);
+		stop();
+	}
+	if (i == w->declared) {
+		size = (size + 15) / 16 * 16;
+		w->net += size;
+		if (w->net > kShared) {
+			report("%zu bytes of shared memory with %s at %s:%d, %zu are allowed", w->net, name, file, line, kShared);
+			stop();
+		}
+		w->arrays[w->declared++] = Array{w->used, size, name, file, line};
+		memset(w->shared + w->used, kPoison, size);
+		memset(w->shared + w->used + size, kRed, kZone);
+		w->used += size + kZone;
+	}
+	Array &a = w->arrays[i];
+	if (a.line != line || strcmp(a.file, file)) {
+		report("threads declare different shared memory at %s:%d and %s:%d", a.file, a.line, file, line);
+		stop();
+	}
+	return w->shared + a.at;
+}
+
+// combine carries out a collective that all lanes of a SIMD group stand at.
+static void combine(Fiber *f) {
+	unsigned in[kLanes];
+	for (unsigned i = 0; i < kLanes; i++) in[i] = f[i].bits;
+	if (f[0].op == 'x') {
+		for (unsigned i = 0; i < kLanes; i++) f[i].bits = in[(i ^ f[i].mask) % kLanes];
+		return;
+	}
+	for (unsigned m = kLanes / 2; m > 0; m /= 2) {
+		unsigned next[kLanes];
+		for (unsigned i = 0; i < kLanes; i++) {
+			float a = as_float(in[i]), b = as_float(in[i ^ m]);
+			next[i] = as_uint(f[0].op == '+' ? a + b : fmaxf(a, b));
+		}
+		memcpy(in, next, sizeof in);
+	}
+	for (unsigned i = 0; i < kLanes; i++) f[i].bits = in[i];
+}
+
+// differ reports that two threads do not stand at the same place.
+static void differ(unsigned a, unsigned b) {
+	Fiber *f = self->fibers;
+	if (f[a].state == kDone) { unsigned t = a; a = b; b = t; }
+	const char *here = f[a].site.what;
+	if (f[b].state == kDone)
+		report("thread %u is at %s, %s:%d, and thread %u has returned", a, here, f[a].site.file, f[a].site.line, b);
+	report("thread %u is at %s, %s:%d, and thread %u at %s, %s:%d", a, here, f[a].site.file, f[a].site.line, b,
+		f[b].site.what, f[b].site.file, f[b].site.line);
+}
+
+// same checks that the fibers from first on stand at one place.
+static void same(unsigned first, unsigned count) {
+	Fiber *f = self->fibers;
+	for (unsigned i = first + 1; i < first + count; i++)
+		if (f[i].state != f[first].state || (f[i].state != kDone && f[i].site != f[first].site)) differ(first, i);
+}
+
+// advance runs a SIMD group until all its lanes have returned or stand at a barrier.
+static void advance(unsigned first) {
+	Worker *w = self;
+	for (;;) {
+		for (unsigned i = 0; i < kLanes; i++) {
+			Fiber *f = &w->fibers[first + w->turn[first + i]];
+			if (f->state != kReady) continue;
+			w->current = f;
+			gd_switch(&w->home, f->sp);
+			if (w->run->error[0]) return;
+		}
+		same(first, kLanes);
+		if (w->run->error[0] || w->fibers[first].state != kSimd) return;
+		combine(&w->fibers[first]);
+		for (unsigned i = 0; i < kLanes; i++) w->fibers[first + i].state = kReady;
+	}
+}
+
+} // namespace gd
+static void gd_begin(); // what a fiber runs
+namespace gd {
+
+static void prepare(Worker *w) {
+	Run *r = w->run;
+	uint32_t seed = r->order * 2654435761u + w->group.x * 40503u + w->group.y * 69069u + 12345u;
+	for (unsigned i = 0; i < r->threads; i++) {
+		Fiber *f = &w->fibers[i];
+		void **top = (void **)(w->stacks + (i + 1) * kStack) - kFrame - 8;
+		top[kReturn] = (void *)gd_begin;
+		f->sp = top;
+		f->state = kReady;
+		f->arrays = 0;
+		unsigned n = i % kLanes;
+		w->turn[i] = (unsigned short)(r->order == 1 ? kLanes - 1 - n : n);
+		if (r->order > 1 && n > 0) { // Fisher and Yates, from the front
+			seed = seed * 1664525u + 1013904223u;
+			unsigned j = (seed >> 8) % (n + 1), at = i - n;
+			w->turn[i] = w->turn[at + j];
+			w->turn[at + j] = (unsigned short)n;
+		}
+	}
+	w->declared = 0;
+	w->net = 0;
+	w->used = kSlack;
+	memset(w->shared + w->used, kRed, kZone);
+	w->used += kZone;
+}
+
+// zones checks the bytes around the shared arrays.
+static void zones(Worker *w) {
+	for (unsigned i = 0; i < w->declared; i++) {
+		Array &a = w->arrays[i];
+		for (size_t b = 0; b < kZone; b++) {
+			if (w->shared[a.at + a.size + b] != kRed) report("a write past the end of %s, %s:%d", a.name, a.file, a.line);
+			if (w->shared[a.at - kZone + b] != kRed) report("a write before the start of %s, %s:%d", a.name, a.file, a.line);
+		}
+	}
+}
+
+static void one_group(Worker *w) {
+	prepare(w);
+	Run *r = w->run;
+	unsigned groups = r->threads / kLanes;
+	for (;;) {
+		for (unsigned i = 0; i < groups; i++) {
+			advance((r->order % 2 ? groups - 1 - i : i) * kLanes);
+			if (r->error[0]) return;
+		}
+		same(0, r->threads);
+		if (r->error[0]) return;
+		if (w->fibers[0].state == kDone) break;
+		for (unsigned i = 0; i < r->threads; i++) w->fibers[i].state = kReady;
+	}
+	zones(w);
+}
+
+template <class T> struct Pick { static T of(void *p) { return (T)p; } };
+template <class T> struct Pick<const T &> { static const T &of(void *p) { return *(const T *)p; } };
+template <> struct Pick<Indices> { static Indices of(void *p) { return *(Indices *)p; } };
+template <unsigned... I> struct List {};
+template <unsigned N, unsigned... I> struct Count : Count<N - 1, N - 1, I...> {};
+template <unsigned... I> struct Count<0, I...> { typedef List<I...> type; };
+template <class... A, unsigned... I> inline void call(void (*f)(A...), void **args, List<I...>) { f(Pick<A>::of(args[I])...); }
+template <class... A> inline void call(void (*f)(A...), Worker *w) {
+	void *args[sizeof...(A)];
+	for (unsigned i = 0; i + 1 < sizeof...(A); i++) args[i] = w->run->args[i];
+	Indices at = w->group;
+	at.index = unsigned(w->current - w->fibers);
+	args[sizeof...(A) - 1] = &at;
+	call(f, args, typename Count<sizeof...(A)>::type());
+}
+
+} // namespace gd
+
+// gd_new makes a worker; every kernel's library understands it.
+extern "C" __attribute__((visibility("default"))) void *gd_new() {
+	gd::Worker *w = (gd::Worker *)calloc(1, sizeof(gd::Worker));
+	size_t stacks = gd::kMaxThreads * gd::kStack, shared = 2 * gd::kSlack + gd::kShared + (gd::kMaxArrays + 2) * gd::kZone;
+	void *p = mmap(0, stacks + shared, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+	if (!w || p == MAP_FAILED) return 0;
+	w->stacks = (unsigned char *)p;
+	w->shared = w->stacks + stacks;
+	return w;
+}
+
+// gd_run works on a stretch of a launch; run->error is filled in after a fault.
+extern "C" __attribute__((visibility("default"))) void gd_run(void *worker, void *what);
+
+#define GODWIT_ENTRY(kernel) \
+	static void gd_begin() { \
+		gd::call(kernel, gd::self); \
+		gd::stop(); \
+	} \
+	extern "C" void gd_run(void *worker, void *what) { \
+		gd::Worker *w = (gd::Worker *)worker; \
+		gd::Run *r = (gd::Run *)what; \
+		gd::self = w; \
+		w->run = r; \
+		for (uint64_t i = 0; i < r->count && !r->error[0]; i++) { \
+			uint64_t at = r->first + (r->order % 2 ? r->count - 1 - i : i); \
+			w->group.x = unsigned(at % r->grid[0]); \
+			w->group.y = unsigned(at / r->grid[0] % r->grid[1]); \
+			w->group.z = unsigned(at / r->grid[0] / r->grid[1]); \
+			gd::one_group(w); \
+		} \
+	}
+
+// The words of the dialect.
+#define KERNEL(name) static void name
+#define SHARED(T, name, n) T *const name = (T *)gd::shared(sizeof(T) * (n), #name, __FILE__, __LINE__)
+#define barrier() gd::wait_barrier(__FILE__, __LINE__)
+#define simd_sum(v) gd::as_float(gd::wait_simd('+', gd::as_uint(v), 0, "simd_sum", __FILE__, __LINE__))
+#define simd_max(v) gd::as_float(gd::wait_simd('>', gd::as_uint(v), 0, "simd_max", __FILE__, __LINE__))
+#define simd_shuffle_xor(v, m) gd::shuffle(v, m, __FILE__, __LINE__)
+#define thread_x gd_at.index
+#define group_x gd_at.x
+#define group_y gd_at.y
+#define group_z gd_at.z
+
+using gd::as_float;
+using gd::as_uint;
+static inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+static inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
+static inline int min(int a, int b) { return a < b ? a : b; }
+static inline int max(int a, int b) { return a > b ? a : b; }
+static inline float min(float a, float b) { return fminf(a, b); }
+static inline float max(float a, float b) { return fmaxf(a, b); }
+static inline float gd_exp(float v) { return expf(v); }
+static inline float gd_log(float v) { return logf(v); }
+static inline float gd_tanh(float v) { return tanhf(v); }
+static inline float gd_sqrt(float v) { return sqrtf(v); }
+static inline float gd_fabs(float v) { return fabsf(v); }
+static inline float gd_floor(float v) { return floorf(v); }
+static inline float gd_round(float v) { return roundf(v); }
+static inline float gd_fma(float a, float b, float c) { return fmaf(a, b, c); }
+#define exp gd_exp
+#define log gd_log
+#define tanh gd_tanh
+#define sqrt gd_sqrt
+#define fabs gd_fabs
+#define floor gd_floor
+#define round gd_round
+#define fma gd_fma
+
+static inline unsigned atomic_add(unsigned *p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+
+// half_to_float widens a binary16: the exponent moves by a product, which also
+// makes subnormals right.
+static inline float half_to_float(unsigned short h) {
+	float v = as_float((h & 0x7fffu) << 13) * 0x1p112f;
+	if ((h & 0x7c00u) == 0x7c00u) v = as_float(0x7f800000u | (h & 0x3ffu) << 13);
+	return as_float(as_uint(v) | (h & 0x8000u) << 16);
+}
+
+// float_to_half rounds to nearest, even: adding a power of two with the right
+// exponent makes the processor round at the last bit of the half.
+static inline unsigned short float_to_half(float v) {
+	unsigned u = as_uint(v), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
+	if (a > 0x7f800000u) return (unsigned short)(sign | 0x7e00u);
+	if (a >= 0x477ff000u) return (unsigned short)(sign | 0x7c00u);
+	if (a < 0x38800000u) return (unsigned short)(sign | (as_uint(as_float(a) + 0.5f) - 0x3f000000u));
+	return (unsigned short)(sign | (a + 0xfffu + (a >> 13 & 1u) - 0x38000000u) >> 13);
+}

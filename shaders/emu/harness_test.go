@@ -1,0 +1,166 @@
+package emu
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"godwit/engine/gpu"
+	"godwit/shaders"
+)
+
+// orders are the lane orders that every test runs.
+const orders = 4
+
+// devices are the emulators of this test binary, one an order.
+var devices [orders]*device
+
+func TestMain(m *testing.M) {
+	for i := range devices {
+		d, err := Open(Options{Order: i})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		devices[i] = d.(*device)
+	}
+	os.Exit(m.Run())
+}
+
+// data is any argument of a launch.
+type number interface {
+	~float32 | ~int32 | ~uint32 | ~uint16 | ~uint8
+}
+
+func raw[T number](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
+}
+
+func as[T number](b []byte) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}
+
+// once is one launch: its arguments by name.
+type once struct {
+	kernel    string
+	constants shaders.Constants
+	params    []byte
+	grid      [3]uint32
+	args      map[string][]byte // what buffers hold at first; missing ones are 64 bytes of zeros
+	edit      func(string) string
+}
+
+// run launches a kernel in every order, fails the test if the orders differ, and
+// returns what the buffers hold afterwards.
+func (o once) run(t testing.TB) map[string][]byte {
+	t.Helper()
+	var result map[string][]byte
+	for i, d := range devices {
+		out, err := o.on(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range result {
+			if !bytes.Equal(result[name], out[name]) {
+				t.Fatalf("%s: %s depends on the order of lanes (order %d)", o.kernel, name, i)
+			}
+		}
+		result = out
+	}
+	return result
+}
+
+// on launches a kernel on one device.
+func (o once) on(d *device) (map[string][]byte, error) {
+	k := shaders.Find(o.kernel)
+	text, err := k.Source(o.constants)
+	if err != nil {
+		return nil, err
+	}
+	if o.edit != nil {
+		text = o.edit(text)
+	}
+	p, err := d.pipeline(k, text)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { d.err = nil }()
+	var binds []gpu.Bind
+	out := map[string][]byte{}
+	for _, a := range k.Args {
+		have, ok := o.args[a.Name]
+		if !ok {
+			have = make([]byte, 64)
+		}
+		b, err := d.Alloc(int64(len(have)), nil, a.Name)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		if err := d.Upload(b, 0, have); err != nil {
+			return nil, err
+		}
+		binds = append(binds, gpu.Bind{Buffer: b})
+	}
+	for name := range o.args {
+		if !strings.Contains(text, ", "+name+", ") {
+			return nil, fmt.Errorf("%s has no argument %s", o.kernel, name)
+		}
+	}
+	d.Launch(p, o.grid, binds, o.params)
+	if err := d.Submit(); err != nil {
+		return nil, err
+	}
+	for i, a := range k.Args {
+		if a.Dir != shaders.In {
+			out[a.Name] = make([]byte, binds[i].Buffer.Size())
+			if err := d.Download(out[a.Name], binds[i].Buffer, 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// nans is n floats that are NaN, for outputs that must be written whole.
+func nans(n int) []byte {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+	return raw(x)
+}
+
+// normal is n Gaussian values.
+func normal(seed uint64, n int) []float32 {
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// groups is the grid of an element-wise kernel.
+func groups(kernel string, count int) [3]uint32 {
+	n := shaders.Find(kernel).Group
+	return [3]uint32{uint32((count + n - 1) / n), 1, 1}
+}
+
+// near fails if a value differs from its reference by more than bound(i).
+func near(t testing.TB, what string, got []float32, want []float64, bound func(i int) float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i, w := range want {
+		if !(math.Abs(float64(got[i])-w) <= bound(i)) {
+			t.Fatalf("%s: value %d is %g, want %g within %g", what, i, got[i], w, bound(i))
+		}
+	}
+}

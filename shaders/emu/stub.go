@@ -1,0 +1,25 @@
+//go:build !linux && !darwin
+
+// Package emu runs the kernels on the CPU; it knows Linux and macOS.
+package emu
+
+import (
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/gpu"
+)
+
+// Options for Open; the zero value works.
+type Options struct {
+	Order    int
+	Threads  int
+	Compiler string
+	Cache    string
+	Memory   int64
+}
+
+// Open returns backend.ErrNotBuilt.
+func Open(Options) (gpu.Device, error) {
+	return nil, fmt.Errorf("%w: emu: the GPU emulator runs on Linux and macOS", backend.ErrNotBuilt)
+}
