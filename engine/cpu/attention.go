@@ -41,6 +41,8 @@ type attnWorker struct {
 	scores      []float32
 	acc         []float32 // of all parts, one after another
 	scratch     *attn.Scratch
+	levelled    []float32 // a key or a query, its channels levelled
+	offset      []float32 // what levelled keys lack in the scores of each query
 	part, total []softmax
 }
 
@@ -210,13 +212,13 @@ func (t *attention) run(worker, task int) {
 	j := t.find(task)
 	w := t.workers[worker]
 	if t.k != graph.None && t.single() && (j.split < 0 || j.end == j.parts) {
-		t.writeRow(w.scratch, j.span, j.head, j.first)
+		t.writeRow(w, j.span, j.head, j.first)
 	}
 	w.queries.N = j.rows * t.group
 	for r := range j.rows {
 		q := t.p.row(t.q, j.first+r)[j.head*t.group*t.DimK:]
 		for g := range t.group {
-			w.queries.Set(r*t.group+g, q[g*t.DimK:(g+1)*t.DimK])
+			t.query(w, r*t.group+g, j.head, q[g*t.DimK:(g+1)*t.DimK])
 		}
 	}
 	if j.split >= 0 {
@@ -234,9 +236,22 @@ func (t *attention) run(worker, task int) {
 	}
 	for r := range j.rows {
 		for g := range t.group {
-			t.finish(&w.total[r*t.group+g], j.first+r, j.head*t.group+g)
+			t.finish(&w.total[r*t.group+g], w.offset[r*t.group+g], j.first+r, j.head*t.group+g)
 		}
 	}
+}
+
+// query prepares query i of a job. Keys that are stored without their mean lack
+// the query's product with it: the same for every key, so that only what is
+// not free of shifts has to add it.
+func (t *attention) query(w *attnWorker, i, head int, q []float32) {
+	if t.cache.channels != nil {
+		c := &t.cache.channels[head]
+		w.offset[i] = kernel.Dot(q, c.Mean)
+		c.Query(w.levelled, q)
+		q = w.levelled
+	}
+	w.queries.Set(i, q)
 }
 
 // runSplit works on some parts; whoever finishes the last combines them.
@@ -260,7 +275,7 @@ func (t *attention) runSplit(w *attnWorker, j job) {
 		for part := range j.parts {
 			total.merge(at(g, part))
 		}
-		t.finish(total, j.first, j.head*t.group+g)
+		t.finish(total, w.offset[g], j.first, j.head*t.group+g)
 	}
 }
 
@@ -331,6 +346,9 @@ func (t *attention) weigh(w *attnWorker, j job, lo int, used []uint64) {
 			if t.Softcap > 0 {
 				for p := range used {
 					row := s[p*stride:][:attn.Cells]
+					if t.cache.channels != nil {
+						shift(row, w.offset[i])
+					}
 					kernel.Scale(row, row, t.Scale)
 					kernel.Softcap(row, row, t.Softcap)
 				}
@@ -394,10 +412,22 @@ func (t *attention) visible(pos, page, cells int) uint64 {
 	return ^uint64(0) >> (64 - (hi - lo)) << lo
 }
 
-// finish writes the output of one query head of one row.
-func (t *attention) finish(s *softmax, row, head int) {
+// shift adds c to x.
+func shift(x []float32, c float32) {
+	for i := range x {
+		x[i] += c
+	}
+}
+
+// finish writes the output of one query head of one row, whose scores lack
+// offset where there is no soft cap.
+func (t *attention) finish(s *softmax, offset float32, row, head int) {
 	if t.sinks != nil {
-		s.sink(t.sinks[head])
+		sink := t.sinks[head]
+		if t.cache.channels != nil && t.Softcap == 0 {
+			sink -= t.factor(int(t.p.b.Pos[row])) * offset
+		}
+		s.sink(sink)
 	}
 	if s.sum > 0 {
 		kernel.Scale(s.acc, s.acc, 1/s.sum)

@@ -25,6 +25,9 @@ type attnRig struct {
 	dim, dimV      int
 	window         int
 	mla            bool
+	softcap        float32
+	sinks          []float32
+	channels       []kv.Channels
 	cells          int
 	rows           int // of a batch
 	sparseV        float32
@@ -67,11 +70,7 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		t.Fatal(err)
 	}
 	run := &rigRun{attnRig: r}
-	data := make([]byte, 4*len(r.table))
-	for i, v := range r.table {
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
-	}
-	table := &graph.Weight{Name: "input", Type: dtype.F32, Shape: []int{r.width(), rigTokens}, Data: data}
+	table := floatWeight("input", r.table, r.width(), rigTokens)
 	g := graph.NewBuilder()
 	x := g.Embed(table, 1, graph.ByToken)
 	q, k := g.Slice(x, 0, 0, r.heads*r.dim), g.Slice(x, 0, r.heads*r.dim, r.kvHeads*r.dim)
@@ -79,7 +78,12 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	if !r.mla {
 		v = g.Slice(x, 0, (r.heads+r.kvHeads)*r.dim, r.kvHeads*r.dimV)
 	}
+	var sinks *graph.Weight
+	if r.sinks != nil {
+		sinks = floatWeight("sinks", r.sinks, len(r.sinks))
+	}
 	plan, err := g.Finish(g.Gather(g.Attend(q, k, v, graph.Attention{
+		Softcap: r.softcap, Sinks: sinks,
 		Heads: r.heads, KVHeads: r.kvHeads, DimK: r.dim, DimV: r.dimV, Window: r.window, MLA: r.mla,
 		Scale: float32(1 / math.Sqrt(float64(r.dim))), RopeBase: 10000,
 	})))
@@ -101,6 +105,7 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run.layout.Layers[0].K.Channels = r.channels
 	sizes := backend.Sizes{Rows: r.rows, Outputs: r.rows, SparseV: r.sparseV}
 	for _, g := range run.layout.Groups {
 		sizes.Pages = append(sizes.Pages, g.Pages)
@@ -126,6 +131,14 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		}
 	})
 	return run
+}
+
+func floatWeight(name string, x []float32, shape ...int) *graph.Weight {
+	data := make([]byte, 4*len(x))
+	for i, v := range x {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	return &graph.Weight{Name: name, Type: dtype.F32, Shape: shape, Data: data}
 }
 
 // piece is the next tokens of a sequence.

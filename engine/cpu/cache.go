@@ -32,10 +32,11 @@ type formKey struct {
 // layerCache is K and V of one layer. A page holds the cells of one KV head
 // after the other.
 type layerCache struct {
-	group   int
-	kvHeads int
-	temper  kv.Temper
-	k, v    side
+	group    int
+	kvHeads  int
+	temper   kv.Temper
+	channels []kv.Channels // calibration of the keys, one a KV head; nil: none
+	k, v     side
 }
 
 type side struct {
@@ -62,7 +63,7 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		if !y.Owns() {
 			continue
 		}
-		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper}
+		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, channels: y.K.Channels}
 		pages := s.Pages[y.Group]
 		err := c.side(&lc.k, &y.K, lc.kvHeads, pages, attn.Options{Side: kv.K, Float: float})
 		if err == nil && !y.V.View {
@@ -106,12 +107,13 @@ func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 func newAttnWorker(s attnShape) *attnWorker {
 	n := s.block * s.group
 	w := &attnWorker{
-		queries: s.k.NewQueries(n),
-		scores:  make([]float32, partPages*n*attn.Cells),
-		acc:     make([]float32, n*s.v.Padded),
-		scratch: attn.NewScratch(s.k, s.v),
-		part:    make([]softmax, n),
-		total:   newSoftmaxes(n, s.v.Padded),
+		queries:  s.k.NewQueries(n),
+		scores:   make([]float32, partPages*n*attn.Cells),
+		acc:      make([]float32, n*s.v.Padded),
+		scratch:  attn.NewScratch(s.k, s.v),
+		levelled: make([]float32, s.k.HeadDim), offset: make([]float32, n),
+		part:  make([]softmax, n),
+		total: newSoftmaxes(n, s.v.Padded),
 	}
 	for i := range n {
 		w.part[i].acc = w.acc[i*s.v.Padded : (i+1)*s.v.Padded]

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"godwit/engine/cpu/attn"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 )
@@ -37,7 +36,7 @@ func (t *attention) write(worker, task int) {
 		page += int(t.p.b.Pos[s.First]) / kv.PageCells
 		for row := s.First; row < s.First+s.Rows; row++ {
 			if int(t.p.b.Pos[row])/kv.PageCells == page {
-				t.writeRow(t.workers[worker].scratch, i, head, row)
+				t.writeRow(t.workers[worker], i, head, row)
 			}
 		}
 		return
@@ -46,16 +45,20 @@ func (t *attention) write(worker, task int) {
 }
 
 // writeRow stores the key and value of one row and KV head.
-func (t *attention) writeRow(scratch *attn.Scratch, span, head, row int) {
+func (t *attention) writeRow(w *attnWorker, span, head, row int) {
 	p := t.p
 	pos := int(p.b.Pos[row])
 	page := p.b.Tables[t.cache.group][span][pos/kv.PageCells]
 	at := kv.At{Pos: pos, RopeBase: t.RopeBase}
 	k := p.row(t.k, row)[head*t.DimK : (head+1)*t.DimK]
-	t.cache.k.form.Write(t.cache.k.head(page, head), pos%kv.PageCells, k, at, scratch)
+	if t.cache.channels != nil {
+		t.cache.channels[head].Level(w.levelled, k)
+		k = w.levelled
+	}
+	t.cache.k.form.Write(t.cache.k.head(page, head), pos%kv.PageCells, k, at, w.scratch)
 	if t.v == graph.None {
 		return
 	}
 	v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
-	t.cache.v.form.Write(t.cache.v.head(page, head), pos%kv.PageCells, v, at, scratch)
+	t.cache.v.form.Write(t.cache.v.head(page, head), pos%kv.PageCells, v, at, w.scratch)
 }
