@@ -16,6 +16,7 @@
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
+typedef ulong wide;
 #define KERNEL(name) kernel void name
 #define IN(T, name, i) device const T *name [[buffer(i)]]
 #define OUT(T, name, i) device T *name [[buffer(i)]]
@@ -47,7 +48,7 @@ FUNC uint atomic_add(device uint *p, uint v) {
 typedef unsigned int uint;
 typedef unsigned short ushort;
 typedef unsigned char uchar;
-#define ulong unsigned long long
+typedef unsigned long long wide; // 64 bits
 
 #if defined(GODWIT_EMULATOR)
 // The rest comes from emu.h, which the compiler reads first.

@@ -94,4 +94,38 @@ type (
 		Adjacent uint32
 		Scale    float32
 	}
+
+	// EmbedParams: Count is the number of ids, Rows of the table.
+	EmbedParams struct {
+		Count    uint32
+		Cols     uint32
+		Rows     uint32
+		RowBytes uint32
+		Scale    float32
+	}
+
+	// MatvecParams: w is [Rows][Cols], x [Batch][Cols]; Bias is 1 where there is one.
+	MatvecParams struct {
+		Cols     uint32
+		Rows     uint32
+		RowBytes uint32
+		Batch    uint32
+		Bias     uint32
+	}
+
+	// MatmulParams are those of MatvecParams.
+	MatmulParams MatvecParams
+
+	// ExpertParams: w is [matrices][Rows][Cols]. ByRoute is 1 for matrices that
+	// route names, 0 for one a slot (heads); PerSlot is 1 where each slot has its
+	// own part of x; bias is [matrices][Rows].
+	ExpertParams struct {
+		Cols     uint32
+		Rows     uint32
+		RowBytes uint32
+		Used     uint32
+		ByRoute  uint32
+		PerSlot  uint32
+		Bias     uint32
+	}
 )

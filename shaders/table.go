@@ -65,4 +65,28 @@ var Kernels = []Kernel{
 		Name: "rope", Files: []string{"rope.h"}, Group: 256, Params: RopeParams{},
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
+	{
+		// a thread for each of Count·ceil(Cols/8) runs; ids are tokens, positions or zeros
+		Name: "embed", Files: []string{"weights.h", "embed.h"}, Group: 128, Params: EmbedParams{}, Constants: []string{"WEIGHT"},
+		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: x = ceil(Rows/4), y = ceil(Batch/ROWS)
+		Name: "matvec", Files: []string{"weights.h", "dot.h", "matvec.h"}, Group: 128, Params: MatvecParams{},
+		Constants: []string{"WEIGHT", "ROWS"}, // ROWS from 1 to 8
+		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: x = ceil(Rows/64), y = ceil(Batch/32)
+		Name: "matmul", Files: []string{"weights.h", "matmul.h"}, Group: 128, Params: MatmulParams{}, Constants: []string{"WEIGHT"},
+		Args: []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: x = ceil(Rows/4), y = rows of the batch·Used
+		Name: "expert", Files: []string{"weights.h", "dot.h", "expert.h"}, Group: 128, Params: ExpertParams{},
+		Constants: []string{"WEIGHT", "ROWS"}, // ROWS is 1
+		Args: []Arg{
+			{"w", "uchar", In}, {"x", "float", In}, {"route", "float", In}, {"bias", "float", In}, {"y", "float", Out},
+		},
+	},
 }

@@ -14,10 +14,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/ebitengine/purego"
+	"golang.org/x/sys/cpu"
 )
 
 //go:embed emu.h
@@ -29,9 +31,19 @@ var flags = []string{
 	"-fno-strict-aliasing", "-fvisibility=hidden", "-w", "-DGODWIT_EMULATOR",
 }
 
+// machineFlags lets the compiler use the fused multiply-add of this machine,
+// which the sources ask for by name.
+func machineFlags() []string {
+	if cpu.X86.HasFMA && cpu.X86.HasAVX2 {
+		return []string{"-mavx2", "-mfma"}
+	}
+	return nil
+}
+
 // compiler turns kernel sources into loaded libraries.
 type compiler struct {
 	path, version string
+	flags         []string
 	dir           string
 }
 
@@ -65,13 +77,13 @@ func newCompiler(name, dir string) (*compiler, error) {
 		return nil, fmt.Errorf("emu: %s --version: %w", path, err)
 	}
 	version, _, _ := strings.Cut(string(out), "\n")
-	return &compiler{path, strings.TrimSpace(version), dir}, nil
+	return &compiler{path, strings.TrimSpace(version), append(machineFlags(), flags...), dir}, nil
 }
 
 // load returns the library of a kernel's text, compiling it if no process did before.
 func (c *compiler) load(kernel, text string) (uintptr, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", runtime.GOARCH, c.path, c.version, flags, runtimeText, text)
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s", runtime.GOARCH, c.path, c.version, c.flags, runtimeText, text)
 	file := filepath.Join(c.dir, kernel+"-"+hex.EncodeToString(h.Sum(nil)[:12])+".so")
 	loaded.Lock()
 	if loaded.libs == nil {
@@ -119,7 +131,7 @@ func (c *compiler) build(file, kernel, text string) error {
 			return err
 		}
 	}
-	args := append(append([]string{}, flags...), "-include", "emu.h", "kernel.cc", "-o", "kernel.so", "-lm")
+	args := append(slices.Clone(c.flags), "-include", "emu.h", "kernel.cc", "-o", "kernel.so", "-lm")
 	cmd := exec.Command(c.path, args...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer

@@ -1,0 +1,18 @@
+// dot_rows adds the products of a row of weights with ROWS rows of x, of which
+// there are n, over the lanes of a SIMD group; each sum has its own fixed order.
+FUNC void dot_rows(device const uchar *w, device const float *x, uint cols, uint n, uint first, thread float *sum) {
+	for (uint i = first * 8; i < cols; i += 256) {
+		float v[8];
+		load_run(w, i, cols, v);
+		uint count = min(8u, cols - i);
+		UNROLL for (uint r = 0; r < ROWS; r++) {
+			if (r >= n) break;
+			device const float *from = x + r * cols + i;
+			if (count == 8) {
+				UNROLL for (uint k = 0; k < 8; k++) sum[r] = fma(v[k], from[k], sum[r]);
+			} else {
+				for (uint k = 0; k < count; k++) sum[r] = fma(v[k], from[k], sum[r]);
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// load8 reads eight values of a row of weights, from value i on, a multiple of
+// eight; load_run the same where the row of cols values may end before, with
+// zeros beyond. WEIGHT is the number of the format in GGUF files; the layouts
+// are those of engine/quant.
+
+// nibble8 reads the codes of values i to i+7 of 32 that lie in 16 bytes, value j
+// in the low half of byte j, value j+16 in the high half.
+FUNC void nibble8(device const uchar *q, uint i, thread uint *code) {
+	uint shift = i / 16 * 4;
+	UNROLL for (uint k = 0; k < 8; k++) code[k] = q[i % 16 + k] >> shift & 15;
+}
+
+// fifth8 adds the fifth bit from a stream of one bit a value.
+FUNC void fifth8(device const uchar *high, uint i, thread uint *code) {
+	uint bits = high[i / 8];
+	UNROLL for (uint k = 0; k < 8; k++) code[k] |= (bits >> k & 1) << 4;
+}
+
+// scale_k is the 6-bit scale of group g of eight, or with low the minimum.
+FUNC uint scale_k(device const uchar *s, uint g, uint low) {
+	device const uchar *here = s + 4 * low;
+	if (g < 4) return here[g] & 63;
+	return (s[4 + g] >> 4 * low & 15) | (here[g - 4] >> 6) << 4;
+}
+
+#if WEIGHT == 0 // F32
+FUNC float load1(device const uchar *row, uint i) { return ((device const float *)row)[i]; }
+
+#elif WEIGHT == 1 // F16
+FUNC float load1(device const uchar *row, uint i) { return half_to_float(((device const ushort *)row)[i]); }
+
+#elif WEIGHT == 30 // BF16
+FUNC float load1(device const uchar *row, uint i) { return from_bfloat(((device const ushort *)row)[i]); }
+
+#elif WEIGHT == 8 // Q8_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * 34;
+	float d = from_half(b);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(b[2 + i % 32 + k] ^ 128u) - 128);
+}
+
+#elif WEIGHT == 2 // Q4_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * 18;
+	float d = from_half(b);
+	uint code[8];
+	nibble8(b + 2, i % 32, code);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(code[k]) - 8);
+}
+
+#elif WEIGHT == 3 // Q4_1
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * 20;
+	float d = from_half(b), m = from_half(b + 2);
+	uint code[8];
+	nibble8(b + 4, i % 32, code);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(code[k]) + m;
+}
+
+#elif WEIGHT == 6 // Q5_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * 22;
+	float d = from_half(b);
+	uint code[8];
+	nibble8(b + 6, i % 32, code);
+	fifth8(b + 2, i % 32, code);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(code[k]) - 16);
+}
+
+#elif WEIGHT == 7 // Q5_1
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * 24;
+	float d = from_half(b), m = from_half(b + 2);
+	uint code[8];
+	nibble8(b + 8, i % 32, code);
+	fifth8(b + 4, i % 32, code);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(code[k]) + m;
+}
+
+#elif WEIGHT == 12 || WEIGHT == 13 // Q4_K, Q5_K
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * (WEIGHT == 12 ? 144 : 176);
+	uint g = i % 256 / 32, at = i % 32; // of 32 values
+	float d = from_half(b) * float(scale_k(b + 4, g, 0)), m = from_half(b + 2) * float(scale_k(b + 4, g, 1));
+	device const uchar *q = b + (WEIGHT == 12 ? 16 : 48) + g / 2 * 32 + at;
+	UNROLL for (uint k = 0; k < 8; k++) {
+		uint code = q[k] >> g % 2 * 4 & 15;
+		if (WEIGHT == 13) code |= uint(b[16 + at + k] >> g & 1) << 4;
+		w[k] = d * float(code) - m;
+	}
+}
+
+#elif WEIGHT == 14 // Q6_K
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * 210;
+	uint half_block = i % 256 / 128, quarter = i % 128 / 32, at = i % 32;
+	device const uchar *low = b + 64 * half_block + quarter % 2 * 32 + at, *high = b + 128 + 32 * half_block + at;
+	float d = from_half(b + 208) * float(int(b[192 + i % 256 / 16] ^ 128u) - 128);
+	UNROLL for (uint k = 0; k < 8; k++) {
+		uint code = (low[k] >> quarter / 2 * 4 & 15) | uint(high[k] >> 2 * quarter & 3) << 4;
+		w[k] = d * float(int(code) - 32);
+	}
+}
+
+#elif WEIGHT == 20 || WEIGHT == 23 || WEIGHT == 39 // IQ4_NL, IQ4_XS, MXFP4
+#if WEIGHT == 39
+constant float levels4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+#else
+constant float levels4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+#endif
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+#if WEIGHT == 20
+	device const uchar *b = row + i / 32 * 18, *q = b + 2;
+	float d = from_half(b);
+#elif WEIGHT == 39
+	device const uchar *b = row + i / 32 * 17, *q = b + 1;
+	uint e = b[0]; // half of a power of two: 2^(e-128)
+	float d = e < 2 ? as_float(e == 0 ? 0x00200000u : 0x00400000u) : as_float((e - 1) << 23);
+#else
+	device const uchar *b = row + i / 256 * 136;
+	uint g = i % 256 / 32;
+	device const uchar *q = b + 8 + 16 * g;
+	uint s = (b[4 + g / 2] >> g % 2 * 4 & 15) | (uint(b[2 + g / 4]) >> g % 4 * 2 & 3) << 4;
+	float d = from_half(b) * float(int(s) - 32);
+#endif
+	uint code[8];
+	nibble8(q, i % 32, code);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * levels4[code[k]];
+}
+#endif
+
+#if WEIGHT < 2 || WEIGHT == 30
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = load1(row, i + k);
+}
+FUNC void load_run(device const uchar *row, uint i, uint cols, thread float *w) {
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = i + k < cols ? load1(row, i + k) : 0.0f;
+}
+#else // rows are whole blocks
+FUNC void load_run(device const uchar *row, uint i, uint cols, thread float *w) { load8(row, i, w); }
+#endif
