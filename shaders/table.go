@@ -66,6 +66,32 @@ var Kernels = []Kernel{
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
 	{
+		// grid: columns, y = spans; spans {first row, rows, begins, slot}
+		Name: "short_conv", Files: []string{"elementwise.h", "short_conv.h"}, Group: 64, Params: ShortConvParams{},
+		Args: []Arg{
+			{"x", "float", In},
+			{"w", "float", In},
+			{"bias", "float", In},
+			{"spans", "int", In},
+			{"state", "float", InOut},
+			{"y", "float", Out},
+		},
+	},
+	{
+		// grid: value columns, y = value heads, z = spans
+		Name: "delta_net", Files: []string{"delta_net.h"}, Group: 64, Params: DeltaNetParams{},
+		Args: []Arg{
+			{"q", "float", In},
+			{"k", "float", In},
+			{"v", "float", In},
+			{"g", "float", In},
+			{"beta", "float", In},
+			{"spans", "int", In},
+			{"state", "float", InOut},
+			{"y", "float", Out},
+		},
+	},
+	{
 		// a thread for each of Count·ceil(Cols/8) runs; ids are tokens, positions or zeros
 		Name: "embed", Files: []string{"weights.h", "embed.h"}, Group: 128, Params: EmbedParams{}, Constants: []string{"WEIGHT"},
 		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"y", "float", Out}},

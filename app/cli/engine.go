@@ -55,8 +55,12 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
 	var err error
-	if o.Driver, err = device.Driver(c.Backend); err != nil {
+	var skipped error
+	if o.Driver, skipped, err = device.Driver(c.Backend); err != nil {
 		return o, usage{err}
+	}
+	if skipped != nil {
+		r.log.Warn("a GPU is left out", "err", skipped)
 	}
 	o.GPULayers = c.GPULayers
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {

@@ -54,3 +54,18 @@ type Bind struct {
 	Buffer Buffer
 	Offset int64
 }
+
+// Recorder is a Device that can keep launches and start them again as one: the
+// same kernels with the same grids, arguments and parameters.
+type Recorder interface {
+	Device
+	// Begin collects the launches that follow instead of starting them.
+	Begin() error
+	// End returns what was collected. Nothing of it has run.
+	End() (Graph, error)
+	// Replay records a run of all of it.
+	Replay(Graph)
+}
+
+// Graph is launches that start as one.
+type Graph interface{ Close() error }

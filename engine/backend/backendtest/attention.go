@@ -41,7 +41,15 @@ func (s *suite) attention(t *testing.T) {
 		{K: "f32", V: "f32", Heads: 2, KVHeads: 2, DimK: 32, DimV: 32, Softcap: 2},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true},
 	} {
-		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) { CheckAttention(t, s.b, a) })
+		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) {
+			c := newAttentionCase(t, a)
+			if p := s.compile(t, c.plan, &c.layout, c.sizesOf()); p != nil {
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+				CheckAttention(t, s.b, a)
+			}
+		})
 	}
 }
 
@@ -55,24 +63,20 @@ func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 }
 
 // errors is how far a run was from an oracle.
-type errors struct {
+type misses struct {
 	largest     float64
 	want2, off2 float64 // sums of squares: of the oracle, of the differences
 }
 
 // rms is the length of the differences as a share of the oracle's.
-func (e errors) rms() float64 {
+func (e misses) rms() float64 {
 	return math.Sqrt(e.off2 / max(e.want2, math.SmallestNonzeroFloat64))
 }
 
 // run feeds the chunks of a case to a device and oracles.
-func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Machine) []errors {
+func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Machine) []misses {
 	t.Helper()
-	sizes := backend.Sizes{Rows: 256, Outputs: 256, SparseV: c.sparseV}
-	for _, g := range c.layout.Groups {
-		sizes.Pages = append(sizes.Pages, g.Pages)
-	}
-	prog, err := b.Compile(context.Background(), c.plan, &c.layout, sizes)
+	prog, err := b.Compile(context.Background(), c.plan, &c.layout, c.sizesOf())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +90,7 @@ func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Mac
 		chunks = []int{150, 1, 70, 1}
 	}
 	in := newInput(9)
-	list := make([]errors, len(oracles))
+	list := make([]misses, len(oracles))
 	for _, n := range chunks {
 		batch := &llm.Batch{}
 		for seq := range llm.Seq(2) {
@@ -108,8 +112,17 @@ func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Mac
 	return list
 }
 
+// sizesOf is what the program of a case has to hold.
+func (c *attentionCase) sizesOf() backend.Sizes {
+	s := backend.Sizes{Rows: 256, Outputs: 256, SparseV: c.sparseV}
+	for _, g := range c.layout.Groups {
+		s.Pages = append(s.Pages, g.Pages)
+	}
+	return s
+}
+
 // add compares the rows of a batch.
-func (e *errors) add(t *testing.T, got []float32, want [][]float64) {
+func (e *misses) add(t *testing.T, got []float32, want [][]float64) {
 	t.Helper()
 	for r, row := range want {
 		for i, w := range row {

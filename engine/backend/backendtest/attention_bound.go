@@ -8,7 +8,7 @@ import (
 )
 
 // judge compares what a run was off by with what arithmetic explains.
-func (c *attentionCase) judge(t *testing.T, e errors) {
+func (c *attentionCase) judge(t *testing.T, e misses) {
 	t.Helper()
 	limit := c.bound()
 	if e.largest > limit {

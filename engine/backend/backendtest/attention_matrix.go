@@ -93,7 +93,7 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 // off by the relative error of its key, so a weight by e to that, and a value
 // by its own: what the output is off by, as a share of its length, is the root
 // of the sum of both squares. Half as much again allows for 48 rows only.
-func (c *attentionCase) judgeFormat(t *testing.T, e errors) {
+func (c *attentionCase) judgeFormat(t *testing.T, e misses) {
 	t.Helper()
 	l := &c.layout.Layers[0]
 	k, v := distortion(l.K.Active), distortion(l.V.Active)

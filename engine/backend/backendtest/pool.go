@@ -60,9 +60,9 @@ func (s *suite) bothDirections(t *testing.T) {
 		t.Fatal(err)
 	}
 	sizes := backend.Sizes{Rows: 2 * rows, Outputs: 2 * rows, Pages: []int{layout.Groups[0].Pages}}
-	prog, err := s.b.Compile(context.Background(), plan, &layout, sizes)
-	if err != nil {
-		t.Fatal(err)
+	prog := s.compile(t, plan, &layout, sizes)
+	if prog == nil {
+		return
 	}
 	defer prog.Close()
 	cache, err := kv.New(&layout, kv.Options{Copier: prog})

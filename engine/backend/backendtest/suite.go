@@ -9,9 +9,11 @@ package backendtest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"godwit/engine/backend"
@@ -26,8 +28,10 @@ import (
 // vocab is the number of input rows that a case can look up.
 const vocab = 48
 
-// Run checks every op of a driver's first device.
-func Run(t *testing.T, d backend.Driver, o backend.Options) {
+// Run checks every op of a driver's first device. lacks is what the device says
+// it has no kernel for, as its errors put it: all of them must come up, and no
+// others.
+func Run(t *testing.T, d backend.Driver, o backend.Options, lacks ...string) {
 	b, err := d.Open(0, o)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +41,10 @@ func Run(t *testing.T, d backend.Driver, o backend.Options) {
 			t.Error(err)
 		}
 	})
-	s := &suite{b: b}
+	s := &suite{b: b, lacks: map[string]bool{}}
+	for _, what := range lacks {
+		s.lacks[what] = false
+	}
 	t.Run("rowwise", s.rowWise)
 	t.Run("matrices", s.matrices)
 	t.Run("experts", s.experts)
@@ -46,9 +53,38 @@ func Run(t *testing.T, d backend.Driver, o backend.Options) {
 	t.Run("pool", s.pool)
 	t.Run("both directions", s.bothDirections)
 	t.Run("attention", s.attention)
+	for what, seen := range s.lacks {
+		if !seen {
+			t.Errorf("the device never said that it lacks %s", what)
+		}
+	}
 }
 
-type suite struct{ b backend.Backend }
+type suite struct {
+	b     backend.Backend
+	lacks map[string]bool // whether it came up
+}
+
+// compile compiles a plan; nil for one that the device is known to lack
+// something for.
+func (s *suite) compile(t *testing.T, plan *graph.Plan, layout *kv.Layout, sizes backend.Sizes) backend.Program {
+	t.Helper()
+	prog, err := s.b.Compile(context.Background(), plan, layout, sizes)
+	if err == nil {
+		return prog
+	}
+	if !errors.Is(err, backend.ErrUnsupported) || !strings.Contains(err.Error(), s.b.Info().Backend) {
+		t.Fatal(err)
+	}
+	for what := range s.lacks {
+		if strings.Contains(err.Error(), what) {
+			s.lacks[what] = true
+			return nil
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
 
 // input makes weights and rows of random values.
 type input struct{ rng *rand.Rand }
@@ -120,9 +156,9 @@ func (s *suite) run(t *testing.T, c testCase) {
 		n = 7
 	}
 	layout := &kv.Layout{}
-	prog, err := s.b.Compile(context.Background(), plan, layout, backend.Sizes{Rows: 2 * n, Outputs: 2 * n, Slots: 2})
-	if err != nil {
-		t.Fatal(err)
+	prog := s.compile(t, plan, layout, backend.Sizes{Rows: 2 * n, Outputs: 2 * n, Slots: 2})
+	if prog == nil {
+		return
 	}
 	defer prog.Close()
 	oracle := ref.New(plan, nil)

@@ -1,0 +1,143 @@
+package gpu
+
+import (
+	"fmt"
+	"unsafe"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// image is a batch as kernels read it: one block of 4-byte values that is
+// filled on the host and uploaded before a run. Places count bytes.
+type image struct {
+	data   []byte
+	buffer Buffer
+	spans  int // that there is room for
+	stride int // pages of a table
+
+	tokens  int64
+	places  int64   // positions
+	rows    []int64 // of each group: {position, length, first page in tables, span} a row
+	tables  int64   // pages, [group][span][stride]
+	ends    int64   // {first row, rows} a span
+	list    int64   // {first row, rows, starts at position 0, state slot} a span
+	outputs int64
+	input   int64
+	width   int // of a row of input
+	size    int64
+}
+
+// imageAlign keeps every array where any kernel may read it.
+const imageAlign = 64
+
+// room reserves n values and returns their place.
+func (m *image) room(n int) int64 {
+	at := m.size
+	m.size += (int64(4*n) + imageAlign - 1) / imageAlign * imageAlign
+	return at
+}
+
+// newImage lays out the arrays for the largest batch.
+func newImage(p *program) *image {
+	l, n := p.layout, p.capacity()
+	m := &image{spans: padded(max(1, min(p.sizes.Rows, max(l.Settings.Seqs, p.sizes.Slots)))), width: p.plan.InputWidth()}
+	m.stride = max(1, (l.Settings.Cells+kv.PageCells-1)/kv.PageCells)
+	m.tokens, m.places = m.room(n), m.room(n)
+	for range max(len(l.Groups), 1) {
+		m.rows = append(m.rows, m.room(4*n))
+	}
+	m.ends, m.list = m.room(2*m.spans), m.room(4*m.spans)
+	m.outputs = m.room(p.outputs())
+	m.input = m.room(n * m.width)
+	m.tables = m.room(len(l.Groups) * m.spans * m.stride)
+	m.data = make([]byte, m.size)
+	return m
+}
+
+// ints is the array of n values at a place.
+func (m *image) ints(at int64, n int) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(m.data[at:]))), n)
+}
+
+// check rejects batches that there is no room for.
+func (m *image) check(b *llm.Batch, groups int) error {
+	if len(b.Spans) > m.spans {
+		return fmt.Errorf("gpu: batch of %d sequences, at most %d", len(b.Spans), m.spans)
+	}
+	if len(b.Input) < len(b.Tokens)*m.width {
+		return fmt.Errorf("gpu: %d values of input, want %d", len(b.Input), len(b.Tokens)*m.width)
+	}
+	for g := range groups {
+		if len(b.Tables) <= g || len(b.Tables[g]) < len(b.Spans) {
+			return fmt.Errorf("gpu: group %d has no page tables", g)
+		}
+		for i, t := range b.Tables[g] {
+			if len(t) > m.stride {
+				return fmt.Errorf("gpu: sequence %d has %d pages, at most %d", b.Spans[i].Seq, len(t), m.stride)
+			}
+		}
+	}
+	return nil
+}
+
+// fill writes a batch, and the rows and outputs of the shape beyond it, which
+// belong to no sequence. It returns how many bytes to upload.
+func (m *image) fill(b *llm.Batch, s *shape, groups int) int64 {
+	tokens, places := m.ints(m.tokens, s.rows), m.ints(m.places, s.rows)
+	clear(tokens[copy(tokens, b.Tokens):])
+	clear(places[copy(places, b.Pos):])
+	outputs := m.ints(m.outputs, s.outputs)
+	clear(outputs[copy(outputs, b.Outputs):])
+	m.fillSpans(b, s.spans)
+	for g := range m.rows {
+		m.fillRows(b, g, s.rows)
+	}
+	for g := range groups {
+		for i, t := range b.Tables[g][:len(b.Spans)] {
+			copy(m.ints(m.tables+int64(4*m.first(g, i)), m.stride), t)
+		}
+	}
+	if m.width > 0 {
+		copy(m.data[m.input:], bytesOf(b.Input[:len(b.Tokens)*m.width]))
+	}
+	if groups == 0 {
+		return m.tables
+	}
+	return m.tables + int64(4*(m.first(groups-1, len(b.Spans)-1)+m.stride))
+}
+
+// first is where the page table of a span lies in tables.
+func (m *image) first(group, span int) int { return (group*m.spans + span) * m.stride }
+
+func (m *image) fillSpans(b *llm.Batch, padded int) {
+	ends, list := m.ints(m.ends, 2*m.spans), m.ints(m.list, 4*m.spans)
+	clear(list[4*len(b.Spans) : 4*padded])
+	for i, s := range b.Spans {
+		ends[2*i], ends[2*i+1] = int32(s.First), int32(s.Rows)
+		e := list[4*i : 4*i+4]
+		e[0], e[1], e[2], e[3] = int32(s.First), int32(s.Rows), 0, s.State
+		if b.Pos[s.First] == 0 {
+			e[2] = 1
+		}
+	}
+}
+
+func (m *image) fillRows(b *llm.Batch, group, padded int) {
+	rows := m.ints(m.rows[group], 4*padded)
+	for i, s := range b.Spans {
+		for r := s.First; r < s.First+s.Rows; r++ {
+			e := rows[4*r : 4*r+4]
+			e[0], e[1], e[2], e[3] = b.Pos[r], int32(s.Len), int32(m.first(group, i)), int32(i)
+		}
+	}
+	for r := len(b.Tokens); r < padded; r++ {
+		e := rows[4*r : 4*r+4]
+		e[0], e[1], e[2], e[3] = 0, 0, 0, -1
+	}
+}
+
+// bytesOf is the memory of 4-byte values.
+func bytesOf[T float32 | int32](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

@@ -1,0 +1,95 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"godwit/engine/backend"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/shaders"
+)
+
+// Driver makes backends of the devices of one kind.
+type Driver struct {
+	Kind    string // cuda, hip, metal, emu
+	List    func() ([]backend.Info, error)
+	Connect func(device int) (Device, error)
+}
+
+// Name is the kind.
+func (d Driver) Name() string { return d.Kind }
+
+// Devices lists the devices that are there.
+func (d Driver) Devices() ([]backend.Info, error) { return d.List() }
+
+// Open connects to a device. Attention on a GPU is in float arithmetic
+// whatever the options say, and weights stay in the file's form.
+func (d Driver) Open(device int, _ backend.Options) (backend.Backend, error) {
+	dev, err := d.Connect(device)
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{dev: dev, pipelines: map[string]Pipeline{}, shared: map[*graph.Weight]*shared{}}, nil
+}
+
+// Backend compiles plans for one device. Programs of one Backend run one at a
+// time.
+type Backend struct {
+	dev       Device
+	pipelines map[string]Pipeline
+	shared    map[*graph.Weight]*shared
+}
+
+// Info describes the device.
+func (b *Backend) Info() backend.Info { return b.dev.Info() }
+
+// Close lets go of the device.
+func (b *Backend) Close() error { return b.dev.Close() }
+
+// name is how errors call the device.
+func (b *Backend) name() string {
+	i := b.dev.Info()
+	return i.Backend + " (" + i.Device + ")"
+}
+
+// pipeline compiles a kernel, once for the same constants.
+func (b *Backend) pipeline(kernel string, c shaders.Constants) (Pipeline, error) {
+	var key strings.Builder
+	key.WriteString(kernel)
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		fmt.Fprintf(&key, " %s=%d", name, c[name])
+	}
+	if p := b.pipelines[key.String()]; p != nil {
+		return p, nil
+	}
+	k := shaders.Find(kernel)
+	if k == nil {
+		return nil, fmt.Errorf("%w: kernel %s on %s", backend.ErrUnsupported, kernel, b.name())
+	}
+	p, err := b.dev.Pipeline(k, c)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", key.String(), err)
+	}
+	b.pipelines[key.String()] = p
+	return p, nil
+}
+
+// Compile prepares a plan: weights, cache and scratch memory on the device, and
+// the list of launches.
+func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layout, s backend.Sizes) (backend.Program, error) {
+	p := &program{b: b, dev: b.dev, plan: plan, layout: layout, sizes: s, out: plan.Values[plan.Output], graphs: map[graphKey]Graph{}}
+	for _, n := range plan.Nodes {
+		if _, ok := n.Op.(graph.Pool); ok {
+			p.pools = true
+		}
+	}
+	if err := p.build(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}

@@ -1,0 +1,24 @@
+package gpu_test
+
+import (
+	"testing"
+
+	"godwit/engine/backend"
+	"godwit/engine/backend/backendtest"
+	"godwit/engine/gpu"
+	"godwit/shaders/emu"
+)
+
+// emulator is the GPU that every machine has.
+func emulator() gpu.Driver {
+	return gpu.Driver{
+		Kind:    "emu",
+		List:    func() ([]backend.Info, error) { return []backend.Info{{Backend: "emu"}}, nil },
+		Connect: func(int) (gpu.Device, error) { return emu.Open(emu.Options{}) },
+	}
+}
+
+func TestConformance(t *testing.T) {
+	backendtest.Run(t, emulator(), backend.Options{FloatAttn: true},
+		"type Q2_K", "type Q3_K", "type TQ3_1S", "type TQ4_1S", "op graph.Route", "op graph.Attend")
+}

@@ -1,0 +1,109 @@
+package gpu
+
+import (
+	"fmt"
+
+	"godwit/engine/graph"
+	"godwit/shaders"
+)
+
+// shape is what differs from batch to batch: the sizes of the grids.
+type shape struct {
+	rows, outputs, spans int
+	decode               bool // every span has one row
+}
+
+// of is the number of rows of a value.
+func (s *shape) of(set graph.RowSet) int {
+	if set == graph.OutputRows {
+		return s.outputs
+	}
+	return s.rows
+}
+
+// launch is one run of a kernel, the same for every batch but for the grid and
+// the fields of params that size sets.
+type launch struct {
+	pipe    Pipeline
+	barrier bool // before it
+	args    []Bind
+	params  []byte
+	size    func(*shape) (grid [3]uint32) // a grid with a 0 is not launched
+}
+
+// span is a range of bytes of a buffer.
+type extent struct {
+	buffer   Buffer
+	from, to int64
+}
+
+func (a extent) overlaps(b extent) bool {
+	return a.buffer == b.buffer && a.from < b.to && b.from < a.to
+}
+
+// place is a value, a weight or an array of the batch as an argument: a range
+// of a buffer. Buffers are allocated after the launches are known, so it is
+// looked up by resolve.
+type place struct {
+	bind Bind
+	size int64
+}
+
+// hazards decides where barriers are needed: between launches of which one
+// writes what the other reads or writes, by the kernel table's directions.
+type hazards struct{ reads, writes []extent }
+
+// next adds a launch and reports whether a barrier must come before it.
+func (h *hazards) next(k *shaders.Kernel, args []place) bool {
+	var reads, writes []extent
+	clash := false
+	for i, a := range args {
+		e := extent{a.bind.Buffer, a.bind.Offset, a.bind.Offset + a.size}
+		dir := k.Args[i].Dir
+		if dir != shaders.Out {
+			reads = append(reads, e)
+			clash = clash || anyOverlaps(h.writes, e)
+		}
+		if dir != shaders.In {
+			writes = append(writes, e)
+			clash = clash || anyOverlaps(h.writes, e) || anyOverlaps(h.reads, e)
+		}
+	}
+	if clash {
+		h.reads, h.writes = h.reads[:0], h.writes[:0]
+	}
+	h.reads, h.writes = append(h.reads, reads...), append(h.writes, writes...)
+	return clash
+}
+
+func anyOverlaps(list []extent, e extent) bool {
+	for _, x := range list {
+		if x.overlaps(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// add appends a launch. params points to the parameter struct.
+func (c *compiler) add(kernel string, consts shaders.Constants, params []byte, args []place, size func(*shape) [3]uint32) error {
+	pipe, err := c.p.b.pipeline(kernel, consts)
+	if err != nil {
+		return err
+	}
+	k := pipe.Kernel()
+	if len(args) != len(k.Args) {
+		return fmt.Errorf("gpu: %d arguments for kernel %s of %d", len(args), kernel, len(k.Args))
+	}
+	l := launch{pipe: pipe, params: params, size: size, barrier: c.hazards.next(k, args)}
+	for _, a := range args {
+		l.args = append(l.args, a.bind)
+	}
+	c.p.launches = append(c.p.launches, l)
+	return nil
+}
+
+// threads is the grid of a kernel with one thread an element.
+func threads(n, group int) [3]uint32 {
+	return [3]uint32{uint32((n + group - 1) / group), 1, 1}
+}

@@ -1,0 +1,129 @@
+package gpu
+
+import (
+	"fmt"
+
+	"godwit/engine/graph"
+	"godwit/shaders"
+)
+
+const (
+	// maxDecode is the largest number of rows of a decode step: rows that are
+	// multiplied as vectors.
+	maxDecode = 16
+	// matvecRows is the most rows that one matrix-vector product takes.
+	matvecRows = 8
+)
+
+// consts is the constants of a kernel for a weight type.
+func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, error) {
+	if !shaders.Weight(w.Type) {
+		return nil, fmt.Errorf("%s: %w", w.Name, c.unsupported(n, w.Type))
+	}
+	return shaders.Constants{"WEIGHT": int(w.Type)}, nil
+}
+
+func (c *compiler) embed(n graph.Node, op graph.Embed) error {
+	consts, err := c.consts(n, op.W)
+	if err != nil {
+		return err
+	}
+	q := &shaders.EmbedParams{
+		Cols: uint32(op.W.Cols()), Rows: uint32(op.W.Rows()), RowBytes: uint32(op.W.Type.RowBytes(op.W.Cols())), Scale: op.Scale,
+	}
+	m := c.p.image
+	ids := c.batch(m.tokens, c.p.capacity())
+	switch op.From {
+	case graph.ByPosition:
+		ids = c.batch(m.places, c.p.capacity())
+	case graph.ByZero:
+		q.Rows = 1
+	}
+	group := shaders.Find("embed").Group
+	return c.add("embed", consts, shaders.Bytes(q), []place{c.weight(op.W), ids, c.value(n.Out)}, func(s *shape) [3]uint32 {
+		q.Count = uint32(s.rows)
+		return threads(s.rows*((op.W.Cols()+7)/8), group)
+	})
+}
+
+// linear multiplies a matrix with each row: as vectors for decode steps and for
+// wanted rows, however many, else as a matrix.
+func (c *compiler) linear(n graph.Node, op graph.Linear) error {
+	base, err := c.consts(n, op.W)
+	if err != nil {
+		return err
+	}
+	set := c.p.plan.Values[n.Out].Rows
+	args := []place{c.weight(op.W), c.value(n.In[0]), c.weight(op.Bias), c.value(n.Out)}
+	cols, rows := op.W.Cols(), op.W.Rows()
+	most := c.p.capacity()
+	if set == graph.OutputRows {
+		most = c.p.outputs()
+	}
+	for k := 1; k <= min(matvecRows, most); k *= 2 {
+		q := &shaders.MatvecParams{Cols: uint32(cols), Rows: uint32(rows), RowBytes: uint32(op.W.Type.RowBytes(cols)), Bias: present(op.Bias)}
+		consts := shaders.Constants{"WEIGHT": base["WEIGHT"], "ROWS": k}
+		err := c.add("matvec", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+			n := s.of(set)
+			if !s.vectors(set) || min(n, matvecRows) != k {
+				return [3]uint32{}
+			}
+			q.Batch = uint32(n)
+			return [3]uint32{uint32((rows + 3) / 4), uint32(n / k), 1}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if set == graph.OutputRows {
+		return nil
+	}
+	q := &shaders.MatmulParams{Cols: uint32(cols), Rows: uint32(rows), RowBytes: uint32(op.W.Type.RowBytes(cols)), Bias: present(op.Bias)}
+	return c.add("matmul", base, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+		if s.vectors(set) {
+			return [3]uint32{}
+		}
+		q.Batch = uint32(s.rows)
+		return [3]uint32{uint32((rows + 63) / 64), uint32((s.rows + 31) / 32), 1}
+	})
+}
+
+// vectors reports whether rows of a set are multiplied one by one.
+func (s *shape) vectors(set graph.RowSet) bool { return s.decode || set == graph.OutputRows }
+
+func present(w *graph.Weight) uint32 {
+	if w == nil {
+		return 0
+	}
+	return 1
+}
+
+// headLinear multiplies each head by its own matrix.
+func (c *compiler) headLinear(n graph.Node, op graph.HeadLinear) error {
+	return c.expert(n, op.W, nil, c.none(), shaders.ExpertParams{Used: uint32(op.W.Mats()), PerSlot: 1})
+}
+
+// expertLinear multiplies by the chosen experts' matrices.
+func (c *compiler) expertLinear(n graph.Node, op graph.ExpertLinear) error {
+	values := c.p.plan.Values
+	q := shaders.ExpertParams{Used: uint32(values[n.In[1]].Width / 2), ByRoute: 1, Bias: present(op.Bias)}
+	if values[n.In[0]].Width != op.W.Cols() {
+		q.PerSlot = 1
+	}
+	return c.expert(n, op.W, op.Bias, c.value(n.In[1]), q)
+}
+
+func (c *compiler) expert(n graph.Node, w, bias *graph.Weight, route place, params shaders.ExpertParams) error {
+	consts, err := c.consts(n, w)
+	if err != nil {
+		return err
+	}
+	consts["ROWS"] = 1
+	q := &params
+	q.Cols, q.Rows, q.RowBytes = uint32(w.Cols()), uint32(w.Rows()), uint32(w.Type.RowBytes(w.Cols()))
+	set := c.p.plan.Values[n.Out].Rows
+	args := []place{c.weight(w), c.value(n.In[0]), route, c.weight(bias), c.value(n.Out)}
+	return c.add("expert", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+		return [3]uint32{(q.Rows + 3) / 4, uint32(s.of(set)) * q.Used, 1}
+	})
+}

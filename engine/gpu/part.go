@@ -1,0 +1,63 @@
+package gpu
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/llm"
+)
+
+// part is some of the spans of a batch as a batch of their own.
+type part struct {
+	batch   llm.Batch
+	results []int32 // rows of the whole batch's results
+	row     []int32 // rows of the part by those of the whole, -1 for the others
+}
+
+// take collects spans from first on: those of a single row, at most maxDecode,
+// or all others. It returns the first span that was not looked at.
+func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
+	t := &p.batch
+	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0]
+	for g := range t.Tables {
+		t.Tables[g] = t.Tables[g][:0]
+	}
+	for len(t.Tables) < len(b.Tables) {
+		t.Tables = append(t.Tables, nil)
+	}
+	p.results, p.row = p.results[:0], p.row[:0]
+	for range b.Tokens {
+		p.row = append(p.row, -1)
+	}
+	width := len(b.Input) / len(b.Tokens)
+	next := first
+	for ; next < len(b.Spans) && (!single || len(t.Spans) < maxDecode); next++ {
+		s := b.Spans[next]
+		if (s.Rows == 1) != single {
+			continue
+		}
+		for r := s.First; r < s.First+s.Rows; r++ {
+			p.row[r] = int32(len(t.Tokens) + r - s.First)
+			if out == graph.BatchRows {
+				p.results = append(p.results, int32(r))
+			}
+		}
+		end := s.First + s.Rows
+		t.Input = append(t.Input, b.Input[s.First*width:end*width]...)
+		for g := range b.Tables {
+			t.Tables[g] = append(t.Tables[g], b.Tables[g][next])
+		}
+		moved := s
+		moved.First = len(t.Tokens)
+		t.Spans = append(t.Spans, moved)
+		t.Tokens, t.Pos = append(t.Tokens, b.Tokens[s.First:end]...), append(t.Pos, b.Pos[s.First:end]...)
+	}
+	for i, r := range b.Outputs {
+		if p.row[r] < 0 {
+			continue
+		}
+		t.Outputs = append(t.Outputs, p.row[r])
+		if out == graph.OutputRows {
+			p.results = append(p.results, int32(i))
+		}
+	}
+	return next
+}

@@ -1,0 +1,224 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// program is a compiled plan: buffers and launches.
+type program struct {
+	b      *Backend
+	dev    Device
+	plan   *graph.Plan
+	layout *kv.Layout
+	sizes  backend.Sizes
+	out    graph.Info
+
+	weights   map[*graph.Weight]*shared
+	cache     *cache
+	states    *states
+	mem       graph.Memory
+	scratch   Buffer
+	image     *image
+	unused    Buffer // stands for arguments that are not there
+	buffers   []Buffer
+	constants []constant
+	launches  []launch
+	graphs    map[graphKey]Graph
+	used      backend.Memory
+
+	pools bool // the plan ends in a row a sequence
+	shape shape
+
+	part part // of a batch that is not worked on in one piece
+}
+
+// padded is the number of rows that n take in a decode step: a power of two, so
+// that few shapes exist, or a multiple of the most that one product takes.
+func padded(n int) int {
+	if n > matvecRows {
+		return (n + matvecRows - 1) / matvecRows * matvecRows
+	}
+	b := 1
+	for b < n {
+		b *= 2
+	}
+	return b
+}
+
+// capacity and outputs are the most rows of values.
+func (p *program) capacity() int { return padded(max(p.sizes.Rows, 1)) }
+func (p *program) outputs() int  { return padded(max(p.sizes.Outputs, 1)) }
+
+// Run works on one batch. Spans of one row are decoded together, at most
+// maxDecode at a time, the others are prefilled: what a row gives does not
+// depend on the rows beside it.
+func (p *program) Run(ctx context.Context, b *llm.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := p.check(b); err != nil {
+		return err
+	}
+	single := 0
+	for _, s := range b.Spans {
+		if s.Rows == 1 {
+			single++
+		}
+	}
+	switch {
+	case p.pools || single == 0:
+		return p.run(b, false, nil, b.Logits)
+	case single == len(b.Spans) && single <= maxDecode:
+		return p.run(b, true, nil, b.Logits)
+	}
+	for first := 0; first < len(b.Spans); {
+		first = p.part.take(b, first, true, p.out.Rows)
+		if err := p.run(&p.part.batch, true, p.part.results, b.Logits); err != nil {
+			return err
+		}
+	}
+	p.part.take(b, 0, false, p.out.Rows)
+	return p.run(&p.part.batch, false, p.part.results, b.Logits)
+}
+
+// run works on rows of one kind. Result i goes to row results[i] of logits; nil
+// for all of them in order.
+func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float32) error {
+	if len(b.Tokens) == 0 {
+		return nil
+	}
+	s := &p.shape
+	s.rows, s.spans, s.decode, s.outputs = len(b.Tokens), len(b.Spans), decode, 0
+	if decode {
+		s.rows = padded(s.rows)
+		s.spans = s.rows
+	}
+	if len(b.Outputs) > 0 {
+		s.outputs = padded(len(b.Outputs))
+	}
+	n := p.image.fill(b, s, len(p.layout.Groups))
+	if err := p.dev.Upload(p.image.buffer, 0, p.image.data[:n]); err != nil {
+		return err
+	}
+	if err := p.start(s); err != nil {
+		return err
+	}
+	if err := p.dev.Submit(); err != nil {
+		return err
+	}
+	return p.download(b, results, logits)
+}
+
+// start records the launches of a batch. Those of a decode step depend only on
+// its padded sizes, so a device that can keep them gets them as one graph.
+func (p *program) start(s *shape) error {
+	dev, ok := p.dev.(Recorder)
+	if !ok || !s.decode {
+		p.launch(s)
+		return nil
+	}
+	key := graphKey{s.rows, s.outputs}
+	g := p.graphs[key]
+	if g == nil {
+		if err := dev.Begin(); err != nil {
+			return err
+		}
+		p.launch(s)
+		var err error
+		if g, err = dev.End(); err != nil {
+			return err
+		}
+		p.graphs[key] = g
+	}
+	dev.Replay(g)
+	return nil
+}
+
+// graphKey is what the launches of a decode step depend on.
+type graphKey struct{ rows, outputs int }
+
+// launch records every launch that has work to do. A barrier before one that
+// has none counts for the next.
+func (p *program) launch(s *shape) {
+	pending := false
+	for i := range p.launches {
+		l := &p.launches[i]
+		grid := l.size(s)
+		pending = pending || l.barrier
+		if grid[0] == 0 || grid[1] == 0 || grid[2] == 0 {
+			continue
+		}
+		if pending {
+			p.dev.Barrier()
+			pending = false
+		}
+		p.dev.Launch(l.pipe, grid, l.args, l.params)
+	}
+}
+
+// download waits and copies the results to the host.
+func (p *program) download(b *llm.Batch, results []int32, logits []float32) error {
+	w, rows := p.out.Width, len(b.Outputs)
+	if p.out.Rows == graph.BatchRows {
+		rows = len(b.Tokens)
+	}
+	at := int64(4 * p.mem.Offset[p.plan.Output])
+	switch {
+	case rows == 0:
+		return p.dev.Wait()
+	case results == nil:
+		return p.dev.Download(bytesOf(logits[:rows*w]), p.scratch, at)
+	}
+	for i, to := range results {
+		dst := logits[int(to)*w : (int(to)+1)*w]
+		if err := p.dev.Download(bytesOf(dst), p.scratch, at+int64(4*i*w)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check rejects batches that do not fit the program.
+func (p *program) check(b *llm.Batch) error {
+	n, rows := len(b.Tokens), len(b.Outputs)
+	if p.out.Rows == graph.BatchRows {
+		rows = n
+	}
+	switch {
+	case n == 0 || n > p.sizes.Rows:
+		return fmt.Errorf("gpu: batch of %d rows, at most %d", n, p.sizes.Rows)
+	case len(b.Outputs) > p.sizes.Outputs:
+		return fmt.Errorf("gpu: %d outputs, at most %d", len(b.Outputs), p.sizes.Outputs)
+	case len(b.Pos) != n:
+		return fmt.Errorf("gpu: %d positions for %d tokens", len(b.Pos), n)
+	case len(b.Logits) < rows*p.out.Width:
+		return fmt.Errorf("gpu: room for %d logits, want %d", len(b.Logits), rows*p.out.Width)
+	}
+	return p.image.check(b, len(p.layout.Groups))
+}
+
+// Memory is what the program holds.
+func (p *program) Memory() backend.Memory { return p.used }
+
+// Close frees the program's memory on the device.
+func (p *program) Close() error {
+	errs := []error{p.release()}
+	for _, g := range p.graphs {
+		errs = append(errs, g.Close())
+	}
+	p.graphs = nil
+	for _, b := range p.buffers {
+		errs = append(errs, b.Close())
+	}
+	p.buffers = nil
+	return errors.Join(errs...)
+}
+
+var _ backend.Program = (*program)(nil)

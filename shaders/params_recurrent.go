@@ -1,0 +1,28 @@
+package shaders
+
+// The parameter structs of the kernels that keep a state along a sequence. The
+// state of a sequence begins at slot·Slot + At floats.
+type (
+	// ShortConvParams: Func is a graph.Func.
+	ShortConvParams struct {
+		Width  uint32
+		Kernel uint32
+		Func   uint32
+		Bias   uint32
+		Slot   uint32
+		At     uint32
+	}
+
+	// DeltaNetParams: Grouped and Plain are those of graph.DeltaNet.
+	DeltaNetParams struct {
+		KeyHeads   uint32
+		ValueHeads uint32
+		KeyDim     uint32
+		ValueDim   uint32
+		Scale      float32
+		Grouped    uint32
+		Plain      uint32
+		Slot       uint32
+		At         uint32
+	}
+)
