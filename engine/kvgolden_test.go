@@ -36,8 +36,11 @@ type kvVariant struct {
 // sums and the last bits of what is rounded.
 //
 // Rows that the data holds may be as far apart as two errors of the size by
-// which the format moves the peer, √2 of it; in int8 arithmetic as three, since
-// its steps are those of 8-bit codes. A pair as a whole is worse than
+// which the format moves the peer, √2 of it. Over 8-bit values int8 arithmetic
+// adds a third: it rounds weights to 255ths of the largest of their page,
+// which costs about what rounding the values did (with two further planes of
+// weights these rows are as near as in float arithmetic; RATIONALE.md has the
+// price). A pair as a whole is worse than
 // the peer's if its divergence from the F32 cache is larger by more than a
 // twentieth and by more than three standard errors of the mean over the
 // models: single rows scatter by a third.
@@ -63,7 +66,11 @@ func TestKVModels(t *testing.T) {
 			if v.Offset != nil {
 				want := stored[*v.Offset:][:len(rows)]
 				checkStored(t, m.Model+" "+pair, rows, want, v, 2)
-				checkStored(t, m.Model+" "+pair+" int8", kvRows(t, tiny, m, v.K, v.V, false), want, v, 3)
+				errors := 2.0
+				if v.V == "q8_0" {
+					errors = 3
+				}
+				checkStored(t, m.Model+" "+pair+" int8", kvRows(t, tiny, m, v.K, v.V, false), want, v, errors)
 			}
 			// Below that the divergence is one of arithmetic, not of the format.
 			if v.Flash && v.KL > 1e-5 {
