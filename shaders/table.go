@@ -66,6 +66,19 @@ var Kernels = []Kernel{
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
 	{
+		// grid: x = rows; EXPERTS is the most that there may be, RouteExperts
+		Name: "route", Files: []string{"route.h"}, Group: 32, Params: RouteParams{}, Constants: []string{"EXPERTS"},
+		Args: []Arg{{"logits", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "expert_sum", Files: []string{"expert_sum.h"}, Group: 256, Params: ExpertSumParams{},
+		Args: []Arg{{"x", "float", In}, {"route", "float", In}, {"y", "float", Out}},
+	},
+	{
+		Name: "expert_scale", Files: []string{"expert_scale.h"}, Group: 256, Params: ExpertScaleParams{},
+		Args: []Arg{{"x", "float", In}, {"route", "float", In}, {"w", "float", In}, {"y", "float", Out}},
+	},
+	{
 		// grid: columns, y = spans; spans {first row, rows, begins, slot}
 		Name: "short_conv", Files: []string{"elementwise.h", "short_conv.h"}, Group: 64, Params: ShortConvParams{},
 		Args: []Arg{

@@ -134,6 +134,8 @@ func (c *compiler) node(i int, n graph.Node) error {
 		return c.shortConv(n, op)
 	case graph.DeltaNet:
 		return c.deltaNet(n, op)
+	case graph.Route:
+		return c.route(n, op.Routing)
 	case graph.Norm:
 		return c.norm(n, n.In[0], graph.None, graph.None, op)
 	case graph.Add:
@@ -189,6 +191,12 @@ func (c *compiler) simple(n graph.Node) error {
 	case graph.Pool:
 		q := &shaders.PoolParams{Width: width(0), Kind: uint32(op.Kind)}
 		return c.each("pool", n, shaders.Bytes(q), &q.Count, c.value(n.In[0]), c.batch(c.p.image.ends, 2*c.p.image.spans))
+	case graph.ExpertSum:
+		q := &shaders.ExpertSumParams{Width: uint32(plan.Values[n.Out].Width), Used: uint32(op.Used)}
+		return c.each("expert_sum", n, shaders.Bytes(q), &q.Count, c.value(n.In[0]), c.value(n.In[1]))
+	case graph.ExpertScale:
+		q := &shaders.ExpertScaleParams{Width: width(0) / uint32(op.Used), Used: uint32(op.Used)}
+		return c.each("expert_scale", n, shaders.Bytes(q), &q.Count, c.value(n.In[0]), c.value(n.In[1]), c.weight(op.W))
 	}
 	return c.unsupported(n, dtype.F32)
 }

@@ -2,7 +2,9 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
+	"godwit/engine/dtype"
 	"godwit/engine/graph"
 	"godwit/shaders"
 )
@@ -125,5 +127,25 @@ func (c *compiler) expert(n graph.Node, w, bias *graph.Weight, route place, para
 	args := []place{c.weight(w), c.value(n.In[0]), route, c.weight(bias), c.value(n.Out)}
 	return c.add("expert", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
 		return [3]uint32{(q.Rows + 3) / 4, uint32(s.of(set)) * q.Used, 1}
+	})
+}
+
+// route chooses experts.
+func (c *compiler) route(n graph.Node, r graph.Routing) error {
+	q := &shaders.RouteParams{
+		Experts: uint32(r.Experts), Used: uint32(r.Used), Gating: uint32(r.Gating), Scale: r.Scale,
+		Groups: uint32(r.Groups), UsedGroups: uint32(r.UsedGroups), Bias: present(r.Bias),
+	}
+	if r.Normalise {
+		q.Normalise = 1
+	}
+	most := slices.IndexFunc(shaders.RouteExperts, func(most int) bool { return r.Experts <= most })
+	if most < 0 {
+		return fmt.Errorf("%d experts: %w", r.Experts, c.unsupported(n, dtype.F32))
+	}
+	set := c.p.plan.Values[n.Out].Rows
+	args := []place{c.value(n.In[0]), c.weight(r.Bias), c.value(n.Out)}
+	return c.add("route", shaders.Constants{"EXPERTS": shaders.RouteExperts[most]}, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+		return [3]uint32{uint32(s.of(set)), 1, 1}
 	})
 }

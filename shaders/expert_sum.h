@@ -1,0 +1,12 @@
+// expert_sum adds the parts of x, one a chosen expert, by the weights that
+// follow the numbers in route.
+KERNEL(expert_sum)(IN(float, x, 0), IN(float, route, 1), OUT(float, y, 2), PARAMS(expert_sum_params, p, 3) INDICES) {
+	uint i = group_x * THREADS + thread_x;
+	if (i >= p.count) return;
+	uint row = i / p.width, column = i % p.width;
+	device const float *part = x + row * p.used * p.width + column;
+	device const float *by = route + row * 2 * p.used + p.used;
+	float sum = 0.0f;
+	for (uint e = 0; e < p.used; e++) sum += part[e * p.width] * by[e];
+	y[i] = sum;
+}

@@ -1,0 +1,107 @@
+// route chooses p.used of p.experts for each row: y is their numbers, then their
+// weights. A threadgroup of one SIMD group works on a row; lane i looks at the
+// experts i, i+32 and so on, of at most EXPERTS. Of equal scores the lowest number wins.
+// Gating 0 is a softmax over all, 1 a sigmoid of each, 2 a softmax over the
+// chosen; groups, if any, limit the choice to those whose two best are largest.
+
+#define EXCLUDED as_float(0xff800000u) // minus infinity
+
+// better reports whether score a of expert i comes before score b of expert j.
+FUNC bool better(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
+
+// first_of is the number of the best of score[0..n).
+FUNC uint first_of(threadgroup const float *score, uint n, uint lane_index) {
+	float best = EXCLUDED;
+	uint at = n - 1;
+	for (uint i = lane_index; i < n; i += 32) {
+		if (i == lane_index || better(score[i], i, best, at)) {
+			best = score[i];
+			at = i;
+		}
+	}
+	for (uint m = 16; m > 0; m /= 2) {
+		float other = simd_shuffle_xor(best, m);
+		uint from = simd_shuffle_xor(at, m);
+		if (better(other, from, best, at)) {
+			best = other;
+			at = from;
+		}
+	}
+	return at;
+}
+
+KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS(route_params, p, 3) INDICES) {
+	SHARED(float, prob, EXPERTS);
+	SHARED(float, score, EXPERTS);
+	SHARED(float, sums, EXPERTS); // of the groups
+	SHARED(float, weight, EXPERTS);
+	device const float *x = logits + group_x * p.experts;
+	float most = LOWEST;
+	for (uint i = lane; i < p.experts; i += 32) most = max(most, x[i]);
+	most = simd_max(most);
+	float total = 0.0f;
+	for (uint i = lane; i < p.experts; i += 32) {
+		float v = x[i];
+		if (p.gating == 0) v = exp(v - most);
+		if (p.gating == 1) v = 1.0f / (1.0f + exp(-v));
+		prob[i] = v;
+		total += v;
+	}
+	total = simd_sum(total);
+	for (uint i = lane; i < p.experts; i += 32) {
+		if (p.gating == 0) prob[i] /= total;
+		score[i] = p.bias != 0 ? prob[i] + bias[i] : prob[i];
+	}
+	barrier();
+	if (p.groups > 0) {
+		uint n = p.experts / p.groups;
+		for (uint g = lane; g < p.groups; g += 32) {
+			float a = EXCLUDED, b = EXCLUDED;
+			for (uint i = 0; i < n; i++) {
+				float v = score[g * n + i];
+				if (v > a) {
+					b = a;
+					a = v;
+				} else if (v > b) {
+					b = v;
+				}
+			}
+			sums[g] = n == 1 ? a : a + b;
+		}
+		barrier();
+		for (uint g = lane; g < p.groups; g += 32) { // a group stays if fewer than used_groups come before it
+			uint before = 0;
+			for (uint j = 0; j < p.groups; j++) before += better(sums[j], j, sums[g], g) ? 1 : 0;
+			if (before >= p.used_groups) {
+				for (uint i = 0; i < n; i++) score[g * n + i] = EXCLUDED;
+			}
+		}
+		barrier();
+	}
+	for (uint i = 0; i < p.used; i++) {
+		uint at = first_of(score, p.experts, lane);
+		barrier();
+		if (lane == 0) {
+			y[group_x * 2 * p.used + i] = float(at);
+			weight[i] = prob[at];
+			score[at] = EXCLUDED;
+		}
+		barrier();
+	}
+	float top = LOWEST;
+	for (uint i = lane; i < p.used; i += 32) top = max(top, weight[i]);
+	top = simd_max(top);
+	float sum = 0.0f;
+	for (uint i = lane; i < p.used; i += 32) {
+		if (p.gating == 2) weight[i] = exp(weight[i] - top);
+		sum += weight[i];
+	}
+	sum = simd_sum(sum);
+	float by = p.scale;
+	if (p.gating == 2) {
+		by /= sum;
+		sum = 1.0f;
+	}
+	if (p.normalise != 0) by /= max(sum, 6.103515625e-5f); // 2^-14, the smallest normal f16
+	for (uint i = lane; i < p.used; i += 32) y[group_x * 2 * p.used + p.used + i] = weight[i] * by;
+}
