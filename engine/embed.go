@@ -138,7 +138,7 @@ func (m *embedder) chunk(ctx context.Context, tokens []llm.Token, at int) error 
 	}
 	b.Spans = append(b.Spans[:0], llm.Span{Rows: len(tokens), Len: at + len(tokens), State: m.cache.State(0)})
 	b.Outputs = append(b.Outputs[:0], int32(len(tokens)-1))
-	b.Tables = m.cache.Tables(b.Tables, b.Spans)
+	m.cache.Fill(b)
 	return m.prog.Run(ctx, b)
 }
 

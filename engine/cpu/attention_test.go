@@ -163,7 +163,7 @@ func (r *rigRun) batch(t testing.TB, pieces ...piece) *llm.Batch {
 		}
 		b.Spans = append(b.Spans, llm.Span{Seq: p.seq, First: first, Rows: len(p.tokens), Len: have + len(p.tokens)})
 	}
-	b.Tables = r.cache.Tables(nil, b.Spans)
+	r.cache.Fill(b)
 	b.Logits = make([]float32, len(b.Outputs)*r.heads*r.dimV)
 	return b
 }
@@ -277,7 +277,9 @@ func (r *rigRun) fill(t testing.TB, seq llm.Seq, n int, row func(cell int, side 
 	if err := r.cache.Extend(seq, n); err != nil {
 		t.Fatal(err)
 	}
-	tables := r.cache.Tables(nil, []llm.Span{{Seq: seq, Len: n}})
+	b := &llm.Batch{Spans: []llm.Span{{Seq: seq, Len: n}}}
+	r.cache.Fill(b)
+	tables := b.Tables
 	for _, s := range []kv.Side{kv.K, kv.V} {
 		l := r.layout.Layers[0].Side(s)
 		for c := range n {

@@ -225,7 +225,7 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 
 // CopyCells copies n cells from cell src on to cell dst on in every layer of
 // a group.
-func (p *program) CopyCells(group int, dst, src int32, n int) error {
+func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
 		for _, s := range []*side{&l.k, &l.v} {
 			if s.form == nil {

@@ -16,9 +16,9 @@ var ErrSequence = errors.New("kv: no such sequence")
 
 // Copier copies what the cache's books say, inside a backend's memory.
 type Copier interface {
-	// CopyCells copies n cells from cell src on to cell dst on, in every layer
-	// of a group, both sides and parts.
-	CopyCells(group int, dst, src int32, n int) error
+	// CopyCells copies n cells of a part from cell src on to cell dst on, in
+	// every layer of a group, both sides.
+	CopyCells(group int, part Part, dst, src int32, n int) error
 	// CopyState copies a recurrent state slot, in every layer.
 	CopyState(dst, src int32) error
 }
@@ -41,6 +41,8 @@ type Options struct {
 type Cache struct {
 	layout *Layout
 	pools  []pool
+	exact  []exactPool // of each pool
+	filled bool        // since the last Extend
 	seqs   []sequence
 	states states
 	copier Copier
@@ -62,6 +64,11 @@ type sequence struct {
 	tables [][]int32 // [group] pages in position order, -1 where given back
 	first  []int     // [group] index of the first page that is held
 	marks  []mark    // checkpoints of the recurrent state, ascending
+
+	exact [][]int32 // [group] exact pages, -1 where there is none; empty without an exact window
+	view  [][]int32 // [group] the same for one batch, with what passes
+	low   []int     // [group] below it only the end of the prompt has exact pages
+	keep  int       // the last page border in front of the end of the prompt
 }
 
 // New makes an empty cache for the pools that l describes.
@@ -74,13 +81,19 @@ func New(l *Layout, o Options) (*Cache, error) {
 	c := &Cache{layout: l, copier: o.Copier, model: o.Model, seqs: make([]sequence, seqs)}
 	for i := range l.Groups {
 		c.pools = append(c.pools, newPool(&l.Groups[i], o.Shuffle))
+		c.exact = append(c.exact, newExactPool(&l.Groups[i]))
 	}
 	for i := range c.seqs {
 		s := &c.seqs[i]
 		s.first = make([]int, len(c.pools))
 		s.tables = make([][]int32, len(c.pools))
+		s.low = make([]int, len(c.pools))
+		s.exact, s.view = make([][]int32, len(c.pools)), make([][]int32, len(c.pools))
 		for g := range s.tables {
 			s.tables[g] = make([]int32, 0, all)
+			if c.exact[g].on() {
+				s.exact[g], s.view[g] = make([]int32, 0, all), make([]int32, 0, all)
+			}
 		}
 	}
 	c.states = newStates(l, seqs)
@@ -143,21 +156,28 @@ func (c *Cache) Extend(seq llm.Seq, n int) error {
 	if n < 0 {
 		return fmt.Errorf("kv: sequence %d extended by %d", seq, n)
 	}
+	c.newBatch()
+	c.settle(s)
 	c.touch(s)
 	for g := range c.pools {
 		if err := c.reserve(seq, s, g, n); err != nil {
 			return err
 		}
 	}
-	if err := c.unshare(s, n); err != nil {
+	if n == 0 {
+		return nil
+	}
+	if err := c.unshare(s); err != nil {
 		return err
 	}
+	c.rewrite(s)
 	s.len += n
 	for g := range c.pools {
 		for len(s.tables[g])*PageCells < s.len {
 			s.tables[g] = append(s.tables[g], c.pools[g].take())
 		}
 	}
+	c.grow(s)
 	return nil
 }
 
@@ -182,11 +202,8 @@ func (s *sequence) shared(p *pool, g int) bool {
 	return s.len%PageCells != 0 && p.refs[t[len(t)-1]] > 1
 }
 
-// unshare gives s its own copy of a shared last page before n rows go into it.
-func (c *Cache) unshare(s *sequence, n int) error {
-	if n == 0 {
-		return nil
-	}
+// unshare gives s its own copy of a shared last page before rows go into it.
+func (c *Cache) unshare(s *sequence) error {
 	for g := range c.pools {
 		p := &c.pools[g]
 		if !s.shared(p, g) {
@@ -194,7 +211,11 @@ func (c *Cache) unshare(s *sequence, n int) error {
 		}
 		t := s.tables[g]
 		old, page := t[len(t)-1], p.take()
-		if err := c.copyCells(g, page, old, s.len%PageCells); err != nil {
+		err := c.copyCells(g, Packed, page*PageCells, old*PageCells, s.len%PageCells)
+		if err == nil {
+			err = c.copyExact(s, g, len(t)-1, page, s.len%PageCells)
+		}
+		if err != nil {
 			p.release(page)
 			return err
 		}
@@ -204,11 +225,11 @@ func (c *Cache) unshare(s *sequence, n int) error {
 	return nil
 }
 
-func (c *Cache) copyCells(g int, dst, src int32, n int) error {
+func (c *Cache) copyCells(g int, part Part, dst, src int32, n int) error {
 	if c.copier == nil {
-		return errors.New("kv: a shared page needs a copy and the cache has no Copier")
+		return errors.New("kv: a shared page or sink needs a copy and the cache has no Copier")
 	}
-	return c.copier.CopyCells(g, dst*PageCells, src*PageCells, n)
+	return c.copier.CopyCells(g, part, dst, src, n)
 }
 
 // visible is the first page that a row of s at its last page border or later
@@ -241,6 +262,7 @@ func (c *Cache) reclaim(g, need int) bool {
 		}
 		i := oldest.first[g]
 		p.release(oldest.tables[g][i])
+		oldest.drop(&c.exact[g], g, i)
 		oldest.tables[g][i] = -1
 		oldest.first[g]++
 	}
@@ -253,13 +275,13 @@ func (c *Cache) touch(s *sequence) {
 }
 
 // reach is the largest position at most pos that s can be cut to: every window
-// must still hold what a row there sees, and a recurrent model must have kept
-// its state there.
+// must still hold what a row at the last page border before it sees, and a
+// recurrent model must have kept its state there.
 func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	whole := func(pos int) bool {
 		for g := range c.pools {
 			w := c.pools[g].window
-			if s.first[g] > 0 && max(pos-w+1, 0) < s.first[g]*PageCells {
+			if s.first[g] > 0 && max(pos/PageCells*PageCells-w+1, 0) < s.first[g]*PageCells {
 				return false
 			}
 		}
@@ -293,6 +315,7 @@ func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 	if pos < 0 {
 		return s.len, fmt.Errorf("kv: sequence %d cut to %d", seq, pos)
 	}
+	c.settle(s)
 	to, m := c.reach(s, pos)
 	c.touch(s)
 	if m != nil {
@@ -316,6 +339,7 @@ func (c *Cache) cut(s *sequence, pos int) {
 		s.tables[g] = t[:min(keep, len(t))]
 		s.first[g] = min(s.first[g], len(s.tables[g]))
 	}
+	c.cutExact(s, keep, pos)
 	s.len = min(s.len, pos)
 	c.states.cut(s, pos)
 }
@@ -342,6 +366,7 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 		return 0, fmt.Errorf("kv: fork of sequence %d to %d at %d", src, dst, pos)
 	}
 	c.cut(d, 0)
+	c.settle(s)
 	to, m := c.reach(s, pos)
 	if c.states.on() && to > 0 {
 		from := int32(src)
@@ -362,6 +387,10 @@ func (c *Cache) Fork(dst, src llm.Seq, pos int) (int, error) {
 		}
 	}
 	d.len = to
+	if err := c.forkExact(d, s, dst, src, to); err != nil {
+		c.cut(d, 0)
+		return 0, err
+	}
 	c.states.share(d, s, to)
 	c.touch(s)
 	c.touch(d)
@@ -381,24 +410,6 @@ func (c *Cache) Free() int {
 	return free
 }
 
-// Tables fills dst with the page tables of the spans, as llm.Batch.Tables
-// wants them, and returns it. The tables are the cache's own: they hold until
-// its next change.
-func (c *Cache) Tables(dst [][][]int32, spans []llm.Span) [][][]int32 {
-	for len(dst) < len(c.pools) {
-		dst = append(dst, nil)
-	}
-	dst = dst[:len(c.pools)]
-	for g := range dst {
-		t := dst[g][:0]
-		for i := range spans {
-			t = append(t, c.seqs[spans[i].Seq].tables[g])
-		}
-		dst[g] = t
-	}
-	return dst
-}
-
 // Cell is the cell of a position of a sequence in a group; -1 if it was given
 // back or is not there.
 func (c *Cache) Cell(group int, seq llm.Seq, pos int) int32 {
@@ -406,7 +417,31 @@ func (c *Cache) Cell(group int, seq llm.Seq, pos int) int32 {
 	if err != nil || pos < 0 || pos >= s.len {
 		return -1
 	}
-	page := s.tables[group][pos/PageCells]
+	return cellOf(s.tables[group], pos)
+}
+
+// ExactCell is the cell of the exact form of a position in a group; -1 if it
+// has none.
+func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
+	s, err := c.seq(seq)
+	if err != nil || pos < 0 || pos >= s.len || !c.exact[group].on() {
+		return -1
+	}
+	return cellOf(s.exact[group], pos)
+}
+
+// SinkCell is the cell of a position among the exact sinks of a sequence; -1
+// if it is none.
+func (c *Cache) SinkCell(group int, seq llm.Seq, pos int) int32 {
+	n := c.layout.Groups[group].Exact.Sinks
+	if s, err := c.seq(seq); err != nil || pos < 0 || pos >= min(s.len, n) {
+		return -1
+	}
+	return int32(int(seq)*n + pos)
+}
+
+func cellOf(table []int32, pos int) int32 {
+	page := table[pos/PageCells]
 	if page < 0 {
 		return -1
 	}

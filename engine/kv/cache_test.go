@@ -13,6 +13,14 @@ import (
 	"godwit/engine/llm"
 )
 
+// late is a type that is packed by page.
+var late = &Type{Name: "late", Elems: 32, Bytes: 14, Codes: Codes{Bits: 3, Packing: Cyclic, At: 2}}
+
+// wants are the types of the shapes that have others than q8_0 and q4_0.
+var wants = map[string]Want{
+	"late": {late, late}, "late windows": {late, Q4_0}, "one": {Q4_0, late},
+}
+
 // shapes are the models that the books are tested on.
 var shapes = map[string]func() ([]LayerInfo, Settings){
 	"full": func() ([]LayerInfo, Settings) {
@@ -37,6 +45,25 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 		}
 		return l, Settings{Cells: 640, Seqs: 3, UBatch: 96, Checkpoints: 5}
 	},
+	"exact": func() ([]LayerInfo, Settings) {
+		return model(2, 2, 2, 32), exact(Settings{Cells: 640, Seqs: 4, UBatch: 96}, 64, 4)
+	},
+	"late": func() ([]LayerInfo, Settings) {
+		return model(5, 2, 2, 32), exact(Settings{Cells: 1280, Seqs: 3, UBatch: 96}, 64, 4)
+	},
+	"one": func() ([]LayerInfo, Settings) {
+		return model(2, 2, 2, 32), exact(Settings{Cells: 640, Seqs: 3, UBatch: 200}, 1, 64)
+	},
+	"late windows": func() ([]LayerInfo, Settings) {
+		l := model(6, 2, 1, 32)
+		l[0].Window, l[1].Window, l[2].Window = 40, 200, 40
+		return l, exact(Settings{Cells: 1280, Seqs: 3, UBatch: 150}, 130, 3)
+	},
+	"exact hybrid": func() ([]LayerInfo, Settings) {
+		l := model(4, 2, 1, 32)
+		l[0].Cached, l[0].StateBytes = false, 12
+		return l, exact(Settings{Cells: 640, Seqs: 3, UBatch: 96, Checkpoints: 5}, 70, 0)
+	},
 	"shared and latent": func() ([]LayerInfo, Settings) {
 		l := model(3, 4, 1, 64)
 		l[0].MLA, l[0].HeadDimV = true, 32
@@ -46,17 +73,29 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 	},
 }
 
+// exact are settings with an exact window and sinks.
+func exact(s Settings, newest, sinks int) Settings {
+	s.ExactWindow, s.ExactSinks = &newest, &sinks
+	return s
+}
+
 // twin is a cache, its memory, and what the memory should hold.
 type twin struct {
 	c      *Cache
 	m      *memory
 	values [][]uint32 // by sequence and position
+	cuts   []bool     // sequences that were cut, perhaps into what is packed
 	next   uint32
+	b      llm.Batch
 }
 
 func newTwin(t rapid.TB, shape string, seed uint64) *twin {
 	layers, s := shapes[shape]()
-	l, err := Resolve(Want{Q8_0, Q4_0}, layers, s)
+	w, ok := wants[shape]
+	if !ok {
+		w = Want{Q8_0, Q4_0}
+	}
+	l, err := Resolve(w, layers, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +104,7 @@ func newTwin(t rapid.TB, shape string, seed uint64) *twin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &twin{c: c, m: m, values: make([][]uint32, s.Seqs)}
+	return &twin{c: c, m: m, values: make([][]uint32, s.Seqs), cuts: make([]bool, s.Seqs)}
 }
 
 // extend adds n fresh positions, or says that the cache is full.
@@ -84,13 +123,20 @@ func (w *twin) extend(t rapid.TB, seq, n int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.b.Spans = append(w.b.Spans[:0], llm.Span{Seq: llm.Seq(seq), Rows: n, Len: len(w.values[seq]) + n})
+	w.c.Fill(&w.b)
 	for range n {
 		w.next++
 		w.values[seq] = append(w.values[seq], w.next)
-		if err := w.m.mark(w.c, llm.Seq(seq), len(w.values[seq])-1, w.next); err != nil {
+		if err := w.m.mark(w.c, &w.b, 0, len(w.values[seq])-1, w.next); err != nil {
 			t.Fatal(err)
 		}
 	}
+	w.checkExact(t, &w.b)
+	if err := w.m.pack(&w.b); err != nil {
+		t.Fatal(err)
+	}
+	w.checkPacked(t, &w.b)
 	w.setState(t, seq)
 	return true
 }
@@ -133,7 +179,6 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 	if got := w.c.Len(llm.Seq(seq)); got != n {
 		t.Fatalf("sequence %d has %d positions, want %d", seq, got, n)
 	}
-	var want []byte
 	for i := range w.c.layout.Layers {
 		y := &w.c.layout.Layers[i]
 		if y.StateBytes > 0 && n > 0 {
@@ -150,19 +195,18 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 			first = max(n/PageCells*PageCells-y.Window+1, 0)
 		}
 		for _, s := range []Side{K, V} {
-			size := y.Side(s).RowBytes
 			for pos := range n {
-				cell := w.c.Cell(y.Group, llm.Seq(seq), pos)
-				if cell < 0 && pos >= first {
+				cells := [3]int32{w.c.Cell(y.Group, llm.Seq(seq), pos), w.c.ExactCell(y.Group, llm.Seq(seq), pos), w.c.SinkCell(y.Group, llm.Seq(seq), pos)}
+				if cells[Packed] < 0 && pos >= first {
 					t.Fatalf("sequence %d layer %d: visible position %d of %d was given back", seq, i, pos, n)
 				}
-				if cell < 0 || size == 0 {
-					continue
+				if late := w.c.late(&w.c.seqs[seq], y.Group); y.Side(s).Late() && pos/PageCells >= (n-1)/PageCells+1-late {
+					cells[Packed] = -1 // not packed yet
 				}
-				want = append(want[:0], make([]byte, size)...)
-				fill(want, w.values[seq][pos], i, s)
-				if got, err := w.m.row(i, s, cell); err != nil || !bytes.Equal(got, want) {
-					t.Fatalf("sequence %d layer %d %v: position %d holds another row (%v)", seq, i, s, pos, err)
+				for p, cell := range cells {
+					if cell >= 0 && y.Side(s).Row(Part(p)) > 0 {
+						w.holds(t, i, s, Part(p), cell, w.values[seq][pos])
+					}
 				}
 			}
 		}
@@ -194,6 +238,7 @@ func (w *twin) checkPool(t rapid.TB, g int) {
 		}
 		refs[page] = -1
 	}
+	w.checkExactPool(t, g)
 	for page, n := range refs {
 		if n == 0 || n > 0 && n != p.refs[page] {
 			t.Fatalf("group %d: page %d is held by %d, counted %d", g, page, n, p.refs[page])
@@ -225,7 +270,13 @@ func TestCacheProperties(t *testing.T) {
 					"drop": func(t *rapid.T) {
 						i := seq.Draw(t, "seq")
 						w.c.Drop(llm.Seq(i))
-						w.values[i] = nil
+						w.values[i], w.cuts[i] = nil, false
+					},
+					"keep": func(t *rapid.T) {
+						i := seq.Draw(t, "seq")
+						if err := w.c.Keep(llm.Seq(i), rapid.IntRange(0, 2*len(w.values[i])+64).Draw(t, "pos")); err != nil {
+							t.Fatal(err)
+						}
 					},
 					"checkpoint": func(t *rapid.T) {
 						if err := w.c.Checkpoint(llm.Seq(seq.Draw(t, "seq"))); err != nil {
@@ -257,6 +308,7 @@ func (w *twin) truncate(t rapid.TB, seq, pos int) {
 		t.Fatalf("sequence %d of %d could not be cut to its last page border %d: %d", seq, n, pos, got)
 	}
 	w.values[seq] = w.values[seq][:got:got]
+	w.cuts[seq] = got > 0 && (w.cuts[seq] || got < n)
 }
 
 func (w *twin) fork(t rapid.TB, dst, src, pos int) {
@@ -265,6 +317,7 @@ func (w *twin) fork(t rapid.TB, dst, src, pos int) {
 		t.Fatalf("fork of %d to %d at %d of %d: %d (%v)", src, dst, pos, len(w.values[src]), got, err)
 	}
 	w.values[dst] = slices.Clone(w.values[src][:got])
+	w.cuts[dst] = got > 0 && (w.cuts[src] || got < len(w.values[src]))
 }
 
 // reload saves one sequence and loads it as another.
@@ -274,15 +327,15 @@ func (w *twin) reload(t rapid.TB, seq, to int) {
 		t.Fatal(err)
 	}
 	file.WriteString("rest")
-	saved := slices.Clone(w.values[seq])
+	saved, cut := slices.Clone(w.values[seq]), w.cuts[seq]
 	switch err := w.c.Load(&file, llm.Seq(to), w.m); {
 	case errors.Is(err, ErrFull):
-		w.values[to] = nil
+		w.values[to], w.cuts[to] = nil, false
 		return
 	case err != nil:
 		t.Fatal(err)
 	}
-	w.values[to] = saved
+	w.values[to], w.cuts[to] = saved, cut
 	if file.String() != "rest" {
 		t.Fatalf("%d bytes left, want 4: load read too far or not far enough", file.Len())
 	}
@@ -462,23 +515,26 @@ func TestFree(t *testing.T) {
 	}
 }
 
-func TestTables(t *testing.T) {
+func TestFill(t *testing.T) {
 	w := newTwin(t, "windows", 9)
 	w.extend(t, 2, 90)
 	w.extend(t, 0, 10)
-	spans := []llm.Span{{Seq: 2, Len: 90}, {Seq: 0, Len: 10}}
-	tables := w.c.Tables(nil, spans)
-	if len(tables) != 3 {
-		t.Fatalf("%d groups", len(tables))
+	b := llm.Batch{Spans: []llm.Span{{Seq: 2, Len: 90}, {Seq: 0, Len: 10}}}
+	w.c.Fill(&b)
+	if len(b.Tables) != 3 || len(b.Exact) != 3 || len(b.Packs) != 3 {
+		t.Fatalf("%d, %d and %d groups", len(b.Tables), len(b.Exact), len(b.Packs))
 	}
-	for g, spanTables := range tables {
+	for g, spanTables := range b.Tables {
+		if len(b.Exact[g])+len(b.Packs[g]) > 0 {
+			t.Errorf("group %d has exact pages and no exact window", g)
+		}
 		for i, want := range []int{2, 1} {
 			table := spanTables[i]
 			if len(table) != want {
 				t.Fatalf("group %d span %d: %v", g, i, table)
 			}
-			for pos := range spans[i].Len {
-				if cell := table[pos/PageCells]*PageCells + int32(pos%PageCells); cell != w.c.Cell(g, spans[i].Seq, pos) {
+			for pos := range b.Spans[i].Len {
+				if cell := table[pos/PageCells]*PageCells + int32(pos%PageCells); cell != w.c.Cell(g, b.Spans[i].Seq, pos) {
 					t.Fatalf("group %d span %d position %d: cell %d", g, i, pos, cell)
 				}
 			}
@@ -488,19 +544,22 @@ func TestTables(t *testing.T) {
 
 // Nothing on the token path allocates.
 func TestStepAllocates(t *testing.T) {
-	w := newTwin(t, "windows", 10)
-	spans := []llm.Span{{Seq: 0}, {Seq: 1}}
-	tables := w.c.Tables(nil, spans)
-	n := testing.AllocsPerRun(500, func() {
-		for seq := range llm.Seq(2) {
-			if err := w.c.Extend(seq, 1); err != nil {
-				t.Fatal(err)
+	for _, shape := range []string{"windows", "late windows"} {
+		w := newTwin(t, shape, 10)
+		b := llm.Batch{Spans: []llm.Span{{Seq: 0, Rows: 1}, {Seq: 1, Rows: 1}}}
+		step := func() {
+			for seq := range llm.Seq(2) {
+				if err := w.c.Extend(seq, 1); err != nil {
+					t.Fatal(err)
+				}
+				b.Spans[seq].Len = w.c.Len(seq)
 			}
+			w.c.Fill(&b)
 		}
-		tables = w.c.Tables(tables, spans)
-	})
-	if n != 0 {
-		t.Errorf("%g allocations a step", n)
+		step()
+		if n := testing.AllocsPerRun(300, step); n != 0 {
+			t.Errorf("%s: %g allocations a step", shape, n)
+		}
 	}
 }
 
@@ -512,15 +571,14 @@ func BenchmarkStep(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	spans := []llm.Span{{Seq: 0}}
-	tables := c.Tables(nil, spans)
+	batch := llm.Batch{Spans: []llm.Span{{Seq: 0}}}
 	for b.Loop() {
 		if err := c.Extend(0, 1); err != nil {
 			c.Drop(0)
 		}
-		tables = c.Tables(tables, spans)
+		c.Fill(&batch)
 	}
-	if len(tables) != 3 {
-		b.Fatal(fmt.Sprint(tables))
+	if len(batch.Tables) != 3 {
+		b.Fatal(fmt.Sprint(batch.Tables))
 	}
 }

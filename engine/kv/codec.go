@@ -89,7 +89,7 @@ func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 		}
 		return saturated
 	}
-	if t.Float {
+	if t.Float && t.Rotation.Size == 0 {
 		return encodeFloats(dst, src, t.Stored)
 	}
 	var buf [maxRotation]float32
@@ -120,7 +120,7 @@ func (t *Type) Decode(dst []float32, src []byte, at At) {
 		}
 		return
 	}
-	if t.Float {
+	if t.Float && t.Rotation.Size == 0 {
 		decodeFloats(dst, src, t.Stored)
 		return
 	}
@@ -156,6 +156,10 @@ func (t *Type) DecodeRotated(dst []float32, src []byte) {
 
 // decodeBlocks reads len(dst)/Elems blocks and returns the rest of src.
 func (t *Type) decodeBlocks(dst []float32, src []byte) []byte {
+	if t.Float {
+		decodeFloats(dst, src, t.Stored)
+		return src[len(dst)*t.Bytes:]
+	}
 	var codes [maxBlock]uint8
 	for len(dst) > 0 {
 		block := src[:t.Bytes]

@@ -21,6 +21,9 @@ func (t *Type) encodeGroup(dst []byte, x []float32, at At) (saturated int) {
 	if t.Rotation.Size > 0 {
 		t.Rotation.forward(x)
 	}
+	if t.Float {
+		return encodeFloats(dst, x, t.Stored)
+	}
 	for len(x) > 0 {
 		saturated += t.encodeStock(dst[:t.Bytes], x[:t.Elems])
 		dst, x = dst[t.Bytes:], x[t.Elems:]

@@ -19,6 +19,7 @@ type LayerInfo struct {
 	Window             int     // positions a row sees, itself among them; 0: all
 	Share              int     // the layer whose cache it reads; -1: its own
 	MLA                bool    // V is the first HeadDimV values of K
+	Bidirectional      bool    // rows see what comes after them
 	RopeBase           float32 // base of the rotary embedding; 0: none
 	StateBytes         int64   // recurrent state of one sequence; 0: none
 	Signals            Signals
@@ -39,13 +40,21 @@ type Layout struct {
 	Want     Want
 	Settings Settings
 	Policy   int // the layer policy in force, 0 to 7
+	// Passing is the memory of exact pages that a chunk begins and leaves
+	// behind, by side: the largest of any layer, shared by all.
+	Passing [2]int64
 }
 
-// Group is the layers with one window; they share page tables and pools.
+// Group is the layers with one window and one exact window; they share page
+// tables and pools.
 type Group struct {
-	Window int   // 0: all positions
-	Layers []int // indices into Layout.Layers of the layers that own cells
-	Pages  int   // pages in the pool
+	Window     int    // 0: all positions
+	Exact      Window // what is kept in exact form too
+	Layers     []int  // indices into Layout.Layers of the layers that own cells
+	Pages      int    // pages in the pool
+	ExactPages int    // exact pages in the pool
+	Passing    int    // exact pages after those, whose memory all layers share
+	Late       bool   // a side of a layer is packed by page
 }
 
 // Cells is the number of cells in the pool of each layer of the group.
@@ -56,9 +65,10 @@ type LayerLayout struct {
 	Layer          int
 	K, V           SideLayout
 	Heads, KVHeads int
-	Window         int // positions a row sees; 0: all
-	Group          int // index into Layout.Groups; -1: no K and V
-	Share          int // index of the layer whose cells it reads; -1: its own
+	Window         int    // positions a row sees; 0: all
+	Exact          Window // what is kept in exact form too
+	Group          int    // index into Layout.Groups; -1: no K and V
+	Share          int    // index of the layer whose cells it reads; -1: its own
 	MLA            bool
 	Temper         Temper  // what finished logits over K are multiplied with
 	RopeBase       float32 // for encoders that need it
@@ -88,7 +98,38 @@ type SideLayout struct {
 	Bytes          int64  // the whole pool
 	Segments       []Segment
 	Channels       []Channels // calibration, one a KV head; nil: none
+
+	Exact      *Type // the form of exact pages, in the same rotated domain; nil: none
+	ExactRow   int   // one token in it, all KV heads
+	Sinks      *Type // the form of exact sinks; nil: none
+	SinkRow    int
+	ExactBytes int64 // exact pages and sinks
 }
+
+// Form is the encoding of a part; nil where there is none.
+func (s *SideLayout) Form(p Part) *Type {
+	switch p {
+	case Exact:
+		return s.Exact
+	case Sinks:
+		return s.Sinks
+	}
+	return s.Active
+}
+
+// Row is the size of a token in a part, all KV heads; 0 where nothing is stored.
+func (s *SideLayout) Row(p Part) int {
+	switch p {
+	case Exact:
+		return s.ExactRow
+	case Sinks:
+		return s.SinkRow
+	}
+	return s.RowBytes
+}
+
+// Late reports whether rows are packed by page, from their exact form.
+func (s *SideLayout) Late() bool { return s.Exact != nil && s.Active.Late() }
 
 // Event is a line for the log of a load: said once, with key and value pairs.
 type Event struct {
@@ -112,6 +153,7 @@ func (l *Layout) resize(cells int) {
 		n := l.Groups[y.Group].Cells()
 		y.K.Bytes, y.V.Bytes = mulSat(int64(y.K.RowBytes), n), mulSat(int64(y.V.RowBytes), n)
 	}
+	l.resizeExact()
 }
 
 // pages is the pool of a group: all cells, or for a window what one ubatch of
@@ -126,11 +168,13 @@ func (l *Layout) pages(g *Group, cells int) int {
 	return min(all, seqs*each)
 }
 
-// Bytes is the memory of all cells; the largest int64 where that is too small.
+// Bytes is the memory of all cells, both parts; the largest int64 where that
+// is too small.
 func (l *Layout) Bytes() int64 {
-	var n int64
+	n := addSat(l.Passing[K], l.Passing[V])
 	for i := range l.Layers {
-		n = addSat(n, addSat(l.Layers[i].K.Bytes, l.Layers[i].V.Bytes))
+		k, v := &l.Layers[i].K, &l.Layers[i].V
+		n = addSat(n, addSat(addSat(k.Bytes, v.Bytes), addSat(k.ExactBytes, v.ExactBytes)))
 	}
 	return n
 }

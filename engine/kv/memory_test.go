@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"godwit/engine/llm"
@@ -9,18 +10,24 @@ import (
 // memory is a backend's cells and states in plain slices.
 type memory struct {
 	layout *Layout
-	rows   [][2][]byte // [layer][side] of all cells
-	states [][]byte    // [layer] of all slots
-	copies int
+	rows   [][2][3][]byte // [layer][side][part] of all cells
+	states [][]byte       // [layer] of all slots
+	copies int            // of packed cells
 }
 
 func newMemory(l *Layout) *memory {
-	m := &memory{layout: l, rows: make([][2][]byte, len(l.Layers)), states: make([][]byte, len(l.Layers))}
+	m := &memory{layout: l, rows: make([][2][3][]byte, len(l.Layers)), states: make([][]byte, len(l.Layers))}
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		if y.Owns() {
+			g := &l.Groups[y.Group]
 			for _, s := range []Side{K, V} {
-				m.rows[i][s] = make([]byte, y.Side(s).Bytes)
+				x := y.Side(s)
+				m.rows[i][s] = [3][]byte{
+					make([]byte, x.Bytes),
+					make([]byte, (g.ExactPages+g.Passing)*PageCells*x.ExactRow),
+					make([]byte, max(l.Settings.Seqs, 1)*y.Exact.Sinks*x.SinkRow),
+				}
 			}
 		}
 		m.states[i] = make([]byte, y.StateBytes*int64(l.StateSlots()))
@@ -28,47 +35,45 @@ func newMemory(l *Layout) *memory {
 	return m
 }
 
-func (m *memory) row(layer int, s Side, cell int32) ([]byte, error) {
-	n := m.layout.Layers[layer].Side(s).RowBytes
-	if cell < 0 || (int(cell)+1)*n > len(m.rows[layer][s]) || n == 0 {
-		return nil, fmt.Errorf("cell %d of layer %d %v is outside", cell, layer, s)
+func (m *memory) row(layer int, s Side, p Part, cell int32) ([]byte, error) {
+	n := m.RowBytes(layer, s, p)
+	if cell < 0 || (int(cell)+1)*n > len(m.rows[layer][s][p]) || n == 0 {
+		return nil, fmt.Errorf("cell %d of layer %d %v part %d is outside", cell, layer, s, p)
 	}
-	return m.rows[layer][s][int(cell)*n:][:n], nil
+	return m.rows[layer][s][p][int(cell)*n:][:n], nil
 }
 
 func (m *memory) RowBytes(layer int, s Side, p Part) int {
-	if p == Exact {
-		return 0
-	}
-	return m.layout.Layers[layer].Side(s).RowBytes
+	return m.layout.Layers[layer].Side(s).Row(p)
 }
 
-func (m *memory) ReadRow(dst []byte, layer int, s Side, _ Part, cell int32) error {
-	row, err := m.row(layer, s, cell)
+func (m *memory) ReadRow(dst []byte, layer int, s Side, p Part, cell int32) error {
+	row, err := m.row(layer, s, p, cell)
 	copy(dst, row)
 	return err
 }
 
-func (m *memory) WriteRow(layer int, s Side, _ Part, cell int32, src []byte) error {
-	row, err := m.row(layer, s, cell)
+func (m *memory) WriteRow(layer int, s Side, p Part, cell int32, src []byte) error {
+	row, err := m.row(layer, s, p, cell)
 	copy(row, src)
 	return err
 }
 
-func (m *memory) CopyCells(group int, dst, src int32, n int) error {
-	m.copies++
+func (m *memory) CopyCells(group int, p Part, dst, src int32, n int) error {
+	if p == Packed {
+		m.copies++
+	}
 	for _, i := range m.layout.Groups[group].Layers {
 		for _, s := range []Side{K, V} {
-			size := m.layout.Layers[i].Side(s).RowBytes
 			for c := range int32(n) {
-				if size == 0 {
+				if m.RowBytes(i, s, p) == 0 {
 					continue
 				}
-				from, err := m.row(i, s, src+c)
+				from, err := m.row(i, s, p, src+c)
 				if err != nil {
 					return err
 				}
-				if err := m.WriteRow(i, s, Packed, dst+c, from); err != nil {
+				if err := m.WriteRow(i, s, p, dst+c, from); err != nil {
 					return err
 				}
 			}
@@ -110,30 +115,83 @@ func (m *memory) WriteState(layer int, slot int32, src []byte) error {
 	return err
 }
 
-// mark writes a value into all rows of a position, different by layer and side.
-func (m *memory) mark(c *Cache, seq llm.Seq, pos int, v uint32) error {
+// mark writes a value into all rows of a position, different by layer and side:
+// the exact row where the table of the batch has one, the packed row unless a
+// type that is packed by page has an exact one.
+func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
+	seq := b.Spans[span].Seq
 	for i := range m.layout.Layers {
 		y := &m.layout.Layers[i]
 		if !y.Owns() {
 			continue
 		}
+		exact := int32(-1)
+		if len(b.Exact[y.Group]) > 0 {
+			exact = cellOf(b.Exact[y.Group][span], pos)
+		}
 		for _, s := range []Side{K, V} {
-			if y.Side(s).RowBytes == 0 {
-				continue
+			x := y.Side(s)
+			cells := [3]int32{cellOf(b.Tables[y.Group][span], pos), exact, c.SinkCell(y.Group, seq, pos)}
+			if x.Late() && exact >= 0 {
+				cells[Packed] = -1
 			}
-			row, err := m.row(i, s, c.Cell(y.Group, seq, pos))
-			if err != nil {
-				return err
+			for p, cell := range cells {
+				if cell < 0 || x.Row(Part(p)) == 0 {
+					continue
+				}
+				row, err := m.row(i, s, Part(p), cell)
+				if err != nil {
+					return err
+				}
+				fill(row, v, i, s, Part(p))
 			}
-			fill(row, v, i, s)
 		}
 	}
 	return nil
 }
 
-// fill writes a pattern that depends on all arguments.
-func fill(row []byte, v uint32, layer int, s Side) {
-	x := v*2654435761 ^ uint32(layer)<<8 ^ uint32(s)<<4
+// pack packs what a batch says, as a backend would: from the exact rows, whose
+// first four bytes are their value.
+func (m *memory) pack(b *llm.Batch) error {
+	for g, list := range b.Packs {
+		var late []int
+		for _, i := range m.layout.Groups[g].Layers {
+			if y := &m.layout.Layers[i]; y.K.Late() || y.V.Late() {
+				late = append(late, i)
+			}
+		}
+		for _, pk := range list {
+			for k, i := range late {
+				if step := k * pk.Of / len(late); step < pk.From || step >= pk.To {
+					continue
+				}
+				for _, s := range []Side{K, V} {
+					for c := range int32(PageCells) {
+						from, err := m.row(i, s, Exact, pk.Exact*PageCells+c)
+						if err != nil {
+							return err
+						}
+						to, err := m.row(i, s, Packed, pk.Page*PageCells+c)
+						if err != nil {
+							return err
+						}
+						fill(to, binary.LittleEndian.Uint32(from), i, s, Packed)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// fill writes a pattern that depends on all arguments; in exact rows the value
+// itself comes first.
+func fill(row []byte, v uint32, layer int, s Side, p Part) {
+	if p == Exact {
+		binary.LittleEndian.PutUint32(row, v)
+		row = row[4:]
+	}
+	x := v*2654435761 ^ uint32(layer)<<8 ^ uint32(s)<<4 ^ uint32(p)
 	for k := range row {
 		x = x*1664525 + 1013904223
 		row[k] = byte(x >> 24)
@@ -147,6 +205,6 @@ func stateOf(values []uint32, size int) []byte {
 		x = x*31 + v
 	}
 	b := make([]byte, size)
-	fill(b, x, 0, K)
+	fill(b, x, 0, K, Packed)
 	return b
 }

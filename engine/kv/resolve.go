@@ -30,6 +30,7 @@ type resolver struct {
 	bypass  bool
 	logged  bool // the head-size signals were
 	changes changes
+	exact   exactForms
 	out     Layout
 }
 
@@ -72,6 +73,9 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	}
 	if s.Seqs < 0 || s.Seqs > maxSeqs || s.UBatch < 0 || s.UBatch > maxCells {
 		return Layout{}, fmt.Errorf("kv: %d sequences and %d rows a run; at most %d and %d are possible", s.Seqs, s.UBatch, maxSeqs, maxCells)
+	}
+	if err := s.checkWindow(); err != nil {
+		return Layout{}, err
 	}
 	r := resolver{layers: slices.Clone(layers), set: s, want: want, k: choice{t: want.K}, v: choice{t: want.V}}
 	r.out = Layout{Want: want, Settings: s}
@@ -164,9 +168,9 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	}
 	if in.Share >= 0 {
 		o := &r.out.Layers[in.Share]
-		y.Share, y.Temper, y.K, y.V = in.Share, o.Temper, o.K, o.V
+		y.Share, y.Temper, y.K, y.V, y.Exact = in.Share, o.Temper, o.K, o.V, o.Exact
 		for _, s := range []*SideLayout{&y.K, &y.V} {
-			s.RowBytes = 0
+			s.RowBytes, s.ExactRow, s.SinkRow = 0, 0, 0
 			s.Reason = fmt.Sprintf("reads the cache of layer %d", o.Layer)
 		}
 		return y, nil
@@ -194,6 +198,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	} else {
 		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
 	}
+	r.window(&y, in, k.t, v.t)
 	if r.set.Temperature != Off {
 		y.Temper = y.K.Active.Temper
 	}
@@ -246,10 +251,15 @@ func viewLayout(want *Type, k *SideLayout, dim int) SideLayout {
 	return y
 }
 
-// group collects the layers that own cells by window, in order of appearance.
+// group collects the layers that own cells by window and exact window, in
+// order of appearance.
 func (r *resolver) group() {
 	l := &r.out
-	byWindow := map[int]int{}
+	type key struct {
+		window int
+		exact  Window
+	}
+	byWindow := map[key]int{}
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		switch {
@@ -257,13 +267,14 @@ func (r *resolver) group() {
 		case y.Share >= 0:
 			y.Group = l.Layers[y.Share].Group
 		default:
-			g, ok := byWindow[y.Window]
+			g, ok := byWindow[key{y.Window, y.Exact}]
 			if !ok {
 				g = len(l.Groups)
-				byWindow[y.Window] = g
-				l.Groups = append(l.Groups, Group{Window: y.Window})
+				byWindow[key{y.Window, y.Exact}] = g
+				l.Groups = append(l.Groups, Group{Window: y.Window, Exact: y.Exact})
 			}
 			l.Groups[g].Layers = append(l.Groups[g].Layers, i)
+			l.Groups[g].Late = l.Groups[g].Late || y.K.Late() || y.V.Late()
 			y.Group = g
 		}
 	}

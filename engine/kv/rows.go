@@ -4,10 +4,12 @@ package kv
 // exist packed, exact, or both.
 type Part uint8
 
-// The parts.
+// The parts. Their cells are numbered apart: those of packed and exact pages
+// by page, sinks by sequence, Exact.Sinks of the layer each.
 const (
 	Packed Part = iota
 	Exact
+	Sinks
 )
 
 // Rows is a backend's cache memory, in the format's own bytes whatever its

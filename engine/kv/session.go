@@ -15,7 +15,7 @@ var ErrSession = errors.New("kv: saved sequence refused")
 
 const (
 	sessionMagic   = "gwkv\r\n\x1a\n"
-	sessionVersion = 1
+	sessionVersion = 2
 )
 
 // sessionHeader says what the rows of a saved sequence are. Types are named,
@@ -24,14 +24,19 @@ type sessionHeader struct {
 	Model  string         `json:"model"` // identity of the model file
 	Page   int            `json:"page"`  // PageCells
 	Len    int            `json:"len"`   // positions of the sequence
+	Keep   int            `json:"keep"`  // where its prompt ends, a page border
 	Policy int            `json:"policy"`
 	Groups []sessionGroup `json:"groups"`
 	Layers []sessionLayer `json:"layers"`
 }
 
 type sessionGroup struct {
-	Window int `json:"window"`
-	From   int `json:"from"` // first position whose row is there
+	Window int   `json:"window"`
+	Newest int   `json:"newest"` // exact window
+	Sinks  int   `json:"sinks"`  // exact sinks
+	From   int   `json:"from"`   // first position whose row is there
+	Exact  []int `json:"exact"`  // pages whose exact rows are there, ascending
+	Late   int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page
 }
 
 type sessionLayer struct {
@@ -50,14 +55,45 @@ type sessionSide struct {
 	HeadDim int    `json:"head_dim"`
 	Padded  int    `json:"padded"`
 	Row     int    `json:"row"` // bytes of a token, read back from the memory
+
+	ExactForm string `json:"exact_form"` // of exact pages; empty: none
+	ExactRow  int    `json:"exact_row"`
+	SinkForm  string `json:"sink_form"`
+	SinkRow   int    `json:"sink_row"`
 }
 
-// header describes a sequence of n positions; groups start at from.
-func (c *Cache) header(n int, from []int) *sessionHeader {
+// packed is the number of positions of n whose rows are packed in types that
+// are packed by page.
+func (h *sessionGroup) packed(n int) int {
+	if h.Late == 0 {
+		return n
+	}
+	return ((n-1)/PageCells + 1 - h.Late) * PageCells
+}
+
+// exact is the number of positions of n whose exact rows are there.
+func (h *sessionGroup) exact(n int) (rows int) {
+	for _, i := range h.Exact {
+		rows += min(PageCells, n-i*PageCells)
+	}
+	return rows
+}
+
+// header describes what is held of a sequence.
+func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout
-	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: n, Policy: l.Policy}
+	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy}
 	for g := range l.Groups {
-		h.Groups = append(h.Groups, sessionGroup{l.Groups[g].Window, from[g]})
+		y := sessionGroup{
+			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Sinks: l.Groups[g].Exact.Sinks,
+			From: max(s.first[g], s.visible(c.pools[g].window)) * PageCells, Exact: []int{}, Late: c.late(s, g),
+		}
+		for i, page := range s.exact[g] {
+			if page >= 0 && i >= y.From/PageCells {
+				y.Exact = append(y.Exact, i)
+			}
+		}
+		h.Groups = append(h.Groups, y)
 	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -73,24 +109,33 @@ func (s *SideLayout) session() sessionSide {
 	if s.Active == nil {
 		return sessionSide{}
 	}
-	return sessionSide{s.Active.Name, s.Active.identity(), s.HeadDim, s.Padded, s.RowBytes}
+	y := sessionSide{
+		Type: s.Active.Name, Form: s.Active.identity(), HeadDim: s.HeadDim, Padded: s.Padded,
+		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow,
+	}
+	if s.Exact != nil {
+		y.ExactForm = s.Exact.identity()
+	}
+	if s.Sinks != nil {
+		y.SinkForm = s.Sinks.identity()
+	}
+	return y
 }
 
-// measure puts the row sizes that the memory really has into the header, and
-// refuses a memory that is not what the layout says.
-func (c *Cache) measure(h *sessionHeader, rows Rows) error {
+// measure refuses a memory whose rows have other sizes than the layout says.
+func (c *Cache) measure(rows Rows) error {
 	for i := range c.layout.Layers {
 		y := &c.layout.Layers[i]
 		if !y.Owns() {
 			continue
 		}
 		for _, s := range []Side{K, V} {
-			got, want := rows.RowBytes(i, s, Packed), y.Side(s).RowBytes
-			if got != want {
-				return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
+			for _, p := range []Part{Packed, Exact, Sinks} {
+				if got, want := rows.RowBytes(i, s, p), y.Side(s).Row(p); got != want {
+					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
+				}
 			}
 		}
-		h.Layers[i].K.Row, h.Layers[i].V.Row = rows.RowBytes(i, K, Packed), rows.RowBytes(i, V, Packed)
 	}
 	return nil
 }
@@ -122,8 +167,11 @@ func (h *sessionHeader) differs(own *sessionHeader) string {
 		}
 	}
 	for g := range h.Groups {
-		if a, b := h.Groups[g].Window, own.Groups[g].Window; a != b {
-			return fmt.Sprintf("a window of %d positions, here %d", a, b)
+		switch a, b := &h.Groups[g], &own.Groups[g]; {
+		case a.Window != b.Window:
+			return fmt.Sprintf("a window of %d positions, here %d", a.Window, b.Window)
+		case a.Newest != b.Newest || a.Sinks != b.Sinks:
+			return fmt.Sprintf("an exact window of %d and %d sinks, here %d and %d", a.Newest, a.Sinks, b.Newest, b.Sinks)
 		}
 	}
 	if h.Policy != own.Policy {
@@ -142,6 +190,8 @@ func (s *sessionSide) differs(own *sessionSide) string {
 		return fmt.Sprintf("heads of %d padded to %d, here %d to %d", s.HeadDim, s.Padded, own.HeadDim, own.Padded)
 	case s.Row != own.Row:
 		return fmt.Sprintf("rows of %d bytes, here %d", s.Row, own.Row)
+	case s.ExactRow != own.ExactRow || s.SinkRow != own.SinkRow:
+		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.SinkRow, own.ExactRow, own.SinkRow)
 	}
 	return "another rotation or code book under the same name"
 }

@@ -15,11 +15,12 @@ import (
 
 // visit is called for each row, or for each state where row is -1, in the
 // order of the file; buf has the row's size.
-type visit func(buf []byte, layer int, side Side, cell int32) error
+type visit func(buf []byte, layer int, side Side, part Part, cell int32) error
 
-// walk visits everything that is saved of a sequence: by layer the rows of K,
-// then those of V, in position order, and its recurrent state.
-func (c *Cache) walk(seq llm.Seq, from []int, row, state visit) error {
+// walk visits everything that is saved of a sequence: by layer the packed, the
+// exact and the sink rows of K, then those of V, each in position order, and
+// its recurrent state.
+func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, row, state visit) error {
 	var buf []byte
 	sized := func(n int) []byte {
 		if cap(buf) < n {
@@ -31,23 +32,84 @@ func (c *Cache) walk(seq llm.Seq, from []int, row, state visit) error {
 	for i := range c.layout.Layers {
 		y := &c.layout.Layers[i]
 		for _, s := range []Side{K, V} {
-			size := y.Side(s).RowBytes
-			if !y.Owns() || size == 0 {
+			if !y.Owns() {
 				continue
 			}
-			for pos := from[y.Group]; pos < n; pos++ {
-				if err := row(sized(size), i, s, c.Cell(y.Group, seq, pos)); err != nil {
+			err := c.positions(seq, y, s, &groups[y.Group], func(part Part, size, pos int, cell int32) error {
+				if err := row(sized(size), i, s, part, cell); err != nil {
 					return fmt.Errorf("layer %d %v position %d: %w", y.Layer, s, pos, err)
 				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 		}
 		if y.StateBytes > 0 && n > 0 {
-			if err := state(sized(int(y.StateBytes)), i, K, -1); err != nil {
+			if err := state(sized(int(y.StateBytes)), i, K, Packed, -1); err != nil {
 				return fmt.Errorf("layer %d state: %w", y.Layer, err)
 			}
 		}
 	}
 	return nil
+}
+
+// positions calls row for each row of one side of a layer.
+func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, row func(part Part, size, pos int, cell int32) error) error {
+	x, n := y.Side(s), c.seqs[seq].len
+	end := n
+	if x.Late() {
+		end = h.packed(n)
+	}
+	for pos := h.From; pos < end && x.RowBytes > 0; pos++ {
+		if err := row(Packed, x.RowBytes, pos, c.Cell(y.Group, seq, pos)); err != nil {
+			return err
+		}
+	}
+	for _, page := range h.Exact {
+		for pos := page * PageCells; pos < min(n, (page+1)*PageCells) && x.ExactRow > 0; pos++ {
+			if err := row(Exact, x.ExactRow, pos, c.ExactCell(y.Group, seq, pos)); err != nil {
+				return err
+			}
+		}
+	}
+	for pos := 0; pos < min(n, h.Sinks) && x.SinkRow > 0; pos++ {
+		if err := row(Sinks, x.SinkRow, pos, c.SinkCell(y.Group, seq, pos)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saved is the size of the rows and states of a sequence of n positions in a
+// file.
+func (c *Cache) saved(n int, groups []sessionGroup) int64 {
+	var size int64
+	add := func(row, count int) {
+		if row > 0 && count > 0 {
+			size = addSat(size, mulSat(int64(row), count))
+		}
+	}
+	for i := range c.layout.Layers {
+		y := &c.layout.Layers[i]
+		if n > 0 {
+			size = addSat(size, y.StateBytes)
+		}
+		if !y.Owns() {
+			continue
+		}
+		h := &groups[y.Group]
+		for _, s := range []Side{K, V} {
+			x, end := y.Side(s), n
+			if x.Late() {
+				end = h.packed(n)
+			}
+			add(x.RowBytes, end-h.From)
+			add(x.ExactRow, h.exact(n))
+			add(x.SinkRow, min(n, h.Sinks))
+		}
+	}
+	return size
 }
 
 // stateRows is rows as the memory of recurrent states, which it has to be in
@@ -73,12 +135,9 @@ func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	from := make([]int, len(c.pools))
-	for g := range from {
-		from[g] = max(s.first[g], s.visible(c.pools[g].window)) * PageCells
-	}
-	h := c.header(s.len, from)
-	if err := c.measure(h, rows); err != nil {
+	c.settle(s)
+	h := c.header(s)
+	if err := c.measure(rows); err != nil {
 		return err
 	}
 	head, err := json.Marshal(h)
@@ -94,9 +153,9 @@ func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 	write := func(b []byte) error { _, err := out.Write(b); return err }
 	err = errors.Join(write(start), write(head))
 	if err == nil {
-		err = c.walk(seq, from, func(buf []byte, layer int, side Side, cell int32) error {
-			return errors.Join(rows.ReadRow(buf, layer, side, Packed, cell), write(buf))
-		}, func(buf []byte, layer int, _ Side, _ int32) error {
+		err = c.walk(seq, h.Groups, func(buf []byte, layer int, side Side, part Part, cell int32) error {
+			return errors.Join(rows.ReadRow(buf, layer, side, part, cell), write(buf))
+		}, func(buf []byte, layer int, _ Side, _ Part, _ int32) error {
 			return errors.Join(states.ReadState(buf, layer, c.State(seq)), write(buf))
 		})
 	}
@@ -130,30 +189,33 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	own, err := json.Marshal(c.header(0, make([]int, len(c.pools))))
+	own, err := json.Marshal(c.header(&c.seqs[seq]))
 	if err != nil {
 		return err
+	}
+	most := 4*len(own) + 1<<10
+	for g := range c.exact {
+		most += 12 * len(c.exact[g].refs) // numbers of pages
 	}
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	h, err := readHeader(in, uint32(4*len(own)+1<<10))
+	h, err := readHeader(in, uint32(most))
 	if err != nil {
 		return err
 	}
-	from, err := c.accept(h, rows)
-	if err != nil {
+	if err := c.accept(h, rows); err != nil {
 		return err
 	}
-	if err := c.place(seq, h.Len, from); err != nil {
+	if err := c.place(seq, h); err != nil {
 		return err
 	}
-	in = io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, from))), sum)
-	err = c.walk(seq, from, func(buf []byte, layer int, side Side, cell int32) error {
+	in = io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups))), sum)
+	err = c.walk(seq, h.Groups, func(buf []byte, layer int, side Side, part Part, cell int32) error {
 		if err := readFull(in, buf); err != nil {
 			return err
 		}
-		return rows.WriteRow(layer, side, Packed, cell, buf)
-	}, func(buf []byte, layer int, _ Side, _ int32) error {
+		return rows.WriteRow(layer, side, part, cell, buf)
+	}, func(buf []byte, layer int, _ Side, _ Part, _ int32) error {
 		if err := readFull(in, buf); err != nil {
 			return err
 		}
@@ -170,21 +232,6 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 		return fmt.Errorf("%w: its checksum does not match, it is damaged", ErrSession)
 	}
 	return nil
-}
-
-// saved is the size of the rows and states of a sequence in a file.
-func (c *Cache) saved(n int, from []int) int64 {
-	var size int64
-	for i := range c.layout.Layers {
-		y := &c.layout.Layers[i]
-		if y.Owns() {
-			size = addSat(size, mulSat(int64(y.K.RowBytes+y.V.RowBytes), n-from[y.Group]))
-		}
-		if n > 0 {
-			size = addSat(size, y.StateBytes)
-		}
-	}
-	return size
 }
 
 // readFull fills buf; an early end is ErrSession.
@@ -227,43 +274,72 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	return h, nil
 }
 
-// accept checks a saved header against this cache and returns the position
-// from which each group has rows.
-func (c *Cache) accept(h *sessionHeader, rows Rows) ([]int, error) {
-	from := make([]int, len(c.pools))
-	own := c.header(h.Len, from)
-	if err := c.measure(own, rows); err != nil {
-		return nil, err
+// accept checks a saved header against this cache.
+func (c *Cache) accept(h *sessionHeader, rows Rows) error {
+	if err := c.measure(rows); err != nil {
+		return err
 	}
-	if why := h.differs(own); why != "" {
-		return nil, fmt.Errorf("%w: %s", ErrSession, why)
+	none := &sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))}
+	if why := h.differs(c.header(none)); why != "" {
+		return fmt.Errorf("%w: %s", ErrSession, why)
 	}
-	if h.Len < 0 {
-		return nil, fmt.Errorf("%w: a length of %d", ErrSession, h.Len)
+	if h.Len < 0 || h.Keep < 0 || h.Keep%PageCells != 0 {
+		return fmt.Errorf("%w: a length of %d, a prompt of %d", ErrSession, h.Len, h.Keep)
 	}
-	s := sequence{len: h.Len}
-	for g := range from {
-		from[g] = h.Groups[g].From
-		if most := s.visible(c.pools[g].window) * PageCells; from[g] < 0 || from[g]%PageCells != 0 || from[g] > most {
-			return nil, fmt.Errorf("%w: rows from position %d, at most %d are possible", ErrSession, from[g], most)
+	s := &sequence{len: h.Len, keep: h.Keep}
+	for g := range h.Groups {
+		y := &h.Groups[g]
+		if most := s.visible(c.pools[g].window) * PageCells; y.From < 0 || y.From%PageCells != 0 || y.From > most {
+			return fmt.Errorf("%w: rows from position %d, at most %d are possible", ErrSession, y.From, most)
+		}
+		if why := c.exact[g].misfits(s, y); why != "" {
+			return fmt.Errorf("%w: %s", ErrSession, why)
 		}
 	}
-	return from, nil
+	return nil
 }
 
-// place makes an empty sequence n positions long, without cells before from.
-func (c *Cache) place(seq llm.Seq, n int, from []int) error {
+// misfits says in words what is wrong with the exact pages of a saved group;
+// empty if nothing is.
+func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
+	last, end := h.From/PageCells-1, (s.len-1)/PageCells
+	late := 0 // exact pages at the end without a gap
+	for _, i := range h.Exact {
+		switch {
+		case !p.on() || i <= last || i > end:
+			return fmt.Sprintf("exact page %d after %d, of %d positions", i, last, s.len)
+		case i < p.window.firstExact(s.len) && !s.keeps(p.window, i):
+			return fmt.Sprintf("exact page %d of %d positions, which nothing needs", i, s.len)
+		case i > last+1:
+			late = 0
+		}
+		last = i
+		late++
+	}
+	switch {
+	case h.Late < 0 || h.Late > 0 && !p.late:
+		return fmt.Sprintf("%d pages that are not packed", h.Late)
+	case h.Late > late || h.Late > 0 && last < end:
+		return fmt.Sprintf("%d pages that are not packed, and not all exact", h.Late)
+	}
+	return ""
+}
+
+// place makes an empty sequence as long as h says, without cells before those
+// that h has.
+func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
-	pages := n / PageCells
-	if n%PageCells != 0 {
+	pages := h.Len / PageCells
+	if h.Len%PageCells != 0 {
 		pages++
 	}
+	c.settleAll()
 	c.touch(s)
 	for g := range c.pools {
-		p, first := &c.pools[g], from[g]/PageCells
+		p, first := &c.pools[g], h.Groups[g].From/PageCells
 		if need := pages - first; pages > cap(s.tables[g]) || need > len(p.free) && !c.reclaim(g, need) {
 			return fmt.Errorf("%w: sequence %d wants %d cells, %d of %d free",
-				ErrFull, seq, n, len(p.free)*PageCells, len(p.refs)*PageCells)
+				ErrFull, seq, h.Len, len(p.free)*PageCells, len(p.refs)*PageCells)
 		}
 		for len(s.tables[g]) < first {
 			s.tables[g] = append(s.tables[g], -1)
@@ -272,7 +348,32 @@ func (c *Cache) place(seq llm.Seq, n int, from []int) error {
 			s.tables[g] = append(s.tables[g], p.take())
 		}
 		s.first[g] = first
+		c.placeExact(s, g, &h.Groups[g], h.Len)
 	}
-	s.len = n
+	s.len, s.keep = h.Len, h.Keep
 	return nil
+}
+
+// placeExact makes the exact pages of a group that h has.
+func (c *Cache) placeExact(s *sequence, g int, h *sessionGroup, n int) {
+	p := &c.exact[g]
+	if !p.on() {
+		return
+	}
+	for len(s.exact[g]) < len(s.tables[g]) {
+		s.exact[g] = append(s.exact[g], -1)
+	}
+	for _, i := range h.Exact {
+		s.exact[g][i] = c.takeExact(g)
+	}
+	for i, page := range s.tables[g] {
+		if page < 0 {
+			continue
+		}
+		p.packed[page] = 0
+		if i < len(s.tables[g])-h.Late {
+			p.packed[page] = int32(p.steps)
+		}
+	}
+	s.low[g] = p.window.firstExact(n)
 }

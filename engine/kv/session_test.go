@@ -57,7 +57,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{"empty", func([]byte) []byte { return nil }, "ends early"},
 		{"other file", func(b []byte) []byte { b[0] = 'G'; return b }, "no saved sequence"},
-		{"version", func(b []byte) []byte { b[8] = 2; return b }, "format version 2"},
+		{"version", func(b []byte) []byte { b[8] = 1; return b }, "format version 1"},
 		{"huge header", func(b []byte) []byte { binary.LittleEndian.PutUint32(b[12:], 1<<31); return b }, "a header of 2147483648 bytes"},
 		{"cut in header", func(b []byte) []byte { return b[:40] }, "in its header"},
 		{"no JSON", func(b []byte) []byte { b[16] = '['; return b }, "does not parse"},
@@ -174,7 +174,7 @@ func TestIdentity(t *testing.T) {
 // FuzzLoad: whatever the bytes, Load returns an error or a whole sequence, and
 // the books stay whole.
 func FuzzLoad(f *testing.F) {
-	for _, shape := range []string{"windows", "hybrid"} {
+	for _, shape := range []string{"windows", "hybrid", "late"} {
 		_, file := saved(f, shape, 3)
 		f.Add(file)
 		f.Add(file[:len(file)-7])
@@ -182,7 +182,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(reheader(f, file, func(h *sessionHeader) { h.Layers = append(h.Layers, h.Layers...) }))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		for _, shape := range []string{"windows", "hybrid"} {
+		for _, shape := range []string{"windows", "hybrid", "late"} {
 			w := newTwin(t, shape, 2)
 			w.extend(t, 1, 40)
 			if err := w.c.Load(bytes.NewReader(file), 0, w.m); err != nil && w.c.Len(0) != 0 {

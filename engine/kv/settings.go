@@ -26,6 +26,8 @@ type Settings struct {
 	SWABypass      Switch // f16 in sliding-window layers; Auto is on for the tbq and amx families
 	Temperature    Switch // attention temperature of tbq keys; Auto is on
 	Strict         bool   // every change of a choice is an error
+	ExactWindow    *int   // newest positions that are kept exact too; nil: as the types want
+	ExactSinks     *int   // first positions that are kept exact for good; nil: as the types want
 	Checkpoints    int    // recurrent states kept to rewind to, over all sequences; 0: two a sequence, negative: none
 }
 

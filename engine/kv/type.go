@@ -7,7 +7,7 @@
 //	layout, err := kv.Resolve(kv.Want{K: k, V: v}, layers, kv.Settings{Cells: 8192, Seqs: 4, UBatch: 512})
 //	cache, err := kv.New(&layout, kv.Options{Copier: program})
 //	err = cache.Extend(seq, 100)
-//	batch.Tables = cache.Tables(batch.Tables, batch.Spans)
+//	cache.Fill(&batch)
 //
 // A cache type is one literal of data. Codecs here, and kernels elsewhere, are
 // written for forms (how codes are packed, where the scale lies, which

@@ -130,7 +130,7 @@ func (f *fake) WriteRow(layer int, s kv.Side, _ kv.Part, cell int32, src []byte)
 	return nil
 }
 
-func (f *fake) CopyCells(group int, dst, src int32, n int) error {
+func (f *fake) CopyCells(group int, _ kv.Part, dst, src int32, n int) error {
 	for i := range f.layout.Layers {
 		if f.layout.Layers[i].Group != group {
 			continue

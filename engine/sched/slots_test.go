@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"godwit/engine/kv"
 	"godwit/engine/sched"
@@ -95,7 +96,7 @@ func TestDamage(t *testing.T) {
 
 // Busy slots, and slots that are not there, are left alone.
 func TestSlotErrors(t *testing.T) {
-	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1})
+	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1, delay: time.Millisecond})
 	running := make(chan struct{})
 	var signal func()
 	once := false

@@ -20,7 +20,7 @@ func (s *Sched) step() {
 	if len(b.Tokens) == 0 {
 		return
 	}
-	b.Tables = s.cache.Tables(b.Tables, b.Spans)
+	s.cache.Fill(b)
 	b.Logits = s.logits
 	start := time.Now()
 	err := s.prog.Run(context.Background(), b)

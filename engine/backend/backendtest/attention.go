@@ -100,7 +100,7 @@ func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Mac
 			}
 			c.add(t, in, batch, cache, seq, rows)
 		}
-		batch.Tables = cache.Tables(nil, batch.Spans)
+		cache.Fill(batch)
 		batch.Logits = make([]float32, len(batch.Outputs)*c.Heads*c.DimV)
 		if err := prog.Run(context.Background(), batch); err != nil {
 			t.Fatal(err)

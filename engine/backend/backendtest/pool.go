@@ -77,7 +77,7 @@ func (s *suite) bothDirections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.Tables = cache.Tables(nil, b.Spans)
+		cache.Fill(b)
 		want := ref.New(plan, &layout).Run(b)
 		if err := prog.Run(context.Background(), b); err != nil {
 			t.Fatal(err)

@@ -146,8 +146,8 @@ func (p *program) WriteState(layer int, slot int32, src []byte) error {
 }
 
 // CopyCells copies in both parts.
-func (p *program) CopyCells(group int, dst, src int32, n int) error {
-	return errors.Join(p.head.CopyCells(group, dst, src, n), p.tail.CopyCells(group, dst, src, n))
+func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
+	return errors.Join(p.head.CopyCells(group, part, dst, src, n), p.tail.CopyCells(group, part, dst, src, n))
 }
 
 // CopyState copies in both parts.

@@ -1,0 +1,330 @@
+package kv
+
+import "godwit/engine/llm"
+
+// The exact form of pages: every sequence has a second table, with the exact
+// page of each of its pages or -1. It keeps those of the newest positions and
+// those before the end of its prompt; a chunk that runs through a page from
+// its beginning gives it one of the passing ones for that batch alone.
+
+// exactPool is the exact pages of one group.
+type exactPool struct {
+	window  Window
+	refs    []int32 // sequences that hold the page; nil: no exact window
+	free    []int32 // a stack
+	passing int     // pages beyond those, for one batch
+	late    bool    // pages are packed from them
+	steps   int     // in which a page is packed
+	packed  []int32 // steps done, by packed page
+}
+
+func newExactPool(g *Group) exactPool {
+	p := exactPool{window: g.Exact, late: g.Late}
+	if g.Exact.Newest == 0 {
+		return p
+	}
+	p.passing, p.steps = g.Passing, max(g.Exact.Newest-1, 1)
+	p.refs, p.free = make([]int32, g.ExactPages), make([]int32, g.ExactPages)
+	for i := range p.free {
+		p.free[i] = int32(g.ExactPages - 1 - i)
+	}
+	p.packed = make([]int32, g.Pages)
+	return p
+}
+
+func (p *exactPool) on() bool { return p.refs != nil }
+
+func (p *exactPool) release(page int32) {
+	if p.refs[page]--; p.refs[page] == 0 {
+		p.free = append(p.free, page)
+	}
+}
+
+// drop takes the exact form of page i of a sequence away.
+func (s *sequence) drop(p *exactPool, g, i int) {
+	if i < len(s.exact[g]) && s.exact[g][i] >= 0 {
+		p.release(s.exact[g][i])
+		s.exact[g][i] = -1
+	}
+}
+
+// keeps reports whether page i belongs to the end of the sequence's prompt.
+func (s *sequence) keeps(w Window, i int) bool {
+	return i < s.keep/PageCells && i >= w.firstExact(s.keep)
+}
+
+// settle gives the exact pages back that neither a row from the last page
+// border on nor the end of the prompt needs.
+func (c *Cache) settle(s *sequence) {
+	for g := range c.exact {
+		p := &c.exact[g]
+		if !p.on() {
+			continue
+		}
+		first := p.window.firstExact(s.len)
+		for i := s.low[g]; i < first; i++ {
+			if !s.keeps(p.window, i) {
+				s.drop(p, g, i)
+			}
+		}
+		s.low[g] = max(s.low[g], first)
+	}
+}
+
+// keepTo makes pos the end of the prompt. Exact pages below low are those of
+// the old end: they go.
+func (c *Cache) keepTo(s *sequence, pos int) {
+	old := s.keep
+	s.keep = max(pos, 0) / PageCells * PageCells
+	for g := range c.exact {
+		p := &c.exact[g]
+		if !p.on() {
+			continue
+		}
+		for i := p.window.firstExact(old); i < min(old/PageCells, s.low[g]); i++ {
+			if !s.keeps(p.window, i) {
+				s.drop(p, g, i)
+			}
+		}
+	}
+}
+
+// newBatch settles all sequences at the first Extend after a Fill: what the
+// rows of the last batch left behind is read no more.
+func (c *Cache) newBatch() {
+	if c.filled {
+		c.filled = false
+		c.settleAll()
+	}
+}
+
+func (c *Cache) settleAll() {
+	for i := range c.seqs {
+		c.settle(&c.seqs[i])
+	}
+}
+
+// takeExact takes a page from the pool, which has enough for the rows of one
+// batch. Where more than those came without a Fill, what they have left behind
+// makes room.
+func (c *Cache) takeExact(g int) int32 {
+	p := &c.exact[g]
+	if len(p.free) == 0 {
+		c.settleAll()
+	}
+	n := len(p.free) - 1
+	if n < 0 {
+		panic("kv: exact pages have run out")
+	}
+	page := p.free[n]
+	p.free = p.free[:n]
+	p.refs[page] = 1
+	return page
+}
+
+// grow gives the pages that s has got exact pages where they are needed.
+func (c *Cache) grow(s *sequence) {
+	for g := range c.exact {
+		p := &c.exact[g]
+		if !p.on() {
+			continue
+		}
+		first := p.window.firstExact(s.len)
+		for i := len(s.exact[g]); i < len(s.tables[g]); i++ {
+			page := int32(-1)
+			if i >= first || s.keeps(p.window, i) {
+				page = c.takeExact(g)
+			}
+			s.exact[g] = append(s.exact[g], page)
+			p.packed[s.tables[g][i]] = 0
+		}
+	}
+}
+
+// copyExact gives s, whose page i was shared and is now page, its own exact
+// form of the first n cells.
+func (c *Cache) copyExact(s *sequence, g, i int, page int32, n int) error {
+	p := &c.exact[g]
+	if !p.on() || s.exact[g][i] < 0 {
+		return nil
+	}
+	old, own := s.exact[g][i], c.takeExact(g)
+	if err := c.copyCells(g, Exact, own*PageCells, old*PageCells, n); err != nil {
+		p.release(own)
+		return err
+	}
+	p.release(old)
+	s.exact[g][i], p.packed[page] = own, 0
+	return nil
+}
+
+// rewrite says that cells of the last page of s will change, which makes what
+// is packed of it void.
+func (c *Cache) rewrite(s *sequence) {
+	if s.len%PageCells == 0 {
+		return
+	}
+	for g := range c.exact {
+		if p := &c.exact[g]; p.on() {
+			p.packed[s.tables[g][s.len/PageCells]] = 0
+		}
+	}
+}
+
+// forkExact gives d, a fork of s at pos, its share of the exact pages and a
+// copy of the sinks.
+func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
+	d.keep = min(s.keep, pos/PageCells*PageCells)
+	for g := range c.exact {
+		p := &c.exact[g]
+		if n := p.window.Sinks; n > 0 && pos > 0 {
+			if err := c.copyCells(g, Sinks, int32(int(dst)*n), int32(int(src)*n), min(n, pos)); err != nil {
+				return err
+			}
+		}
+		if !p.on() {
+			continue
+		}
+		d.low[g] = p.window.firstExact(pos)
+		for i, page := range s.exact[g][:len(d.tables[g])] {
+			if i < d.low[g] && !d.keeps(p.window, i) {
+				page = -1
+			}
+			if page >= 0 {
+				p.refs[page]++
+			}
+			d.exact[g] = append(d.exact[g], page)
+		}
+	}
+	return nil
+}
+
+// cutExact drops the exact pages from page keep on; pos positions are left.
+func (c *Cache) cutExact(s *sequence, keep, pos int) {
+	for g := range c.exact {
+		p := &c.exact[g]
+		if !p.on() {
+			continue
+		}
+		for i := keep; i < len(s.exact[g]); i++ {
+			s.drop(p, g, i)
+		}
+		s.exact[g] = s.exact[g][:min(keep, len(s.exact[g]))]
+	}
+	if pos < s.keep {
+		c.keepTo(s, pos)
+	}
+	for g := range c.exact {
+		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
+	}
+}
+
+// Keep says where the prompt of a sequence ends, or will end: the exact form
+// of the newest positions before the last page border in front of pos is kept
+// until another Keep, so that a sequence cut there is read on as before.
+func (c *Cache) Keep(seq llm.Seq, pos int) error {
+	s, err := c.seq(seq)
+	if err != nil {
+		return err
+	}
+	c.keepTo(s, pos)
+	return nil
+}
+
+// Fill writes the page tables of the batch's spans, and what is packed. The
+// tables are the cache's own: they hold until its next change.
+func (c *Cache) Fill(b *llm.Batch) {
+	b.Tables = fit3(b.Tables, len(c.pools))
+	b.Exact = fit3(b.Exact, len(c.pools))
+	for len(b.Packs) < len(c.pools) {
+		b.Packs = append(b.Packs, nil)
+	}
+	b.Packs = b.Packs[:len(c.pools)]
+	c.filled = true
+	for g := range c.pools {
+		b.Packs[g] = b.Packs[g][:0]
+		passing := int32(len(c.exact[g].refs))
+		for i := range b.Spans {
+			sp := &b.Spans[i]
+			s := &c.seqs[sp.Seq]
+			b.Tables[g] = append(b.Tables[g], s.tables[g])
+			if !c.exact[g].on() {
+				continue
+			}
+			table := c.view(g, s, sp, &passing)
+			b.Exact[g] = append(b.Exact[g], table)
+			b.Packs[g] = c.exact[g].packs(b.Packs[g], sp, s.tables[g], table)
+		}
+	}
+}
+
+// fit3 is n empty lists, with the memory of dst.
+func fit3(dst [][][]int32, n int) [][][]int32 {
+	for len(dst) < n {
+		dst = append(dst, nil)
+	}
+	dst = dst[:n]
+	for g := range dst {
+		dst[g] = dst[g][:0]
+	}
+	return dst
+}
+
+// view is the exact table of a span: the sequence's own, with a passing page
+// wherever the span runs through a page from its beginning.
+func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
+	p := &c.exact[g]
+	table := s.exact[g]
+	end := int32(len(p.refs) + p.passing)
+	for i := (sp.Len - sp.Rows + PageCells - 1) / PageCells; i < len(table) && *next < end; i++ {
+		if table[i] >= 0 || s.tables[g][i] < 0 {
+			continue
+		}
+		if &table[0] == &s.exact[g][0] {
+			s.view[g] = append(s.view[g][:0], table...)
+			table = s.view[g]
+		}
+		table[i] = *next
+		*next++
+	}
+	return table
+}
+
+// packs adds the full pages of a span that are not packed yet. Packing is
+// spread over the steps until the first row reads the page packed.
+func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []llm.Pack {
+	if !p.late {
+		return dst
+	}
+	for i := p.window.firstExact(sp.Len - sp.Rows); (i+1)*PageCells <= sp.Len; i++ {
+		if table[i] < 0 || exact[i] < 0 {
+			continue
+		}
+		after := sp.Len - (i+1)*PageCells
+		from, to := int(p.packed[table[i]]), min(after, p.steps)
+		if after >= p.window.Newest-1 { // the last run that has it in exact form
+			to = p.steps
+		}
+		if to <= from {
+			continue
+		}
+		p.packed[table[i]] = int32(to)
+		dst = append(dst, llm.Pack{
+			Page: table[i], Exact: exact[i], From: from, To: to, Of: p.steps,
+			Now: after >= p.window.Newest || after < sp.Rows,
+		})
+	}
+	return dst
+}
+
+// late is the number of pages at the end of a sequence that are not packed yet,
+// or not in all layers.
+func (c *Cache) late(s *sequence, g int) int {
+	p := &c.exact[g]
+	for i, page := range s.exact[g] {
+		if p.late && page >= 0 && int(p.packed[s.tables[g][i]]) < p.steps {
+			return len(s.exact[g]) - i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,288 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"godwit/engine/llm"
+)
+
+// holds checks one row of the memory.
+func (w *twin) holds(t rapid.TB, layer int, s Side, p Part, cell int32, v uint32) {
+	want := make([]byte, w.c.layout.Layers[layer].Side(s).Row(p))
+	fill(want, v, layer, s, p)
+	if got, err := w.m.row(layer, s, p, cell); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("layer %d %v part %d: cell %d holds another row (%v)", layer, s, p, cell, err)
+	}
+}
+
+// checkExact: in a sequence that was never cut into what was packed, every row
+// of the batch finds the exact form of each page of which it reads it.
+func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
+	for g := range w.c.exact {
+		if !w.c.exact[g].on() {
+			continue
+		}
+		for i, sp := range b.Spans {
+			seq := int(sp.Seq)
+			if w.cuts[seq] {
+				continue
+			}
+			for pos := sp.Len - sp.Rows; pos < sp.Len; pos++ {
+				for page := w.c.exact[g].window.FirstExact(pos); page <= pos/PageCells; page++ {
+					if b.Exact[g][i][page] < 0 && b.Tables[g][i][page] >= 0 {
+						t.Fatalf("group %d sequence %d: position %d of %d needs page %d, which is packed", g, seq, pos, sp.Len, page)
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkPacked: what a row of the batch reads packed is packed.
+func (w *twin) checkPacked(t rapid.TB, b *llm.Batch) {
+	for i := range w.c.layout.Layers {
+		y := &w.c.layout.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		for k, sp := range b.Spans {
+			first := 0
+			if y.Window > 0 {
+				first = max(sp.Len-y.Window, 0)
+			}
+			for pos := first; pos < sp.Len; pos++ {
+				page := pos / PageCells
+				if x := w.c.exact[y.Group]; x.on() && page >= x.window.FirstExact(sp.Len-1) && b.Exact[y.Group][k][page] >= 0 {
+					break
+				}
+				for _, s := range []Side{K, V} {
+					if y.Side(s).RowBytes > 0 {
+						w.holds(t, i, s, Packed, b.Tables[y.Group][k][page]*PageCells+int32(pos%PageCells), w.values[sp.Seq][pos])
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkExactPool: references of exact pages are counted right and none is lost.
+func (w *twin) checkExactPool(t rapid.TB, g int) {
+	p := &w.c.exact[g]
+	refs := make([]int32, len(p.refs))
+	for i := range w.c.seqs {
+		s := &w.c.seqs[i]
+		if p.on() && len(s.exact[g]) != len(s.tables[g]) {
+			t.Fatalf("group %d sequence %d: %d pages, %d in the exact table", g, i, len(s.tables[g]), len(s.exact[g]))
+		}
+		for k, page := range s.exact[g] {
+			if page < 0 {
+				continue
+			}
+			refs[page]++
+			if s.tables[g][k] < 0 {
+				t.Fatalf("group %d sequence %d: page %d was given back and has an exact form", g, i, k)
+			}
+			if k < s.low[g] && !s.keeps(p.window, k) {
+				t.Fatalf("group %d sequence %d: exact page %d below %d belongs to no prompt", g, i, k, s.low[g])
+			}
+		}
+	}
+	for _, page := range p.free {
+		if refs[page] != 0 {
+			t.Fatalf("group %d: exact page %d is free and held", g, page)
+		}
+		refs[page] = -1
+	}
+	for page, n := range refs {
+		if n == 0 || n > 0 && n != p.refs[page] {
+			t.Fatalf("group %d: exact page %d is held by %d, counted %d", g, page, n, p.refs[page])
+		}
+	}
+}
+
+// The rule of the spec, position by position.
+func TestFirstExact(t *testing.T) {
+	for _, newest := range []int{0, 1, 2, 32, 63, 64, 65, 128, 129, 1000} {
+		w := Window{Newest: newest}
+		for pos := range 700 {
+			got := w.FirstExact(pos)
+			for page := range pos/PageCells + 1 {
+				holds := false // one of the newest positions up to pos
+				for p := max(pos-newest+1, 0); p <= pos; p++ {
+					holds = holds || p/PageCells == page
+				}
+				if holds != (page >= got) {
+					t.Fatalf("window %d, position %d: page %d exact %v, first exact %d", newest, pos, page, holds, got)
+				}
+			}
+		}
+	}
+}
+
+// A prompt's end stays readable as it was, however far the answer runs and
+// whoever takes the prompt over: a cut or fork at the last page border in
+// front of it finds the exact form of all that the rows there read.
+func TestKeep(t *testing.T) {
+	for _, prompt := range []int{1, 64, 65, 100, 128, 200, 257} {
+		w := newTwin(t, "late", 1)
+		if err := w.c.Keep(0, prompt-1); err != nil {
+			t.Fatal(err)
+		}
+		for left := prompt; left > 0; left -= min(left, 70) {
+			w.extend(t, 0, min(left, 70))
+		}
+		for range 300 {
+			w.extend(t, 0, 1)
+		}
+		w.check(t)
+		border := (prompt - 1) / PageCells * PageCells
+		w.fork(t, 1, 0, border)
+		w.cuts[1] = false
+		w.extend(t, 1, 90) // checks that its rows find what they read
+		w.truncate(t, 0, border)
+		w.cuts[0] = false
+		w.extend(t, 0, 90)
+		w.check(t)
+	}
+}
+
+// A sequence cut into a packed page reads it packed, and what is written into
+// it is packed at once.
+func TestCutIntoPacked(t *testing.T) {
+	w := newTwin(t, "late", 2)
+	for range 7 {
+		w.extend(t, 0, 64)
+	}
+	w.truncate(t, 0, 100)
+	if cell := w.c.ExactCell(0, 0, 99); cell >= 0 {
+		t.Fatalf("position 99 has exact cell %d", cell)
+	}
+	for range 200 {
+		w.extend(t, 0, 1)
+		w.check(t)
+	}
+}
+
+// Packing is spread over the steps until a page is read packed: no step packs
+// much more than its share.
+func TestPackSteps(t *testing.T) {
+	layers := model(30, 2, 2, 32)
+	l, err := Resolve(Want{late, late}, layers, exact(Settings{Cells: 1024, Seqs: 1, UBatch: 64}, 64, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(&l, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := llm.Batch{Spans: []llm.Span{{Rows: 1}}}
+	packed := map[int]int{} // layers done, by packed page
+	for pos := range 600 {
+		if err := c.Extend(0, 1); err != nil {
+			t.Fatal(err)
+		}
+		b.Spans[0].Len = pos + 1
+		c.Fill(&b)
+		work := 0
+		for _, p := range b.Packs[0] {
+			for k := range layers {
+				if step := k * p.Of / len(layers); step >= p.From && step < p.To {
+					work++
+					packed[int(p.Page)]++
+				}
+			}
+			if p.Now {
+				t.Errorf("position %d: page %d is packed when it is read", pos, p.Page)
+			}
+		}
+		if work > 1 {
+			t.Errorf("position %d: %d layers packed", pos, work)
+		}
+	}
+	for i, page := range c.seqs[0].tables[0][:8] {
+		if packed[int(page)] != len(layers) {
+			t.Errorf("page %d packed in %d layers of %d", i, packed[int(page)], len(layers))
+		}
+	}
+}
+
+// What the layout says of the second part.
+func TestWindowLayout(t *testing.T) {
+	layers := model(2, 4, 2, 64)
+	layers[1].Window = 512
+	l := resolve(t, want(t, "turbo3", "f16"), layers, exact(Settings{Cells: 4096, Seqs: 2, UBatch: 512}, 64, 4))
+	k, v := &l.Layers[0].K, &l.Layers[0].V
+	if k.Exact == nil || k.Exact.Name != "q8_0" || k.Exact.Rotation.Size != 128 || k.ExactRow != 2*4*34 || k.SinkRow != 2*128*2 {
+		t.Errorf("K: %+v", k)
+	}
+	if v.Exact != nil || v.ExactBytes != 0 {
+		t.Errorf("V in f16 has an exact form: %+v", v)
+	}
+	// Two sequences hold two pages and one before the prompt's end each, and a
+	// chunk leaves up to four behind.
+	if got, want := k.ExactBytes, int64((2*3+4)*64*k.ExactRow+2*4*k.SinkRow); got != want {
+		t.Errorf("%d bytes, want %d", got, want)
+	}
+	if got, want := l.Passing[K], int64(8*64*k.ExactRow); got != want || l.Passing[V] != 0 {
+		t.Errorf("%d bytes of passing pages, want %d", got, want)
+	}
+	sum := l.Passing[K]
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		sum += y.K.Bytes + y.V.Bytes + y.K.ExactBytes + y.V.ExactBytes
+	}
+	if l.Bytes() != sum {
+		t.Errorf("%d bytes in all, parts give %d", l.Bytes(), sum)
+	}
+	if got := resolve(t, want(t, "q8_0", "q8_0-rot"), layers, exact(Settings{Cells: 64}, 1, 0)).Layers[0].V.Exact; got.Name != "f16" || got.Rotation.Size != 64 {
+		t.Errorf("beside 8 bits: %+v", got)
+	}
+	if l := resolve(t, want(t, "turbo3", "turbo3"), layers, Settings{Cells: 64}); l.Layers[0].Exact != (Window{}) || l.Layers[0].K.Exact != nil {
+		t.Errorf("nothing asked: %+v", l.Layers[0])
+	}
+	for _, bad := range [][2]int{{-1, 0}, {1 << 17, 0}, {0, -1}, {0, 65}} {
+		if _, err := Resolve(Want{}, layers, exact(Settings{Cells: 64}, bad[0], bad[1])); err == nil {
+			t.Errorf("%v was taken", bad)
+		}
+	}
+}
+
+// Saved exact pages that cannot be are refused, with the reason.
+func TestLoadRefusesExact(t *testing.T) {
+	_, file := saved(t, "late", 5) // 305 positions: pages 0 to 3 and a part of 4
+	for _, c := range []struct {
+		name   string
+		change func(h *sessionHeader)
+		why    string
+	}{
+		{"window", func(h *sessionHeader) { h.Groups[0].Newest++ }, "an exact window of 65"},
+		{"sinks", func(h *sessionHeader) { h.Groups[0].Sinks = 0 }, "0 sinks, here 64 and 4"},
+		{"form", func(h *sessionHeader) { h.Layers[0].K.ExactForm = "00" }, "another rotation"},
+		{"row", func(h *sessionHeader) { h.Layers[0].K.ExactRow-- }, "exact rows of"},
+		{"sink row", func(h *sessionHeader) { h.Layers[4].V.SinkRow = 0 }, "exact rows of"},
+		{"keep", func(h *sessionHeader) { h.Keep = 3 }, "a prompt of 3"},
+		{"negative keep", func(h *sessionHeader) { h.Keep = -64 }, "a prompt of -64"},
+		{"needless", func(h *sessionHeader) { h.Groups[0].Exact = []int{0, 3, 4} }, "exact page 0 of 305 positions, which nothing needs"},
+		{"order", func(h *sessionHeader) { h.Groups[0].Exact = []int{4, 3} }, "exact page 3 after 4"},
+		{"twice", func(h *sessionHeader) { h.Groups[0].Exact = []int{3, 3, 4} }, "exact page 3 after 3"},
+		{"beyond", func(h *sessionHeader) { h.Groups[0].Exact = []int{3, 4, 5} }, "exact page 5 after 4"},
+		{"missing", func(h *sessionHeader) { h.Groups[0].Exact = []int{3} }, "not all exact"},
+		{"late", func(h *sessionHeader) { h.Groups[0].Late = 3 }, "3 pages that are not packed, and not all exact"},
+		{"gap", func(h *sessionHeader) { h.Groups[0].Exact, h.Groups[0].Late, h.Keep = []int{1, 2, 4}, 2, 128 }, "exact page 2 of 305"},
+		{"negative late", func(h *sessionHeader) { h.Groups[0].Late = -1 }, "-1 pages"},
+	} {
+		w := newTwin(t, "late", 2)
+		err := w.c.Load(bytes.NewReader(reheader(t, slices.Clone(file), c.change)), 0, w.m)
+		if !errors.Is(err, ErrSession) || !strings.Contains(fmt.Sprint(err), c.why) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.why)
+		}
+		w.check(t)
+	}
+}

@@ -1,0 +1,191 @@
+package kv
+
+import "fmt"
+
+// Limits of Settings.ExactWindow and ExactSinks.
+const (
+	maxWindow = 1 << 16
+	maxSinks  = PageCells
+)
+
+// checkWindow refuses settings that cannot be.
+func (s *Settings) checkWindow() error {
+	if n := s.ExactWindow; n != nil && (*n < 0 || *n > maxWindow) {
+		return fmt.Errorf("kv: an exact window of %d; 0 to %d are possible", *n, maxWindow)
+	}
+	if n := s.ExactSinks; n != nil && (*n < 0 || *n > maxSinks) {
+		return fmt.Errorf("kv: %d exact sinks; 0 to %d are possible", *n, maxSinks)
+	}
+	return nil
+}
+
+// Late reports whether a form is packed a page at a time, from its exact form,
+// where there is one: finding its codes is a search that the token path should
+// not wait for. Rows of the others are packed as they are written.
+func (t *Type) Late() bool {
+	for _, p := range t.Join {
+		if p.Form.Late() {
+			return true
+		}
+	}
+	return t.Codes.Packing == Cyclic
+}
+
+// exactForms are the forms of exact pages and of sinks, by packed form. A
+// layout has one of each, since forms are compared by address.
+type exactForms struct{ pages, sinks map[*Type]*Type }
+
+// half is 16-bit floats behind the rotation of t.
+func half(t *Type) *Type {
+	return &Type{Name: "f16", Elems: 1, Bytes: 2, Float: true, Stored: F16.Stored, Rotation: t.Rotation}
+}
+
+// eight is q8_0 behind the rotation of t, or 16-bit floats where t itself has
+// 8 bits a value and more, so that they would add nothing.
+func eight(t *Type) *Type {
+	if t.Bytes*8 >= 8*t.Elems {
+		return half(t)
+	}
+	return &Type{Name: "q8_0", Elems: Q8_0.Elems, Bytes: Q8_0.Bytes, Codes: Q8_0.Codes, Scale: Q8_0.Scale, Rotation: t.Rotation}
+}
+
+// beside is the form in t's rotated domain that simple makes of its parts.
+func beside(t *Type, simple func(*Type) *Type) *Type {
+	switch {
+	case t.Join != nil:
+		f := &Type{}
+		for _, p := range t.Join {
+			form := beside(p.Form, simple)
+			if f.Name == "" {
+				f.Name = form.Name
+			}
+			f.Join = append(f.Join, Piece{form, p.Dim})
+		}
+		return f
+	case t.Float:
+		return t
+	}
+	return simple(t)
+}
+
+// of returns the forms beside t for heads of dim values.
+func (e *exactForms) of(t *Type, dim int) (pages, sinks *Type) {
+	if e.pages == nil {
+		e.pages, e.sinks = map[*Type]*Type{}, map[*Type]*Type{}
+	}
+	if e.pages[t] == nil {
+		e.pages[t], e.sinks[t] = beside(t, eight), beside(t, half)
+	}
+	pages, sinks = e.pages[t], e.sinks[t]
+	if t.Padded(dim) != pages.Padded(dim) || t.Padded(dim) != sinks.Padded(dim) {
+		panic(fmt.Sprintf("kv: the exact form of %s has %d values of a head of %d, its packed form %d", t.Name, pages.Padded(dim), dim, t.Padded(dim)))
+	}
+	return pages, sinks
+}
+
+// window gives a layer its exact window and sinks, each side as its type wants
+// or as the person asked. Plain floats have nothing more exact.
+func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
+	if in.Bidirectional {
+		return
+	}
+	for _, s := range []struct {
+		side *SideLayout
+		t    *Type
+	}{{&y.K, k}, {&y.V, v}} {
+		if s.side.Active.Float || s.side.View {
+			continue
+		}
+		w := s.t.Window
+		if in.Window > 0 {
+			w.Newest /= 2 // it sees little else
+		}
+		if r.set.ExactWindow != nil {
+			w.Newest = *r.set.ExactWindow
+		}
+		if r.set.ExactSinks != nil {
+			w.Sinks = *r.set.ExactSinks
+		}
+		if in.Window > 0 {
+			w.Newest = min(w.Newest, in.Window)
+		}
+		pages, sinks := r.exact.of(s.side.Active, s.side.HeadDim)
+		if w.Newest > 0 {
+			s.side.Exact, s.side.ExactRow = pages, pages.RowBytes(s.side.HeadDim)*y.KVHeads
+		}
+		if w.Sinks > 0 {
+			s.side.Sinks, s.side.SinkRow = sinks, sinks.RowBytes(s.side.HeadDim)*y.KVHeads
+		}
+		y.Exact = Window{Sinks: max(y.Exact.Sinks, w.Sinks), Newest: max(y.Exact.Newest, w.Newest)}
+	}
+}
+
+// held is the number of pages that a sequence keeps in exact form: those of
+// the newest positions, and as many before the end of its prompt less the one
+// that every prompt is read into again.
+func (w Window) held() (newest, prompt int) {
+	if w.Newest == 0 {
+		return 0, 0
+	}
+	prompt = (w.Newest - 1 + PageCells - 1) / PageCells
+	return prompt + 1, prompt
+}
+
+// firstExact is the first page of which a row at the last page border before
+// n, or later, reads the exact form. The border, not n, so that a sequence can
+// always be cut back to a multiple of PageCells.
+func (w Window) firstExact(n int) int {
+	return max(n/PageCells*PageCells-w.Newest+1, 0) / PageCells
+}
+
+// FirstExact is the first page of which a row at pos reads the exact form: the
+// first that holds one of the newest positions up to it. Without a window that
+// is the page after its own.
+// Source: spec gw-formats.md "Window and sinks, exactly".
+func (w Window) FirstExact(pos int) int {
+	if w.Newest == 0 {
+		return pos/PageCells + 1
+	}
+	return max(pos-w.Newest+1, 0) / PageCells
+}
+
+// exactPages is the pool of exact pages of a group: what every sequence holds,
+// and what a chunk adds while it leaves pages behind. A page has at most one.
+func (l *Layout) exactPages(g *Group) int {
+	newest, prompt := g.Exact.held()
+	if newest == 0 {
+		return 0
+	}
+	seqs := max(l.Settings.Seqs, 1)
+	passing := min(seqs*newest, l.Settings.ubatch()/PageCells+seqs)
+	return min(g.Pages, seqs*(newest+prompt)+passing)
+}
+
+// passing is the exact pages that a chunk begins and leaves behind: layers run
+// one after another, so all share their memory.
+func (l *Layout) passing(g *Group) int {
+	if g.Exact.Newest == 0 {
+		return 0
+	}
+	return min(g.Pages, l.Settings.ubatch()/PageCells)
+}
+
+// resizeExact sets the bytes of the second part of every side.
+func (l *Layout) resizeExact() {
+	l.Passing = [2]int64{}
+	for g := range l.Groups {
+		l.Groups[g].ExactPages, l.Groups[g].Passing = l.exactPages(&l.Groups[g]), l.passing(&l.Groups[g])
+	}
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		if !y.Owns() {
+			continue
+		}
+		g := &l.Groups[y.Group]
+		for _, s := range []Side{K, V} {
+			x := y.Side(s)
+			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), g.ExactPages*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
+			l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))
+		}
+	}
+}
