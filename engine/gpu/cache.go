@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 
+	"godwit/engine/backend"
 	"godwit/engine/kv"
 )
 
@@ -43,6 +44,9 @@ func (p *program) newCache() error {
 		y := &l.Layers[i]
 		if !y.Owns() {
 			continue
+		}
+		if y.Exact != (kv.Window{}) {
+			return fmt.Errorf("%w: an exact window of %d and %d sinks in layer %d, on %s", backend.ErrUnsupported, y.Exact.Newest, y.Exact.Sinks, i, p.b.name())
 		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, layout: y}
 		for s := range lc.sides {
@@ -118,9 +122,9 @@ func (p *program) WriteRow(layer int, s kv.Side, _ kv.Part, cell int32, src []by
 	return err
 }
 
-// CopyCells copies n cells from cell src on to cell dst on in every layer of
-// a group.
-func (p *program) CopyCells(group int, dst, src int32, n int) error {
+// CopyCells copies n packed cells, the only part there is, from cell src on to
+// cell dst on in every layer of a group.
+func (p *program) CopyCells(group int, _ kv.Part, dst, src int32, n int) error {
 	for n > 0 {
 		k := min(n, kv.PageCells-int(max(dst%kv.PageCells, src%kv.PageCells)))
 		if err := p.copyRun(group, dst, src, k); err != nil {
