@@ -21,7 +21,6 @@ type Chat struct {
 	Tools    json.RawMessage // list of tools in OpenAI's form, or empty
 	// ToolChoice is auto (or empty), none, required, or the name of a function.
 	ToolChoice string
-	OneCall    bool            // a forced answer has a single call
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // whether a model that can think first does; nil: as its template says
 	Continue   bool            // go on with the last message instead of starting a new one
@@ -121,8 +120,9 @@ func encodePrompt(t *tokenizer.Tokenizer, p *chat.Prompt) []llm.Token {
 	return t.Encode(nil, pieces, tokenizer.Options{AddBOS: true, ParseSpecial: true})
 }
 
-// forced is the grammar of a tool call that the request demands, nil for none.
-func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer) (*grammar.Grammar, error) {
+// forced is the grammar of the tool calls that the request demands, nil for
+// none; with one there is a single call.
+func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer, one bool) (*grammar.Grammar, error) {
 	choice := c.ToolChoice
 	switch choice {
 	case "", "auto", "none":
@@ -130,7 +130,7 @@ func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer) (*grammar.Grammar,
 	case "required":
 		choice = ""
 	}
-	rules, err := p.Grammar(choice, !c.OneCall)
+	rules, err := p.Grammar(choice, !one)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
@@ -164,6 +164,7 @@ func (c *Chat) marked(p *chat.Prompt) bool {
 func (s parts) push(text string) []Event { return events(s.p.Push(text)) }
 func (s parts) finish() []Event          { return events(s.p.Finish()) }
 func (s parts) called() bool             { return s.p.Called() }
+func (s parts) thinking() bool           { return s.p.Thinking() }
 
 func events(deltas []chat.Delta) []Event {
 	var out []Event

@@ -69,6 +69,7 @@ type generation struct {
 	parts   splitter
 	out     queue
 	tokens  []llm.Token
+	thought int     // of these, tokens of reasoning
 	pending []Token // not yet part of an event
 	text    []byte
 	finish  string
@@ -128,7 +129,7 @@ func (e *Engine) newGeneration(r *Request) (*generation, error) {
 	}
 	gr := r.Grammar
 	if p != nil && gr == nil {
-		if gr, err = r.Chat.forced(p, tok); err != nil {
+		if gr, err = r.Chat.forced(p, tok, r.OneCall); err != nil {
 			return nil, err
 		}
 	}
@@ -170,8 +171,13 @@ func (v vocabulary) Bytes(t llm.Token) []byte {
 	return v.t.AppendPiece(nil, t, true)
 }
 
-func (v vocabulary) IsEOG(t llm.Token) bool     { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
-func (v vocabulary) IsControl(t llm.Token) bool { return int(t) >= v.t.VocabSize() || v.t.IsControl(t) }
+func (v vocabulary) IsEOG(t llm.Token) bool { return int(t) < v.t.VocabSize() && v.t.IsEOG(t) }
+
+// IsControl reports whether a token shows no text: the unknown token, whose
+// name is none, beside the marks of the prompt format.
+func (v vocabulary) IsControl(t llm.Token) bool {
+	return int(t) >= v.t.VocabSize() || len(v.t.AppendPiece(nil, t, false)) == 0
+}
 
 // job is what the scheduler runs.
 func (g *generation) job() sched.Job {
@@ -205,6 +211,9 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		return 0, false, err
 	}
 	g.tokens = append(g.tokens, t)
+	if g.parts.thinking() {
+		g.thought++
+	}
 	if g.tok.IsEOG(t) {
 		g.finish = FinishStop
 		return t, false, nil
@@ -295,7 +304,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	}
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: g.stop.hit, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
-		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens),
+		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens), Reasoning: g.thought,
 		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts,
 	}})
 	g.out.close()

@@ -101,6 +101,7 @@ type Result struct {
 	Prompt     int // tokens of the prompt
 	Cached     int // of these, reused
 	Completion int // generated tokens, the one that ended the answer included
+	Reasoning  int // of these, thinking, the tag that ends it included
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration
@@ -125,7 +126,10 @@ func (m *Model) encode(r *Request) ([]llm.Token, *chat.Prompt, error) {
 		return nil, nil, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
 	}
 	if r.Tokens != nil {
-		return r.Tokens, nil, m.checkTokens(r.Tokens)
+		if err := m.checkTokens(r.Tokens); err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", ErrRequest, err)
+		}
+		return r.Tokens, nil, nil
 	}
 	t, err := m.Tokenizer()
 	if err != nil {

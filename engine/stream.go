@@ -53,7 +53,8 @@ func (q *queue) take() ([]Event, bool) {
 type splitter interface {
 	push(text string) []Event
 	finish() []Event
-	called() bool // whether a whole tool call was seen
+	called() bool   // whether a whole tool call was seen
+	thinking() bool // whether what comes next is reasoning
 }
 
 // plain is the splitter of requests without messages.
@@ -62,6 +63,7 @@ type plain struct{}
 func (plain) push(text string) []Event { return []Event{{Kind: Text, Text: text}} }
 func (plain) finish() []Event          { return nil }
 func (plain) called() bool             { return false }
+func (plain) thinking() bool           { return false }
 
 // stopper looks for stop strings in a stream and holds back what may become one.
 type stopper struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/sample"
@@ -18,6 +19,7 @@ type (
 	Piece         = tokenizer.Piece
 	Plan          = kv.Plan
 	CacheWant     = kv.Want
+	InputError    = chat.InputError // a conversation that is wrong in itself; has the field's path
 )
 
 // SamplingFields describes all numeric sampling parameters.

@@ -218,6 +218,7 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 func explain(err error) *wire.Error {
 	var e *wire.Error
 	var long *engine.TooLong
+	var wrong *engine.InputError
 	switch {
 	case errors.As(err, &e):
 		return e
@@ -226,8 +227,14 @@ func explain(err error) *wire.Error {
 			Status: http.StatusBadRequest, Type: wire.Overflow, Code: "context_length_exceeded",
 			Message: long.Error(), Prompt: long.Prompt, Context: long.Context,
 		}
-	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSession):
+	case errors.As(err, &wrong):
+		return wire.Bad(wrong.Path, "%s", wrong.Msg)
+	case errors.Is(err, engine.ErrSlot):
+		return wire.Bad("id_slot", "%v", err)
+	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding):
 		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
+	case errors.Is(err, engine.ErrGap):
+		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)
 	case errors.Is(err, engine.ErrClosed), errors.Is(err, context.Canceled):
 		return errStopping
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,7 +18,21 @@ func lines(field string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"a"}],` + field + `}`
 }
 
+// allowed is a choice among some of the tools.
+func allowed(fields string) string {
+	return `"tools":[` + tool + `],"tool_choice":{"type":"allowed_tools","allowed_tools":{` + fields + `}}`
+}
+
 const tool = `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`
+
+// manyKeys are the members of an object of more keys than anything sensible.
+var manyKeys = func() string {
+	var b strings.Builder
+	for i := range 300000 {
+		fmt.Fprintf(&b, `"k%d":1,`, i)
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}()
 
 // wrong are bodies with the field that an answer has to name.
 var wrong = []struct{ path, body, param string }{
@@ -79,11 +94,28 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/chat/completions", chat(`"tool_choice":"required"`), "tool_choice"},
 	{"/v1/chat/completions", chat(`"tools":[` + tool + `],"tool_choice":"maybe"`), "tool_choice"},
 	{"/v1/chat/completions", chat(`"tools":[` + tool + `],"tool_choice":{"type":"function","function":{"name":"g"}}`), "tool_choice"},
+	{"/v1/chat/completions", chat(`"tools":[` + tool + `],"tool_choice":{"type":"custom","custom":{"name":"f"}}`), "tool_choice.type"},
+	{"/v1/chat/completions", chat(`"tools":[` + tool + `],"tool_choice":{"type":"function"}`), "tool_choice.function"},
+	{"/v1/chat/completions", chat(allowed(`"mode":"auto","tools":[]`)), "tool_choice.allowed_tools.tools"},
+	{"/v1/chat/completions", chat(allowed(`"mode":"auto"`)), "tool_choice.allowed_tools.tools"},
+	{"/v1/chat/completions", chat(allowed(`"mode":"always","tools":[` + tool + `]`)), "tool_choice.allowed_tools.mode"},
+	{"/v1/chat/completions", chat(allowed(`"mode":"auto","tools":["f"]`)), "tool_choice.allowed_tools.tools[0]"},
+	{"/v1/chat/completions", chat(allowed(`"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]`)), "tool_choice.allowed_tools.tools[0]"},
 	{"/v1/chat/completions", chat(`"parallel_tool_calls":"no"`), "parallel_tool_calls"},
 	{"/v1/chat/completions", chat(`"chat_template_kwargs":[]`), "chat_template_kwargs"},
 	{"/v1/chat/completions", chat(`"reasoning_effort":"much"`), "reasoning_effort"},
 	{"/v1/chat/completions", chat(`"cache_prompt":1`), "cache_prompt"},
 	{"/v1/chat/completions", chat(`"id_slot":9999`), "id_slot"},
+	{"/v1/chat/completions", chat(`"id_slot":900`), "id_slot"},
+	{"/v1/chat/completions", chat(`"logit_bias":{"99999999":5}`), "logit_bias"},
+	{"/v1/chat/completions", chat(`"logit_bias":[[99999999,5]]`), "logit_bias"},
+	{"/v1/chat/completions", chat(`"chat_template_kwargs":{"messages":[]}`), "chat_template_kwargs.messages"},
+	{"/v1/chat/completions", chat(`"chat_template_kwargs":{` + strings.Repeat(`"a":1,`, 10) + manyKeys + `}`), "chat_template_kwargs"},
+	{"/v1/chat/completions", `{"messages":[{"role":"user","content":"a",` + manyKeys + `}]}`, "messages[0]"},
+	{"/v1/chat/completions", chat(`"continue_final_message":true`), "messages"},
+	{"/v1/completions", `{"prompt":[99999999]}`, "prompt[0]"},
+	{"/v1/completions", `{"prompt":[[1],[1,99999999]]}`, "prompt[1][1]"},
+	{"/completion", `{"prompt":["a",99999999]}`, "prompt[1][0]"},
 	{"/v1/completions", `{}`, "prompt"},
 	{"/v1/completions", `{"prompt":5}`, "prompt"},
 	{"/v1/completions", `{"prompt":[]}`, "prompt"},
@@ -91,7 +123,7 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/completions", `{"prompt":[1,"a"]}`, "prompt[1]"},
 	{"/v1/completions", `{"prompt":[-1]}`, "prompt[0]"},
 	{"/v1/completions", text(`"logprobs":50`), "logprobs"},
-	{"/v1/completions", text(`"suffix":"b"`), "suffix"},
+	{"/v1/completions", `{"prompt":[1],"suffix":"b"}`, "suffix"},
 	{"/v1/completions", text(`"best_of":4`), "best_of"},
 	{"/v1/embeddings", `{}`, "input"},
 	{"/v1/embeddings", `{"input":[""]}`, "input[0]"},
@@ -105,6 +137,7 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`, "input[0].content[0]"},
 	{"/v1/responses", `{"input":"a","tools":[{"type":"web_search"}]}`, "tools[0].type"},
 	{"/v1/responses", `{"input":"a","max_output_tokens":0}`, "max_output_tokens"},
+	{"/v1/responses", `{"input":"a","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"g"}]}}`, "tool_choice.tools[0]"},
 	{"/v1/messages", `{"messages":[{"role":"user","content":"a"}]}`, "max_tokens"},
 	{"/v1/messages", `{"max_tokens":5,"messages":[]}`, "messages"},
 	{"/v1/messages", `{"max_tokens":5,"messages":[{"role":"system","content":"a"}]}`, "messages[0].role"},
@@ -222,7 +255,7 @@ func TestOverflow(t *testing.T) {
 		kind, code := at(e, "type"), at(e, "code")
 		switch c.path {
 		case "/v1/messages":
-			if kind != "invalid_request_error" || !strings.Contains(at(e, "message").(string), "prompt is too long") {
+			if kind != "exceed_context_size_error" || code != "context_length_exceeded" || !strings.Contains(at(e, "message").(string), "prompt is too long") {
 				t.Errorf("%s: %s", c.path, r.body)
 			}
 		case "/completion":

@@ -28,7 +28,7 @@ var script = []engine.Event{
 	{Kind: engine.Call, Call: engine.CallDelta{Index: 0, Arguments: `{"city":`}},
 	{Kind: engine.Call, Call: engine.CallDelta{Index: 0, Arguments: ` "Öl"}`}},
 	{Kind: engine.Call, Call: engine.CallDelta{Index: 1, ID: "c2", Name: "time", Arguments: `{}`}},
-	{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishTools, Prompt: 100, Cached: 64, Completion: 42}},
+	{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishTools, Prompt: 100, Cached: 64, Completion: 42, Reasoning: 7}},
 }
 
 // parsers reads a call in each dialect.
@@ -107,7 +107,7 @@ func TestChatReply(t *testing.T) {
 	c := at(whole, "choices", 0)
 	if at(c, "message", "content") != "I call twice." || at(c, "message", "reasoning_content") != "Let me look." || at(c, "finish_reason") != "tool_calls" ||
 		at(c, "message", "tool_calls", 0, "id") != "c1" || at(c, "message", "tool_calls", 0, "function", "arguments") != `{"city": "Öl"}` ||
-		at(c, "message", "tool_calls", 1, "function", "name") != "time" || at(whole, "usage", "total_tokens") != 142.0 {
+		at(c, "message", "tool_calls", 1, "function", "name") != "time" || at(whole, "usage", "total_tokens") != 142.0 || at(whole, "usage", "completion_tokens_details", "reasoning_tokens") != 7.0 {
 		t.Errorf("whole: %v", whole)
 	}
 	_, events := play(t, "chat", true)
@@ -188,7 +188,7 @@ func TestAnthropicReply(t *testing.T) {
 func TestResponsesReply(t *testing.T) {
 	whole, _ := play(t, "response", false)
 	if at(whole, "output", 0, "content", 0, "text") != "Let me look." || at(whole, "output", 1, "content", 0, "text") != "I call twice." ||
-		at(whole, "output", 2, "arguments") != `{"city": "Öl"}` || at(whole, "output", 3, "call_id") != "c2" || whole["status"] != "completed" {
+		at(whole, "output", 2, "arguments") != `{"city": "Öl"}` || at(whole, "output", 3, "call_id") != "c2" || whole["status"] != "completed" || at(whole, "usage", "output_tokens_details", "reasoning_tokens") != 7.0 {
 		t.Errorf("whole: %v", whole)
 	}
 	_, events := play(t, "response", true)

@@ -67,15 +67,16 @@ def count():
 
 
 def errors():
-    for change, text in (
-        ({"messages": [{"role": "user", "content": "hello " * 5000}]}, "prompt is too long"),
-        ({"extra_body": {"temperature": 9}}, "temperature"),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}]}]}, "image"),
+    wrong = "invalid_request_error"
+    for change, text, kind in (
+        ({"messages": [{"role": "user", "content": "hello " * 5000}]}, "prompt is too long", "exceed_context_size_error"),
+        ({"extra_body": {"temperature": 9}}, "temperature", wrong),
+        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}]}]}, "image", wrong),
     ):
         try:
             client.messages.create(**{"model": "any", "max_tokens": 4, "messages": MESSAGES, **change})
         except anthropic.BadRequestError as e:
-            same("type", e.body["error"]["type"], "invalid_request_error")
+            same("type", e.body["error"]["type"], kind)
             true(text, text in e.body["error"]["message"])
         else:
             raise SystemExit(f"no error with {text}")

@@ -42,6 +42,14 @@ def chat():
     same("usage", usage.completion_tokens, 16)
 
 
+def paris():
+    """The demo model knows it, and says it in the same words twice."""
+    ask = {"model": "any", "temperature": 0, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+    answers = [client.chat.completions.create(**ask).choices[0].message.content for _ in range(2)]
+    true("Paris", "Paris" in answers[0])
+    same("again", answers[1], answers[0])
+
+
 def choices():
     r = client.chat.completions.create(
         model="any", messages=MESSAGES, max_tokens=4, n=2, seed=1, temperature=1, logprobs=True, top_logprobs=2
@@ -160,4 +168,4 @@ def hang_up():
     stream.close()
 
 
-run("openai for Python", [models, chat, choices, forms, tools, completions, responses, embeddings, errors, together, hang_up])
+run("openai for Python", [models, chat, paris, choices, forms, tools, completions, responses, embeddings, errors, together, hang_up])

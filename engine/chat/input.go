@@ -48,6 +48,11 @@ func (f *form) conversation(in Input) (*conversation, error) {
 	if in.Messages == nil || in.Messages.Len() == 0 {
 		return nil, badInput("messages", "at least one message is needed")
 	}
+	for _, name := range []string{"messages", "tools"} {
+		if lookup(in.Kwargs, name) != nil {
+			return nil, badInput("chat_template_kwargs."+name, "is a field of the request, not of the template alone")
+		}
+	}
 	for i := range in.Messages.Len() {
 		m, err := f.message(in.Messages.At(i), fmt.Sprintf("messages[%d]", i))
 		if err != nil {

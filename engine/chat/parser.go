@@ -131,6 +131,11 @@ func (p *Parser) Finish() []Delta { return p.work(true) }
 // Called reports whether a tool call was seen.
 func (p *Parser) Called() bool { return p.calls > 0 }
 
+// Thinking reports whether the answer stands inside reasoning.
+func (p *Parser) Thinking() bool {
+	return p.state == inReasoning && (p.o.Kind != Harmony || p.harmony.mode == inBody)
+}
+
 // Parse takes a whole answer apart.
 func Parse(o ParserOptions, answer string) (content, reasoning string, calls []Call) {
 	p := NewParser(o)

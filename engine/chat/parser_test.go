@@ -408,3 +408,34 @@ func ExampleParser() {
 	// 2 "" "now"
 	// 3 "{}" ""
 }
+
+// TestThinking asks a parser after each piece whether it stands inside
+// reasoning.
+func TestThinking(t *testing.T) {
+	for _, c := range []struct {
+		kind   ParserKind
+		tags   Tags
+		open   bool
+		pieces []string
+		want   string // a digit for each piece
+	}{
+		{pieces: []string{"a", "<think>", "b"}, want: "000"},
+		{tags: think, pieces: []string{"<think>", "b", "</think>", "c"}, want: "1100"},
+		{tags: think, open: true, pieces: []string{"b", "</thi", "nk>", "c"}, want: "1100"},
+		{kind: Harmony, pieces: []string{"<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "<|start|>assistant", "<|channel|>final<|message|>", "Yes"}, want: "00110000"},
+	} {
+		p := NewParser(ParserOptions{Kind: c.kind, Tags: c.tags, Open: c.open})
+		got := ""
+		for _, s := range c.pieces {
+			p.Push(s)
+			if p.Thinking() {
+				got += "1"
+			} else {
+				got += "0"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q: %s, want %s", c.pieces, got, c.want)
+		}
+	}
+}

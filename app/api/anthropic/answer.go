@@ -308,6 +308,8 @@ var errorTypes = map[int]string{
 func ErrorForm(e *wire.Error) any {
 	kind := errorTypes[e.Status]
 	switch {
+	case e.Type == wire.Overflow: // as in the other dialects; the message is Anthropic's
+		kind = e.Type
 	case kind != "":
 	case e.Status >= http.StatusInternalServerError:
 		kind = "api_error"
@@ -315,7 +317,7 @@ func ErrorForm(e *wire.Error) any {
 		kind = wire.Invalid
 	}
 	message := e.Message
-	if e.Prompt > 0 {
+	if e.Type == wire.Overflow {
 		message = fmt.Sprintf("prompt is too long: %d tokens > %d maximum", e.Prompt, e.Context)
 	}
 	return ErrorBody{

@@ -6,7 +6,6 @@ package llamaserver
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
@@ -183,7 +182,7 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 		r.MaxTokens = 1 // the prompt is read for the first token, which is not shown
 	}
 	if c.infill != nil {
-		r.Tokens, err = c.gap(m)
+		r.Tokens, err = m.Engine.GapPrompt(c.gap())
 	} else {
 		err = c.prompt(m, &r)
 	}
@@ -201,6 +200,15 @@ func (c *Call) nothing() bool {
 
 // prompt puts the parts into a request.
 func (c *Call) prompt(m *wire.Model, r *engine.Request) error {
+	for i, p := range c.parts {
+		path := "prompt"
+		if len(c.parts) > 1 {
+			path = fmt.Sprintf("prompt[%d]", i)
+		}
+		if err := m.Check(p.tokens, path); err != nil {
+			return err
+		}
+	}
 	if len(c.parts) == 1 {
 		if r.Prompt, r.Tokens = c.parts[0].text, c.parts[0].tokens; r.Prompt == "" && r.Tokens == nil {
 			r.Pieces = []engine.Piece{}
@@ -221,40 +229,14 @@ func (c *Call) prompt(m *wire.Model, r *engine.Request) error {
 	return nil
 }
 
-// gap writes the prompt of a filling in with the tokens that the vocabulary
-// has for it: other files, prefix, suffix, and what the filling begins with.
-func (c *Call) gap(m *wire.Model) ([]llm.Token, error) {
-	t, err := m.Engine.Tokenizer()
-	if err != nil {
-		return nil, err
+// gap is the gap to fill in.
+func (c *Call) gap() engine.Gap {
+	g := engine.Gap{Before: c.infill.Prefix, After: c.infill.Suffix}
+	for _, f := range c.infill.Extra {
+		g.Files = append(g.Files, engine.GapFile{Name: f.Name, Text: f.Text})
 	}
-	f := t.FIM()
-	if f.Prefix < 0 || f.Suffix < 0 || f.Middle < 0 {
-		e := wire.Fault(http.StatusNotImplemented, wire.Unsupported, "the vocabulary of %s has no tokens for filling in", m.Name)
-		return nil, e
-	}
-	var out []llm.Token
-	words := func(text string) { out = append(out, t.EncodeText(text, false, false)...) }
-	if t.AddBOS() && t.BOS() >= 0 {
-		out = append(out, t.BOS())
-	}
-	if len(c.infill.Extra) > 0 && f.Repo >= 0 {
-		out = append(out, f.Repo)
-		words("files\n")
-	}
-	for _, file := range c.infill.Extra {
-		if f.Sep >= 0 {
-			out = append(out, f.Sep)
-		}
-		words(file.Name + "\n" + file.Text + "\n")
-	}
-	out = append(out, f.Prefix)
-	words(c.infill.Prefix)
-	out = append(out, f.Suffix)
-	words(c.infill.Suffix)
-	out = append(out, f.Middle)
 	for _, p := range c.parts {
-		words(p.text)
+		g.Begin += p.text
 	}
-	return out, nil
+	return g
 }

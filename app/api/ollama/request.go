@@ -73,7 +73,7 @@ type GenerateRequest struct {
 	Common
 	Prompt   string   `json:"prompt" doc:"What the model answers; without one the model is loaded."`
 	System   string   `json:"system"`
-	Suffix   string   `json:"suffix"`
+	Suffix   string   `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
 	Template string   `json:"template"`
 	Raw      bool     `json:"raw" doc:"Go on with the prompt as it is, without a chat template."`
 	Images   []string `json:"images"`
@@ -84,6 +84,7 @@ type Call struct {
 	Common
 	chat    *engine.Chat
 	raw     string
+	gap     *engine.Gap
 	text    bool // the answer has the form of /api/generate
 	load    bool // nothing is asked: load the model, or unload it
 	grammar *engine.Grammar
@@ -132,7 +133,7 @@ func ParseGenerate(body []byte) (*Call, error) {
 	case r.Template != "":
 		return nil, wire.Bad("template", "other templates than the model's own are not supported; use raw")
 	case r.Suffix != "":
-		return nil, wire.Bad("suffix", "not supported here, POST /infill fills in between two texts")
+		c.gap, c.load = &engine.Gap{Before: r.Prompt, After: r.Suffix}, false
 	case r.Raw:
 		c.raw = r.Prompt
 	default:
@@ -294,14 +295,19 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.chat != nil {
+	switch {
+	case c.gap != nil:
+		if r.Tokens, err = m.Engine.GapPrompt(*c.gap); err != nil {
+			return nil, err
+		}
+	case c.chat != nil:
 		chat := *c.chat
 		chat.Thinking = c.think
 		if chat.Kwargs, err = wire.Kwargs(m.Defaults.Kwargs, c.kwargs); err != nil {
 			return nil, err
 		}
 		r.Chat = m.Chat(chat)
-	} else {
+	default:
 		r.Prompt = c.raw
 	}
 	r.Stop, r.Grammar, r.Logprobs = c.Options.Stop, c.grammar, c.Logprobs

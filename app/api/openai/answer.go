@@ -15,6 +15,7 @@ type Usage struct {
 	Completion int           `json:"completion_tokens"`
 	Total      int           `json:"total_tokens"`
 	Details    PromptDetails `json:"prompt_tokens_details"`
+	Generated  OutputDetails `json:"completion_tokens_details"`
 }
 
 // PromptDetails says how much of the prompt was taken from the cache.
@@ -29,6 +30,7 @@ func (u *Usage) add(r *engine.Result, first bool) {
 		u.Details.Cached += r.Cached
 	}
 	u.Completion += r.Completion
+	u.Generated.Reasoning += r.Reasoning
 	u.Total = u.Prompt + u.Completion
 }
 

@@ -6,7 +6,6 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"godwit/app/api/wire"
 	"godwit/engine"
@@ -23,7 +22,7 @@ type ChatRequest struct {
 	Model             string            `json:"model" most:"512" doc:"Name of the model."`
 	Messages          []json.RawMessage `json:"messages" need:"" doc:"The conversation. Content is a string, null, missing, or a list of text parts."`
 	Tools             []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
-	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, or {\"type\": \"function\", \"function\": {\"name\": …}}."`
+	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"function\": {\"name\": …}}, or some of them as {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": …, \"tools\": […]}}."`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	ResponseFormat    *ResponseFormat   `json:"response_format" doc:"Form of the answer."`
 	wire.Sampling
@@ -90,14 +89,7 @@ func ParseChat(body []byte) (*Chat, error) {
 	if c.messages, err = Messages(c.Messages, "messages"); err != nil {
 		return nil, err
 	}
-	names, err := checkTools(c.Tools)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) > 0 {
-		c.tools = wire.RawList(c.Tools)
-	}
-	if c.choice, err = toolChoice(c.ToolChoice, names); err != nil {
+	if err := c.offer(c.Tools, c.ToolChoice); err != nil {
 		return nil, err
 	}
 	if n := c.TopLogprobs; n != nil && *n > 0 && !c.Logprobs {
@@ -271,104 +263,6 @@ func checkCalls(raw json.RawMessage, path string) error {
 		}
 	}
 	return nil
-}
-
-// functionName is what a function may be called.
-var functionName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,128}$`)
-
-// CheckTools checks tools in OpenAI's form.
-func CheckTools(tools []json.RawMessage) error {
-	_, err := checkTools(tools)
-	return err
-}
-
-// checkTools checks the tools and returns their names.
-func checkTools(tools []json.RawMessage) (map[string]bool, error) {
-	names := map[string]bool{}
-	for i, raw := range tools {
-		path := fmt.Sprintf("tools[%d]", i)
-		o, err := wire.ReadObject(raw, path)
-		if err != nil {
-			return nil, err
-		}
-		if kind, err := wire.Text(o.Value("type"), path+".type"); err != nil {
-			return nil, err
-		} else if kind != "function" {
-			return nil, wire.Bad(path+".type", "%.64q is not supported, want function", kind)
-		}
-		f, err := wire.ReadObject(o.Value("function"), path+".function")
-		if err != nil {
-			return nil, err
-		}
-		name, err := wire.Text(f.Value("name"), path+".function.name")
-		if err != nil {
-			return nil, err
-		}
-		if err := CheckFunction(name, f.Value("parameters"), path+".function", "parameters"); err != nil {
-			return nil, err
-		}
-		names[name] = true
-	}
-	return names, nil
-}
-
-// CheckFunction checks the name of a function and the schema of its arguments,
-// which may be missing.
-func CheckFunction(name string, schema json.RawMessage, path, key string) error {
-	if !functionName.MatchString(name) {
-		return wire.Bad(path+".name", "%.64q: want up to 128 letters, digits, dots, dashes and underscores", name)
-	}
-	if k := wire.Kind(schema); k != "an object" && k != "nothing" {
-		return wire.Bad(path+"."+key, "want a JSON schema, got %s", k)
-	}
-	return nil
-}
-
-// toolChoice reads tool_choice: auto, none, required or a function's name.
-func toolChoice(raw json.RawMessage, names map[string]bool) (string, error) {
-	const field = "tool_choice"
-	switch wire.Kind(raw) {
-	case "null", "nothing":
-		return "", nil
-	case "a string":
-		s, err := wire.Text(raw, field)
-		if err != nil {
-			return "", err
-		}
-		switch s {
-		case "auto", "none":
-			return s, nil
-		case "required":
-			if len(names) == 0 {
-				return "", wire.Bad(field, "required, and there are no tools")
-			}
-			return s, nil
-		}
-		return "", wire.Bad(field, "%.64q is not one of none, auto, required", s)
-	}
-	o, err := wire.ReadObject(raw, field)
-	if err != nil {
-		return "", err
-	}
-	if kind := o.Value("type"); kind != nil && string(kind) != `"function"` {
-		return "", wire.Bad(field, "type %.64s is not supported, want function", kind)
-	}
-	name := o.Value("name") // the responses API has it here
-	if f := o.Value("function"); f != nil {
-		inner, err := wire.ReadObject(f, field+".function")
-		if err != nil {
-			return "", err
-		}
-		name = inner.Value("name")
-	}
-	s, err := wire.Text(name, field+".function.name")
-	if err != nil {
-		return "", err
-	}
-	if !names[s] {
-		return "", wire.Bad(field, "there is no tool called %.64q", s)
-	}
-	return s, nil
 }
 
 // Head says what the request is for.

@@ -15,7 +15,7 @@ import (
 type CompletionRequest struct {
 	Model  string          `json:"model" most:"512" doc:"Name of the model."`
 	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list of either."`
-	Suffix string          `json:"suffix"`
+	Suffix string          `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
 	wire.Sampling
 	Stop           wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	MaxTokens      *int            `json:"max_tokens" min:"1" doc:"Most tokens of the answer; 16 as OpenAI has it would cut most of them, so: until the context is full."`
@@ -60,16 +60,18 @@ func ParseCompletion(body []byte) (*Completion, error) {
 		return nil, wire.Bad("n", "%d answers to each of %d prompts, at most %d together", c.n, len(c.prompts), maxChoices)
 	}
 	switch {
-	case c.Suffix != "":
-		return nil, wire.Bad("suffix", "not supported here, POST /infill fills in between two texts")
 	case c.BestOf != nil && *c.BestOf != c.n:
 		return nil, wire.Bad("best_of", "%d is not supported, only the same as n", *c.BestOf)
 	case c.Echo && c.Logprobs != nil:
 		return nil, wire.Bad("echo", "not supported together with logprobs")
 	}
 	for _, p := range c.prompts {
-		if c.Echo && p.tokens != nil {
+		switch {
+		case p.tokens == nil:
+		case c.Echo:
 			return nil, wire.Bad("echo", "not supported for prompts of token ids")
+		case c.Suffix != "":
+			return nil, wire.Bad("suffix", "not supported for prompts of token ids")
 		}
 	}
 	c.grammar, err = c.answerGrammar(c.ResponseFormat)
@@ -162,12 +164,23 @@ func (c *Completion) Requests(m *wire.Model) ([]engine.Request, error) {
 	}
 	c.Local.apply(&r)
 	var all []engine.Request
-	for _, p := range c.prompts {
-		r.Prompt, r.Tokens = p.text, p.tokens
-		if p.text == "" && p.tokens == nil {
+	for i, p := range c.prompts {
+		path := "prompt"
+		if wire.Kind(c.Prompt) == "a list" && len(c.prompts) > 1 {
+			path = fmt.Sprintf("prompt[%d]", i)
+		}
+		if err := m.Check(p.tokens, path); err != nil {
+			return nil, err
+		}
+		r.Prompt, r.Tokens, r.Pieces = p.text, p.tokens, nil
+		switch {
+		case c.Suffix != "":
+			r.Prompt = ""
+			if r.Tokens, err = m.Engine.GapPrompt(engine.Gap{Before: p.text, After: c.Suffix}); err != nil {
+				return nil, err
+			}
+		case p.text == "" && p.tokens == nil:
 			r.Pieces = []engine.Piece{} // an empty text is a prompt too
-		} else {
-			r.Pieces = nil
 		}
 		all = append(all, wire.Choices(r, c.n)...)
 	}

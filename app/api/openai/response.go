@@ -61,8 +61,7 @@ type InputDetails struct {
 	Written int `json:"cache_write_tokens"`
 }
 
-// OutputDetails divide the tokens of an answer. Reasoning is not counted by
-// itself.
+// OutputDetails say how many of an answer's tokens were thinking.
 type OutputDetails struct {
 	Reasoning int `json:"reasoning_tokens"`
 }
@@ -268,7 +267,8 @@ func (b *builder) end(r *engine.Result) {
 		}
 	}
 	b.r.Usage = &ResponseUsage{
-		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion, Total: r.Prompt + r.Completion,
+		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion,
+		OutputDetails: OutputDetails{r.Reasoning}, Total: r.Prompt + r.Completion,
 	}
 }
 

@@ -14,7 +14,7 @@ type ResponsesRequest struct {
 	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, function calls and their outputs."`
 	Instructions string            `json:"instructions" doc:"System message in front of the input."`
 	Tools        []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
-	ToolChoice   json.RawMessage   `json:"tool_choice" doc:"none, auto, required, or {\"type\": \"function\", \"name\": …}."`
+	ToolChoice   json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"name\": …}, or some of them as {\"type\": \"allowed_tools\", \"mode\": …, \"tools\": […]}."`
 	Parallel     *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	Text         *ResponseText     `json:"text"`
 	Reasoning    *ReasoningOptions `json:"reasoning"`
@@ -76,14 +76,7 @@ func ParseResponses(body []byte) (*Responses, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := checkTools(tools)
-	if err != nil {
-		return nil, err
-	}
-	if len(tools) > 0 {
-		c.chat.tools = wire.RawList(tools)
-	}
-	if c.chat.choice, err = toolChoice(c.ToolChoice, names); err != nil {
+	if err := c.chat.offer(tools, c.ToolChoice); err != nil {
 		return nil, err
 	}
 	if c.choices = c.ToolChoice; wire.IsNull(c.choices) {

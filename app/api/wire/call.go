@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 
@@ -74,7 +75,33 @@ type Defaults struct {
 func (m *Model) Base(s *Sampling) (engine.Request, error) {
 	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens}
 	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
-	return r, s.Apply(&r.Sampling, m.Words)
+	if err := s.Apply(&r.Sampling, m.Words); err != nil {
+		return r, err
+	}
+	for t := range r.Sampling.LogitBias {
+		if err := m.check(t, "logit_bias"); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// check refuses a token that is not in the vocabulary.
+func (m *Model) check(t llm.Token, path string) error {
+	if m.Engine == nil || int(t) < m.Engine.Config().Vocab {
+		return nil
+	}
+	return Bad(path, "token %d is not in the vocabulary of %d", t, m.Engine.Config().Vocab)
+}
+
+// Check refuses tokens that are not in the vocabulary.
+func (m *Model) Check(tokens []llm.Token, path string) error {
+	for i, t := range tokens {
+		if err := m.check(t, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Words turns text into tokens, none of them special.
@@ -89,11 +116,17 @@ func (m *Model) Words(text string) ([]llm.Token, error) {
 // Choices repeats a request for n choices. With a seed each choice has its
 // own, so that they differ and can be had again.
 func Choices(r engine.Request, n int) []engine.Request {
+	const any = -1 // no seed
 	out := make([]engine.Request, n)
+	seed := r.Sampling.Seed
 	for i := range out {
 		out[i] = r
-		if r.Sampling.Seed >= 0 {
-			out[i].Sampling.Seed += int64(i)
+		out[i].Sampling.Seed = seed
+		if r.Sampling.Seed == any {
+			continue
+		}
+		if seed++; seed == any {
+			seed++
 		}
 	}
 	return out

@@ -15,8 +15,12 @@ type Member struct {
 // template may show to the model.
 type Object []Member
 
-// ReadObject reads an object; of equal keys the last one counts, at the place
-// of the first.
+// maxMembers bounds the keys of an object, which are looked for one after the
+// other.
+const maxMembers = 256
+
+// ReadObject reads an object of at most 256 keys; of equal keys the last one
+// counts, at the place of the first.
 func ReadObject(raw json.RawMessage, path string) (Object, error) {
 	if Kind(raw) != "an object" {
 		return nil, Bad(path, "want an object, got %s", Kind(raw))
@@ -36,6 +40,9 @@ func ReadObject(raw json.RawMessage, path string) (Object, error) {
 			return nil, Bad(path, "%v", err)
 		}
 		o.Set(key.(string), value)
+		if len(o) > maxMembers {
+			return nil, Bad(path, "more than %d keys", maxMembers)
+		}
 	}
 	return o, nil
 }

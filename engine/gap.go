@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"errors"
+
+	"godwit/engine/llm"
+	"godwit/engine/tokenizer"
+)
+
+// ErrGap is returned for models whose vocabulary has no tokens for filling in
+// between two texts.
+var ErrGap = errors.New("the vocabulary has no tokens for filling in")
+
+// Gap is a place in a text that a model is to fill. All of it is plain text, in
+// which no special token counts.
+type Gap struct {
+	Before, After string
+	Files         []GapFile // others that the model may look at
+	Begin         string    // what the filling begins with
+}
+
+// GapFile is a file beside the one with the gap.
+type GapFile struct{ Name, Text string }
+
+// GapPrompt writes a gap as models are trained to fill it: other files, text
+// before, text after, and what the filling begins with, each behind its token.
+func (m *Model) GapPrompt(g Gap) ([]llm.Token, error) {
+	t, err := m.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return gapPrompt(t, g)
+}
+
+func gapPrompt(t *tokenizer.Tokenizer, g Gap) ([]llm.Token, error) {
+	f := t.FIM()
+	if f.Prefix < 0 || f.Suffix < 0 || f.Middle < 0 {
+		return nil, ErrGap
+	}
+	var out []llm.Token
+	words := func(text string) { out = append(out, t.EncodeText(text, false, false)...) }
+	if t.AddBOS() && t.BOS() >= 0 {
+		out = append(out, t.BOS())
+	}
+	if len(g.Files) > 0 && f.Repo >= 0 {
+		out = append(out, f.Repo)
+		words("files\n")
+	}
+	for _, file := range g.Files {
+		if f.Sep >= 0 {
+			out = append(out, f.Sep)
+		}
+		words(file.Name + "\n" + file.Text + "\n")
+	}
+	out = append(out, f.Prefix)
+	words(g.Before)
+	out = append(out, f.Suffix)
+	words(g.After)
+	out = append(out, f.Middle)
+	words(g.Begin)
+	return out, nil
+}
