@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check tools-test vuln test-go test-arm64 test-emu test-page test-window test-clients clean
+	notice notice-check tidy-check tools-test vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ test-clients: ## the official clients against the real server
 
 bench: ## benchmarks of the kernels
 	@build/bench.sh
+
+bench-ui: ## measure the page in a real browser: opening, long chats, streaming
+	@build/page.sh
+	@build/build.sh headless
+	@cd frontend && GODWIT_BIN=../build/bin/godwit node tests/bench.mjs
 
 ##@ Check
 

@@ -62,6 +62,23 @@ export async function serve(home, args = [], port = 0) {
   };
 }
 
+/** A chat as the import takes it, of alternating messages. */
+export function conversation(title, messages) {
+  const stamp = '2026-01-01T00:00:00Z';
+  return JSON.stringify({
+    format: 'godwit-chats', version: 1,
+    chats: [{
+      title, folder: '', chosen: 1, model: 'small', system: '', settings: {}, created: stamp, updated: stamp,
+      messages: messages.map((content, i) => ({
+        id: i + 1, parent: i, chosen: i + 1 < messages.length ? i + 2 : 0, role: i % 2 ? 'assistant' : 'user', content, status: 'done', stats: {}, created: stamp, updated: stamp,
+      })),
+    }],
+  });
+}
+
+/** The texts of a chat of 5,000 messages. */
+export const manyMessages = () => Array.from({ length: 5000 }, (_, i) => `Message ${i}. ${'Some more words. '.repeat(1 + (i % 9))}`);
+
 /** A hub with one repository whose file is the small model. */
 export async function playHub() {
   const data = readFileSync(modelFile());
