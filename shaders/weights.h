@@ -127,6 +127,119 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	nibble8(q, i % 32, code);
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * levels4[code[k]];
 }
+
+#elif WEIGHT == 10 // Q2_K
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * 84;
+	uint g = i % 256 / 16; // of 16 values
+	float d = from_half(b + 80) * float(b[g] & 15), m = from_half(b + 82) * float(b[g] >> 4);
+	device const uchar *q = b + 16 + 32 * (g / 8) + 16 * (g % 2) + i % 16;
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(q[k] >> g / 2 % 4 * 2 & 3) - m;
+}
+
+#elif WEIGHT == 11 // Q3_K
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * 110;
+	uint g = i % 256 / 16, at = 16 * (g % 2) + i % 16;
+	uint s = (b[96 + g % 8] >> g / 8 * 4 & 15) | (uint(b[104 + g % 4]) >> g / 4 * 2 & 3) << 4;
+	float d = from_half(b + 108) * float(int(s) - 32);
+	device const uchar *low = b + 32 + 32 * (g / 8) + at, *high = b + at;
+	UNROLL for (uint k = 0; k < 8; k++) {
+		uint code = (low[k] >> g / 2 % 4 * 2 & 3) | (uint(high[k]) >> g / 2 & 1) << 2;
+		w[k] = d * float(int(code) - 4);
+	}
+}
+
+#elif WEIGHT == 34 // TQ1_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * 54;
+	float d = from_half(b + 52);
+	uint at = i % 256, n = at < 160 ? 32 : at < 240 ? 16 : 4; // bytes of a run, five digits each, the last four
+	uint first = at < 160 ? 0 : at < 240 ? 160 : 240;
+	device const uchar *q = b + (at < 160 ? 0 : at < 240 ? 32 : 48);
+	UNROLL for (uint k = 0; k < 8; k++) {
+		uint v = q[(at - first + k) % n];
+		for (uint p = (at - first + k) / n; p > 0; p--) v = v * 3 & 255;
+		w[k] = d * float(int(v * 3 >> 8) - 1);
+	}
+}
+
+#elif WEIGHT == 35 // TQ2_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 256 * 66, *q = b + i % 256 / 128 * 32 + i % 32;
+	float d = from_half(b + 64);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(q[k] >> i % 128 / 32 * 2 & 3) - 1);
+}
+
+#elif WEIGHT == 40 // NVFP4
+constant float levels4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 64 * 36, *q = b + 4 + i % 64 / 16 * 8;
+	uint s = b[i % 64 / 16], e = s >> 3 & 15; // half of an unsigned 4-bit exponent, 3-bit fraction number
+	float d = e == 0 ? float(s & 7) * 0.0009765625f : as_float((e + 119) << 23 | (s & 7) << 20);
+	if (s == 127) d = 0.0f;
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * levels4[q[k] >> i % 16 / 8 * 4 & 15];
+}
+
+#elif WEIGHT == 41 // Q1_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 128 * 18;
+	float d = from_half(b);
+	uint bits = b[2 + i % 128 / 8];
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = (bits >> k & 1) != 0 ? d : -d;
+}
+
+#elif WEIGHT == 42 // Q2_0
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 64 * 18, *q = b + 2 + i % 64 / 4;
+	float d = from_half(b);
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * float(int(q[k / 4] >> k % 4 * 2 & 3) - 1);
+}
+
+#elif WEIGHT == 45 || WEIGHT == 46 // TQ3_1S, TQ4_1S: codes of 32 values in a rotated domain
+#if WEIGHT == 45
+constant float levels[8] = {-1.996684f, -1.291398f, -0.740341f, -0.247508f, 0.230106f, 0.725222f, 1.277503f, 1.988943f};
+#else
+constant float levels[16] = {-2.732590f, -2.069017f, -1.618046f, -1.256231f, -0.942340f, -0.656759f, -0.388048f, -0.128395f,
+	0.128395f, 0.388048f, 0.656759f, 0.942340f, 1.256231f, 1.618046f, 2.069017f, 2.732590f};
+#endif
+
+// coded8 reads eight levels, part a of the four, and turns them among themselves.
+FUNC void coded8(device const uchar *b, uint a, thread float *v) {
+	float d = from_half(b + a / 2 * 2);
+#if WEIGHT == 45
+	device const uchar *q = b + 4 + 3 * a;
+	uint bits = uint(q[0]) | uint(q[1]) << 8 | uint(q[2]) << 16;
+	UNROLL for (uint k = 0; k < 8; k++) v[k] = levels[bits >> 3 * k & 7] * d;
+#else
+	device const uchar *q = b + 4 + 4 * a;
+	UNROLL for (uint k = 0; k < 8; k++) v[k] = levels[q[k / 2] >> k % 2 * 4 & 15] * d;
+#endif
+	UNROLL for (uint step = 1; step < 8; step *= 2) {
+		UNROLL for (uint k = 0; k < 8; k++) {
+			if ((k & step) != 0) continue;
+			float x = v[k], y = v[k + step];
+			v[k] = x + y;
+			v[k + step] = x - y;
+		}
+	}
+}
+
+FUNC void load8(device const uchar *row, uint i, thread float *w) {
+	device const uchar *b = row + i / 32 * (WEIGHT == 45 ? 16 : 20);
+	uint part = i % 32 / 8;
+	float x[8], y[8], z[8];
+	coded8(b, 0, w);
+	coded8(b, 1, x);
+	coded8(b, 2, y);
+	coded8(b, 3, z);
+	UNROLL for (uint k = 0; k < 8; k++) { // the rest of the transform, as far as this part needs it
+		float low = part % 2 == 0 ? w[k] + x[k] : w[k] - x[k], high = part % 2 == 0 ? y[k] + z[k] : y[k] - z[k];
+		w[k] = part < 2 ? low + high : low - high;
+	}
+	uint signs = 0x696b4b4au >> 8 * part;
+	UNROLL for (uint k = 0; k < 8; k++) w[k] *= (signs >> k & 1) != 0 ? -0.17677669529663688f : 0.17677669529663688f;
+}
 #endif
 
 #if WEIGHT < 2 || WEIGHT == 30
