@@ -67,7 +67,8 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		copy(p.b.Logits[row*w:(row+1)*w], p.row(plan.Output, row))
 	})
 	c.flush()
-	p.stages = c.stages
+	p.stages = b.pool.ready(c.stages)
+	warmNext(p.stages)
 	p.used = backend.Memory{
 		Weights: p.weights.size, Cache: p.cache.size, State: p.states.size,
 		Scratch: int64(4*len(p.scratch)) + c.actBytes,

@@ -53,7 +53,7 @@ func (c *compiler) linearStage(list []linear) stage {
 		}
 	}
 	set := p.plan.Values[list[0].out].Rows
-	return newStage(
+	s := newStage(
 		func() int {
 			if p.rows(set) == 0 {
 				return 0
@@ -63,7 +63,18 @@ func (c *compiler) linearStage(list []linear) stage {
 		func(worker, task int) {
 			r := runs[task]
 			p.multiply(r.l, p.rows(set), r.from, r.to, worker)
+			if task+1 < len(runs) && runs[task+1].from == 0 {
+				kernel.Prefetch(runs[task+1].l.m.head(0))
+			}
 		})
+	s.reads = func(worker, workers int) []byte {
+		from, to := part(len(runs), worker, workers)
+		if from == to {
+			return nil
+		}
+		return runs[from].l.m.head(runs[from].from)
+	}
+	return s
 }
 
 // multiply computes panels from to to-1 of a matrix for all rows, bias included.
@@ -87,7 +98,7 @@ func (p *program) multiply(l *linear, rows, from, to, worker int) {
 func (p *program) multiplyRows(m *mat, i int, y []float32, ldy int, a *kernel.Acts, x []float32, ldx, rows, from, to, worker int) {
 	switch {
 	case m.quantised():
-		kernel.MatMul(y, ldy, &m.packed[i], a, 0, rows, from, to)
+		kernel.MatMulAhead(y, ldy, &m.packed[i], a, 0, rows, from, to, 2*to-from)
 	case m.packed != nil:
 		kernel.MatMulF32(y, ldy, &m.packed[i], x, ldx, 0, rows, from, to)
 	default:

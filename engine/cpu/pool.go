@@ -4,15 +4,18 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"godwit/engine/cpu/kernel"
 )
 
 // pool is a fixed set of workers, each locked to its thread. The caller of
 // run is worker 0; the others spin briefly between runs and then park.
 //
-// A run executes a list of stages. Workers claim the tasks of a stage from one
-// counter, and a stage is over when its tasks are done, whoever did them: on a
-// busy machine a worker that the system has put aside holds up nobody unless
-// it holds a task.
+// A run executes a list of stages. Each worker begins with a share of a
+// stage's tasks that lie side by side, so that it reads weights in one stream,
+// and then helps with the shares of others; a stage is over when its tasks are
+// done, whoever did them: on a busy machine a worker that the system has put
+// aside holds up nobody unless it holds a task.
 type pool struct {
 	workers int
 	stages  atomic.Pointer[[]stage] // of the run in progress
@@ -34,20 +37,53 @@ type parking struct {
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
+	warm  func(worker, workers int)        // done while the last tasks are under way; nil for nothing
+	reads func(worker, workers int) []byte // the weights that a worker's share begins with; nil for none
 	count *counters
 }
 
-// counters are the progress of a stage. The upper halves of next and done
-// hold the run's epoch, so that a worker that comes late from an earlier run
-// claims nothing.
+// counters are the progress of a stage. The upper half of every word holds the
+// run's epoch, so that a worker that comes late from an earlier run claims
+// nothing, and shares need no reset.
 type counters struct {
-	next, done atomic.Uint64
-	limit      atomic.Uint32
-	_          [40]byte
+	limit atomic.Uint64 // tasks of the run
+	done  atomic.Uint64
+	_     [48]byte
+	next  []share
+}
+
+// share is the next task of a worker's share of a stage.
+type share struct {
+	next atomic.Uint64
+	_    [56]byte
+}
+
+// warmNext makes every worker fetch the first weights of its next share of a
+// matrix when it has nothing left to do.
+func warmNext(stages []stage) {
+	for i := range stages {
+		if i > 0 && stages[i].reads == nil {
+			continue
+		}
+		for j := range stages[i+1:] {
+			if reads := stages[i+1+j].reads; reads != nil {
+				stages[i].warm = func(worker, workers int) { kernel.Prefetch(reads(worker, workers)) }
+				break
+			}
+		}
+	}
 }
 
 func newStage(tasks func() int, do func(worker, task int)) stage {
-	return stage{tasks: tasks, do: do, count: new(counters)}
+	return stage{tasks: tasks, do: do}
+}
+
+// ready gives the stages their counters.
+func (p *pool) ready(stages []stage) []stage {
+	for i := range stages {
+		stages[i].count = &counters{next: make([]share, p.workers)}
+	}
+	return stages
 }
 
 func newPool(workers int) *pool {
@@ -109,9 +145,8 @@ func (p *pool) run(stages *[]stage) {
 	epoch := p.epoch.Load() + 1
 	for i := range *stages {
 		c := (*stages)[i].count
-		c.limit.Store(uint32((*stages)[i].tasks()))
 		c.done.Store(uint64(epoch) << 32)
-		c.next.Store(uint64(epoch) << 32)
+		c.limit.Store(uint64(epoch)<<32 | uint64((*stages)[i].tasks()))
 	}
 	p.stages.Store(stages)
 	p.begin(epoch)
@@ -123,30 +158,56 @@ func (p *pool) run(stages *[]stage) {
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	for i := range stages {
 		s := &stages[i]
-		for {
-			task, ok := s.count.claim(epoch)
-			if !ok {
-				break
-			}
-			s.do(worker, task)
-			s.count.done.Add(1)
+		limit := s.count.limit.Load()
+		if uint32(limit>>32) != epoch {
+			return
 		}
-		if !s.count.wait(epoch) {
+		for k := range p.workers {
+			of := (worker + k) % p.workers
+			from, to := part(int(uint32(limit)), of, p.workers)
+			for {
+				task, ok := s.count.claim(of, epoch, from, to)
+				if !ok {
+					break
+				}
+				s.do(worker, task)
+				s.count.done.Add(1)
+			}
+		}
+		if s.warm != nil {
+			s.warm(worker, p.workers)
+		}
+		if !s.count.wait(epoch, int(uint32(limit))) {
 			return
 		}
 	}
 }
 
-// claim takes a task of a run; false if there are none left.
-func (c *counters) claim(epoch uint32) (int, bool) {
+// part is the share of one of several workers in n tasks.
+func part(n, worker, workers int) (from, to int) {
+	return n * worker / workers, n * (worker + 1) / workers
+}
+
+// claim takes a task of a share, from from to to-1; false if there are none
+// left. While a run lasts, a share that has the word of another run is one
+// that nobody has claimed from.
+func (c *counters) claim(of int, epoch uint32, from, to int) (int, bool) {
+	if from == to {
+		return 0, false
+	}
 	for {
-		v := c.next.Load()
-		limit := c.limit.Load()
-		if uint32(v>>32) != epoch || uint32(v) >= limit {
+		v := c.next[of].next.Load()
+		task := from
+		if uint32(v>>32) == epoch {
+			task = int(uint32(v))
+		} else if uint32(c.limit.Load()>>32) != epoch {
 			return 0, false
 		}
-		if c.next.CompareAndSwap(v, v+1) {
-			return int(uint32(v)), true
+		if task == to {
+			return 0, false
+		}
+		if c.next[of].next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+1)) {
+			return task, true
 		}
 	}
 }
@@ -161,13 +222,13 @@ const (
 )
 
 // wait returns true when every task of the stage is done, false if the run is over.
-func (c *counters) wait(epoch uint32) bool {
+func (c *counters) wait(epoch uint32, limit int) bool {
 	for i := 0; ; i++ {
 		v := c.done.Load()
 		if uint32(v>>32) != epoch {
 			return false
 		}
-		if uint32(v) == c.limit.Load() {
+		if int(uint32(v)) == limit {
 			return true
 		}
 		switch {

@@ -22,6 +22,7 @@ func TestPool(t *testing.T) {
 				finished[s].Add(1)
 			}))
 		}
+		p.ready(list)
 		const runs = 200
 		for range runs {
 			p.run(&list)

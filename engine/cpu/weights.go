@@ -39,6 +39,20 @@ func (m *mat) quantised() bool { return m.packed != nil && kernel.Quantized(m.w.
 // panels is the number of row panels of one matrix.
 func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows }
 
+// headBytes is how much of the weights that come next a worker fetches while
+// it has nothing to do: kernels fetch what follows.
+const headBytes = 8 << 10
+
+// head is the beginning of panel i of a packed matrix, nil if it is not packed.
+func (m *mat) head(i int) []byte {
+	if m.packed == nil {
+		return nil
+	}
+	w := &m.packed[0]
+	from := i * len(w.Data) / w.Panels()
+	return w.Data[from:min(from+headBytes, len(w.Data))]
+}
+
 // row decodes row r of the first matrix.
 func (m *mat) row(dst []float32, r int) {
 	if m.packed != nil {
@@ -197,12 +211,13 @@ func (b *Backend) repack(s *shared) error {
 	}
 	const chunk = 32 // panels
 	per := (s.mat.panels() + chunk - 1) / chunk
-	b.pool.run(&[]stage{newStage(
+	stages := b.pool.ready([]stage{newStage(
 		func() int { return n * per },
 		func(_, task int) {
 			i, p := task/per, task%per*chunk
 			kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, g.Data[i*src:(i+1)*src], p, min(p+chunk, s.mat.panels()))
 		})})
+	b.pool.run(&stages)
 	return nil
 }
 

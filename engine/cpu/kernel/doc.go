@@ -11,7 +11,7 @@
 //
 // Weights come from memory faster than a processor's own prefetching brings
 // them: a thread should take neighbouring runs of panels one after the other and say
-// so ([MatVecAhead]), and may use the time at a barrier for its next matrix
+// so ([MatMulAhead]), and may use the time at a barrier for its next matrix
 // ([Prefetch]). Runs of an even number of panels are best for several rows.
 //
 // # Tiers

@@ -5,27 +5,27 @@ import "fmt"
 // MatVec computes y[r] = w[r]·a[row] for the rows r of panels panel0 to
 // panel1-1; y has w.Rows values. The type must be one of [Quantized].
 func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
-	MatVecAhead(y, w, a, row, panel0, panel1, panel1)
-}
-
-// MatVecAhead is MatVec for a thread that goes on with the panels up to
-// ahead-1: their first few kilobytes are fetched on the way.
-func MatVecAhead(y []float32, w *Packed, a *Acts, row, panel0, panel1, ahead int) {
 	checkActs(w, a, row, row+1)
 	checkPanels(w, len(y), panel0, panel1)
-	matMul(y, 0, w, a, row, row+1, panel0, panel1, min(max(ahead, panel1), w.Panels()))
+	matMul(y, 0, w, a, row, row+1, panel0, panel1, panel1)
 }
 
 // MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1
 // and the rows r of panels panel0 to panel1-1. Each result has the bits that
 // MatVec gives.
 func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
+	MatMulAhead(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
+}
+
+// MatMulAhead is MatMul for a thread that goes on with the panels up to
+// ahead-1: their first few kilobytes are fetched on the way.
+func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if row0 >= row1 {
 		return
 	}
 	checkActs(w, a, row0, row1)
 	checkPanels(w, min(ldy, len(y)-(row1-1)*ldy), panel0, panel1)
-	matMul(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
+	matMul(y, ldy, w, a, row0, row1, panel0, panel1, min(max(ahead, panel1), w.Panels()))
 }
 
 // MatVecF32 is MatVec for the types F32, F16 and BF16 and float activations x.

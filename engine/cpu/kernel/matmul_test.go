@@ -30,9 +30,12 @@ func TestMatMulBits(t *testing.T) {
 				}
 				for i := range batch {
 					got := make([]float32, rows)
-					MatVecAhead(got, w, a, i, 0, 3, w.Panels()+7)
+					MatVec(got, w, a, i, 0, 3)
 					MatVec(got, w, a, i, 3, w.Panels())
 					sameBits(t, typ, got, want[i*rows:(i+1)*rows])
+					all := make([]float32, (i+1)*rows)
+					MatMulAhead(all, rows, w, a, i, i+1, 0, 3, w.Panels()+7)
+					sameBits(t, typ, all[i*rows:][:3*PanelRows], want[i*rows:][:3*PanelRows])
 				}
 			})
 		}
@@ -169,7 +172,7 @@ func BenchmarkMatVecRuns(b *testing.B) {
 		b.SetBytes(int64(n))
 		for b.Loop() {
 			for p := 0; p < w.Panels(); p += run {
-				MatVecAhead(y, w, a, 0, p, p+run, p+4*run)
+				MatMulAhead(y, rows, w, a, 0, 1, p, p+run, p+4*run)
 			}
 		}
 	})
