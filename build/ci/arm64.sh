@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# arm64.sh runs the tests of the packages with arm64 assembly under qemu, with
-# every CPU feature that it knows.
+# arm64.sh runs the tests of the packages with arm64 assembly under qemu: all of
+# them with every CPU feature that it knows, which has the plain NEON tier too,
+# and those of the kernels on a processor without dot products, where nothing
+# else may run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,6 +16,7 @@ if ! command -v qemu-aarch64-static >/dev/null; then
 fi
 export GOARCH=arm64 CGO_ENABLED=0
 exec=(-exec 'qemu-aarch64-static -cpu max')
+plain=(-exec 'qemu-aarch64-static -cpu cortex-a53')
 
 pkgs=()
 for dir in engine/quant engine/kv engine/cpu; do
@@ -29,4 +32,7 @@ go vet "${tested[@]}"
 mapfile -t whole < <(printf '%s\n' "${tested[@]}" | grep -v '/engine/cpu$')
 go test "${exec[@]}" -short -timeout 15m "${whole[@]}"
 go test "${exec[@]}" -short -timeout 10m -run 'TestPool|TestConformance' ./engine/cpu
+go test "${plain[@]}" -short -timeout 10m -run 'Bits|Convert|ArgMax|Kernels|MulAdd|TurnFloats' ./engine/cpu/kernel ./engine/cpu/attn
 build/ci/tiers.sh "${exec[@]}"
+echo "without dot products:"
+build/ci/tiers.sh "${plain[@]}"

@@ -16,11 +16,13 @@
 //
 // # Tiers
 //
-// Every function has up to three variants: AVX-512 with VNNI and VBMI, AVX2 with FMA
-// and F16C, and plain Go. [Active] names the one in use, the environment
-// variable GODWIT_CPU_TIER (generic, avx2, avx512) forces one. All variants do
-// the same operations in the same order, with fused multiply-adds in the same
-// places, so they give the same bits.
+// Every function has variants in plain Go and in assembly: on amd64 for AVX-512
+// with VNNI and VBMI and for AVX2 with FMA and F16C, on arm64 for NEON with and
+// without dot products, which only the matrix kernels over codes need. [Active]
+// names the tier in use, the environment variable GODWIT_CPU_TIER (generic, avx2,
+// avx512, neon, dotprod) forces one. All variants do the same operations in the
+// same order, with fused multiply-adds in the same places, so they give the same
+// bits. The arm64 kernels were run under qemu; their speed was never measured.
 //
 // # Panels
 //

@@ -116,20 +116,31 @@ func fold(s *[lanes]float32) float32 {
 	return s[0]
 }
 
+// The sums below come in two parts: the second takes the rest of what a
+// vector kernel has begun, a multiple of lanes values, in s.
+
 func dotGeneric(a, b []float32) float32 {
 	var s [lanes]float32
+	return dotRest(&s, a, b)
+}
+
+func dotRest(s *[lanes]float32, a, b []float32) float32 {
 	for i, v := range a {
 		s[i%lanes] = fma(v, b[i], s[i%lanes])
 	}
-	return fold(&s)
+	return fold(s)
 }
 
 func sumGeneric(x []float32) float32 {
 	var s [lanes]float32
+	return sumRest(&s, x)
+}
+
+func sumRest(s *[lanes]float32, x []float32) float32 {
 	for i, v := range x {
 		s[i%lanes] += v
 	}
-	return fold(&s)
+	return fold(s)
 }
 
 func maxGeneric(x []float32) float32 {
@@ -145,23 +156,31 @@ func maxGeneric(x []float32) float32 {
 // expSumGeneric stores e^(x-shift) and returns the sum.
 func expSumGeneric(dst, x []float32, shift float32) float32 {
 	var s [lanes]float32
+	return expSumRest(&s, dst, x, shift)
+}
+
+func expSumRest(s *[lanes]float32, dst, x []float32, shift float32) float32 {
 	for i, v := range x {
 		e := exp(v - shift)
 		dst[i] = e
 		s[i%lanes] += e
 	}
-	return fold(&s)
+	return fold(s)
 }
 
 // centreGeneric stores x-mean and returns the sum of squares.
 func centreGeneric(dst, x []float32, mean float32) float32 {
 	var s [lanes]float32
+	return centreRest(&s, dst, x, mean)
+}
+
+func centreRest(s *[lanes]float32, dst, x []float32, mean float32) float32 {
 	for i, v := range x {
 		c := v - mean
 		dst[i] = c
 		s[i%lanes] = fma(c, c, s[i%lanes])
 	}
-	return fold(&s)
+	return fold(s)
 }
 
 // scaleMulGeneric computes x·s·w.

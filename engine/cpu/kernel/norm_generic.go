@@ -2,8 +2,13 @@ package kernel
 
 // addDotGeneric stores a+b and returns the sum of its squares.
 func addDotGeneric(dst, a, b []float32) float32 {
+	var s [lanes]float32
+	return addDotRest(&s, dst, a, b)
+}
+
+func addDotRest(s *[lanes]float32, dst, a, b []float32) float32 {
 	addGeneric(dst, a, b)
-	return dotGeneric(dst, dst)
+	return dotRest(s, dst, dst)
 }
 
 // indexGeneric is the first index of v in x, or -1.

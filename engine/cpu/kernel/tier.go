@@ -9,11 +9,13 @@ import (
 // Tier is a set of instructions that the kernels use.
 type Tier uint8
 
-// The tiers, slowest first.
+// The tiers, slowest first for each kind of processor.
 const (
 	Generic Tier = iota // plain Go
 	AVX2                // AVX2, FMA and F16C
 	AVX512              // AVX-512 F, BW, DQ, VL, VBMI and VNNI
+	NEON                // what every arm64 processor has
+	DotProd             // NEON with SDOT and UDOT
 )
 
 func (t Tier) String() string {
@@ -24,6 +26,10 @@ func (t Tier) String() string {
 		return "avx2"
 	case AVX512:
 		return "avx512"
+	case NEON:
+		return "neon"
+	case DotProd:
+		return "dotprod"
 	}
 	return fmt.Sprintf("tier %d", uint8(t))
 }

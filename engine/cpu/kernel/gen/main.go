@@ -48,7 +48,7 @@ type text struct {
 var texts = []text{
 	{"matrix_tiles_gen.go", "amd64", tileChoice},
 	{"elem_amd64_gen.go", "amd64", elemChoice},
-	{"elem_noasm_gen.go", "!amd64", elemPlain},
+	{"elem_noasm_gen.go", "!amd64 && !arm64", elemPlain},
 }
 
 func main() {

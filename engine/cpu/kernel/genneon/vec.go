@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/binary"
+	"math"
+
+	. "godwit/engine/cpu/neon"
+)
+
+// vec writes element kernels. Their slices come as pointers in R0 to R4, in
+// the order of the signature, and the number of values, a multiple of four, or
+// of 32 for sums, in R9. V16 to V31 hold constants.
+type vec struct {
+	*File
+	free int // the next register for a constant
+}
+
+// constant loads a float into every lane of a register for good.
+func (v *vec) constant(name string, f float32) V { return v.bits(name, math.Float32bits(f)) }
+
+func (v *vec) bits(name string, b uint32) V {
+	r := V(v.free)
+	v.free--
+	var data [16]byte
+	for i := range 4 {
+		binary.LittleEndian.PutUint32(data[4*i:], b)
+	}
+	v.Const(r, name, data, R19)
+	return r
+}
+
+// step moves pointers on.
+func (v *vec) step(bytes int, pointers []R) {
+	for _, p := range pointers {
+		v.Op("ADD $%d, %v, %v", bytes, p, p)
+	}
+}
+
+// each runs body for every vector at the pointers.
+func (v *vec) each(body func(disp int), pointers ...R) {
+	v.Loop(R9, 4, func() {
+		body(0)
+		v.step(16, pointers)
+	})
+}
+
+// eachFast does the same for light bodies, four vectors at a time.
+func (v *vec) eachFast(body func(disp int), pointers ...R) {
+	single, done := v.NewLabel("single"), v.NewLabel("done")
+	v.Op("SUBS $16, R9, R9")
+	v.Op("BLT %s", single)
+	again := v.NewLabel("four")
+	v.Label(again)
+	for i := range 4 {
+		body(16 * i)
+	}
+	v.step(64, pointers)
+	v.Op("SUBS $16, R9, R9")
+	v.Op("BGE %s", again)
+	v.Label(single)
+	v.Op("ADDS $16, R9, R9")
+	v.Op("BEQ %s", done)
+	v.each(body, pointers...)
+	v.Label(done)
+}
+
+// sums is where the 32 partial sums of a reduction lie meanwhile.
+const sums V = 8
+
+// reduce adds to the 32 partial sums at R0: body does a vector.
+func (v *vec) reduce(body func(acc V, disp int), pointers ...R) {
+	for i := range V(4) {
+		v.LoadPair(sums+2*i, sums+2*i+1, R0, 32*int(i))
+	}
+	v.Loop(R9, 32, func() {
+		for i := range 8 {
+			body(sums+V(i), 16*i)
+		}
+		v.step(128, pointers)
+	})
+	for i := range V(4) {
+		v.StorePair(sums+2*i, sums+2*i+1, R0, 32*int(i))
+	}
+}
+
+// horner leaves p·x + c in dst, which is neither.
+func (v *vec) horner(dst, p, x, c V) {
+	v.Move(dst, c)
+	v.V("fmla.4s", dst, p, x)
+}

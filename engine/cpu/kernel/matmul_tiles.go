@@ -1,0 +1,77 @@
+//go:build amd64 || arm64
+
+package kernel
+
+// weightChunk is how many bytes of weights stay in the second-level cache
+// while all activation rows pass over them.
+const weightChunk = 384 << 10
+
+// tiling is one multiplication cut into the shapes that kernels take.
+type tiling struct {
+	w      *Packed
+	a      *Acts     // quantised activations, or
+	x      []float32 // float ones,
+	ldx    int       // this far apart
+	y      []float32
+	ldy    int
+	size   int  // bytes of a panel
+	wide   bool // there are kernels for eight rows,
+	pair   int  // and for two panels by so many
+	ahead  int  // weights before this panel may be fetched
+	blocks int  // of a row of weights; columns if the activations are floats
+}
+
+func (t *tiling) run(row0, row1, panel0, panel1 int) {
+	step := max(2, weightChunk/t.size&^1)
+	whole := min(panel1, t.w.Rows/PanelRows)
+	for p := panel0; p < whole; p += step {
+		n := min(step, whole-p)
+		if n > 1 && n%2 == 1 && row1-row0 > 1 {
+			n-- // pairs first
+			t.block(row0, row1, p+n, 1)
+		}
+		t.block(row0, row1, p, n)
+	}
+	if whole < panel1 {
+		t.last(row0, row1)
+	}
+}
+
+// block does n panels from p, one or an even number if there is more than one row.
+func (t *tiling) block(row0, row1, p, n int) {
+	for i := row0; i < row1; {
+		from, rows, panels := t.next(i, row0, row1, n)
+		t.kernel(panels, rows, &t.y[from*t.ldy+p*PanelRows], 4*t.ldy, from, p, n)
+		i = from + rows
+	}
+}
+
+// next chooses the rows to do at row i, and whether two panels at once. The
+// first tile brings the weights from memory, best one panel at a time. The last one steps
+// back to be full: the results are the same bits again.
+func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
+	left, first := row1-i, i == row0
+	switch {
+	case t.wide && left >= 8 && (first || n < 2 || left == 8):
+		return i, 8, 1
+	case left == 1 || row1-row0 < 4:
+		return i, 1, 1
+	case t.pair > 0 && n > 1 && !first && left >= min(t.pair, 5) && row1-row0 >= t.pair:
+		return min(i, row1-t.pair), t.pair, 2
+	}
+	return min(i, row1-4), 4, 1
+}
+
+// last does the last panel, which has fewer rows than a kernel writes.
+func (t *tiling) last(row0, row1 int) {
+	p := t.w.Panels() - 1
+	var out [8 * PanelRows]float32
+	for i := row0; i < row1; {
+		from, n, _ := t.next(i, row0, row1, 1)
+		t.kernel(1, n, &out[0], 4*PanelRows, from, p, 1)
+		for j := range n {
+			copy(t.y[(from+j)*t.ldy+p*PanelRows:(from+j)*t.ldy+t.w.Rows], out[j*PanelRows:])
+		}
+		i = from + n
+	}
+}
