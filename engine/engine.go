@@ -140,7 +140,7 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	s := backend.Sizes{
 		Rows: e.o.UBatch, Outputs: max(outputs, e.o.Parallel), Slots: e.layout.StateSlots(),
-		SparseV: e.o.SparseV, Progress: e.o.Progress,
+		SparseV: e.o.SparseV, Progress: e.o.Progress, Done: e.File.Drop,
 	}
 	for _, g := range e.layout.Groups {
 		s.Pages = append(s.Pages, g.Pages)

@@ -58,6 +58,9 @@ type Sizes struct {
 	// Progress is called while weights are prepared, with a share from 0 to 1;
 	// may be nil. An error ends Compile.
 	Progress func(share float64) error
+	// Done is told, from several goroutines, of bytes of weights that the
+	// program has copied and does not read again; may be nil.
+	Done func(data []byte)
 }
 
 // Backend compiles plans for one device.

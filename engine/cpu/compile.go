@@ -42,7 +42,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		span: make([]int32, s.Rows), input: plan.InputWidth(),
 	}
 	var err error
-	if p.weights, err = b.prepare(ctx, plan, s.Progress); err != nil {
+	if p.weights, err = b.prepare(ctx, plan, s); err != nil {
 		return nil, err
 	}
 	if p.cache, err = newCache(layout, s, b.options.FloatAttn); err != nil {

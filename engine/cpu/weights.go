@@ -124,7 +124,7 @@ func vectorsOf(p *graph.Plan) []*graph.Weight {
 }
 
 // prepare makes the weights of a plan ready.
-func (b *Backend) prepare(ctx context.Context, p *graph.Plan, progress func(float64) error) (*weights, error) {
+func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (*weights, error) {
 	w := &weights{b: b, mats: make(map[*graph.Weight]*mat), vectors: make(map[*graph.Weight][]float32)}
 	for _, v := range vectorsOf(p) {
 		if v == nil || w.vectors[v] != nil {
@@ -149,10 +149,10 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, progress func(floa
 		}
 		err := ctx.Err()
 		if err == nil {
-			err = w.add(m)
+			err = w.add(m, s.Done)
 		}
-		if err == nil && progress != nil {
-			err = progress(float64(done) / float64(total))
+		if err == nil && s.Progress != nil {
+			err = s.Progress(float64(done) / float64(total))
 		}
 		if err != nil {
 			return nil, errors.Join(err, w.release())
@@ -162,11 +162,11 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, progress func(floa
 }
 
 // add prepares one matrix, or takes another program's.
-func (w *weights) add(g *graph.Weight) error {
+func (w *weights) add(g *graph.Weight, done func([]byte)) error {
 	s := w.b.shared[g]
 	if s == nil {
 		s = &shared{mat: &mat{w: g}}
-		if err := w.b.repack(s); err != nil {
+		if err := w.b.repack(s, done); err != nil {
 			return err
 		}
 		w.b.shared[g] = s
@@ -178,8 +178,9 @@ func (w *weights) add(g *graph.Weight) error {
 }
 
 // repack fills in the packed form of a matrix, or the raw one where the type
-// has no packed form or repacking is off.
-func (b *Backend) repack(s *shared) error {
+// has no packed form or repacking is off. done is told of the source's bytes
+// as they are copied.
+func (b *Backend) repack(s *shared, done func([]byte)) error {
 	g := s.mat.w
 	rows, cols, n := g.Rows(), g.Cols(), g.Mats()
 	src := rows * g.Type.RowBytes(cols)
@@ -215,7 +216,12 @@ func (b *Backend) repack(s *shared) error {
 		func() int { return n * per },
 		func(_, task int) {
 			i, p := task/per, task%per*chunk
-			kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, g.Data[i*src:(i+1)*src], p, min(p+chunk, s.mat.panels()))
+			from := g.Data[i*src : (i+1)*src]
+			to := min(p+chunk, s.mat.panels())
+			kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, from, p, to)
+			if done != nil {
+				done(from[p*kernel.PanelRows*(src/rows) : min(to*kernel.PanelRows, rows)*(src/rows)])
+			}
 		})})
 	b.pool.run(&stages)
 	return nil

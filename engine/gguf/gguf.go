@@ -20,7 +20,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"unsafe"
 
 	"godwit/engine/dtype"
 )
@@ -134,6 +136,28 @@ func (f *File) DropPages() {
 	for _, p := range f.parts {
 		if p.unmap != nil {
 			dropPages(p.data)
+		}
+	}
+}
+
+// Drop is DropPages for the pages that lie wholly in data, a part of the
+// file's bytes; other memory is left alone. It may be called by several
+// goroutines at once.
+func (f *File) Drop(data []byte) {
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	for _, p := range f.parts {
+		if p.unmap == nil {
+			continue
+		}
+		start := uintptr(unsafe.Pointer(unsafe.SliceData(p.data)))
+		if from < start || from+uintptr(len(data)) > start+uintptr(len(p.data)) {
+			continue
+		}
+		page := os.Getpagesize()
+		first := (int(from-start) + page - 1) &^ (page - 1)
+		last := (int(from-start) + len(data)) &^ (page - 1)
+		if first < last {
+			dropPages(p.data[first:last])
 		}
 	}
 }

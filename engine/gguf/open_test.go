@@ -63,6 +63,14 @@ func TestSplit(t *testing.T) {
 			if x, _ := f.Tensor("t1"); !bytes.Equal(x.Data, seq(8193)[1:]) {
 				t.Errorf("%s: data is lost with the pages", name)
 			}
+			other := seq(1 << 16)
+			f.Drop(other) // not the file's
+			x, _ := f.Tensor("t2")
+			f.Drop(x.Data)
+			f.Drop(nil)
+			if !bytes.Equal(x.Data, seq(8194)[2:]) || !bytes.Equal(other, seq(1<<16)) {
+				t.Errorf("%s: data is lost with some pages", name)
+			}
 			var size int64
 			for _, name := range names {
 				info, err := os.Stat(name)
