@@ -40,6 +40,7 @@ FUNC uint atomic_add(device uint *p, uint v) {
 #define exp precise::exp
 #define log precise::log
 #define tanh precise::tanh
+#define atan2 precise::atan2
 #define sqrt precise::sqrt
 
 #else

@@ -128,4 +128,101 @@ type (
 		PerSlot  uint32
 		Bias     uint32
 	}
+
+	// KvStoreParams: values First to First+Dim of each head go to byte At of its cell.
+	KvStoreParams struct {
+		Dim       uint32
+		First     uint32
+		HeadDim   uint32
+		KVHeads   uint32
+		HeadBytes uint32
+		At        uint32
+	}
+
+	// KvEncodeParams: as KvStoreParams, and the literal of the form: offsets in a
+	// block of Elems values and Bytes bytes, the numbers of its scale rule.
+	KvEncodeParams struct {
+		Dim        uint32
+		First      uint32
+		HeadDim    uint32
+		KVHeads    uint32
+		HeadBytes  uint32
+		At         uint32
+		Elems      uint32
+		Bytes      uint32
+		CodeAt     uint32
+		HighAt     uint32
+		ScaleAt    uint32
+		MinAt      uint32
+		ResAt      uint32
+		ResBits    uint32
+		SigmaAt    uint32
+		RadiusAt   uint32
+		AngleAt    uint32
+		Zero       uint32
+		Joint      uint32
+		ZeroNan    uint32
+		Floor      float32
+		Outer      float32
+		Forward    float32
+		PolarFloor float32
+		Lambda     float32
+	}
+
+	// KvQueryParams: values First to First+Dim of a head become lanes from LaneAt on.
+	KvQueryParams struct {
+		Dim     uint32
+		First   uint32
+		HeadDim uint32
+		Heads   uint32
+		Lanes   uint32
+		LaneAt  uint32
+		Scale   float32
+		Factor  float32
+	}
+
+	// AttendParams: Group is query heads a KV head; Window counts positions, 0 for
+	// all; the rest is graph.Attention's, the cache type's and the layout's.
+	AttendParams struct {
+		Heads         uint32
+		KVHeads       uint32
+		Group         uint32
+		Parts         uint32
+		Window        uint32
+		Bidirectional uint32
+		Scale         float32
+		Cap           float32
+		Sharpen       float32
+		Soften        float32
+		SparseV       float32
+		KHeadBytes    uint32
+		KElems        uint32
+		KBytes        uint32
+		KCodeAt       uint32
+		KHighAt       uint32
+		KScaleAt      uint32
+		KMinAt        uint32
+		KResAt        uint32
+		KResBits      uint32
+		KTailAt       uint32
+		VHeadBytes    uint32
+		VElems        uint32
+		VBytes        uint32
+		VCodeAt       uint32
+		VHighAt       uint32
+		VScaleAt      uint32
+		VMinAt        uint32
+		VTailAt       uint32
+	}
+
+	// AttendCombineParams: Dim is the width of a head of y, Turned the lanes that
+	// are turned back; Sinks is 1 where there are some.
+	AttendCombineParams struct {
+		Heads   uint32
+		Parts   uint32
+		Dim     uint32
+		Turned  uint32
+		Sinks   uint32
+		Inverse float32
+	}
 )

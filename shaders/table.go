@@ -62,7 +62,7 @@ var Kernels = []Kernel{
 	},
 	{
 		// a thread for each of rows·heads·(HeadDim-HalfDim) items
-		Name: "rope", Files: []string{"rope.h"}, Group: 256, Params: RopeParams{},
+		Name: "rope", Files: []string{"angle.h", "rope.h"}, Group: 256, Params: RopeParams{},
 		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"freqs", "float", In}, {"y", "float", Out}},
 	},
 	{
@@ -127,5 +127,44 @@ var Kernels = []Kernel{
 		Args: []Arg{
 			{"w", "uchar", In}, {"x", "float", In}, {"route", "float", In}, {"bias", "float", In}, {"y", "float", Out},
 		},
+	},
+	{
+		// grid: Launch.X by KV heads by rows
+		Name: "kv_store", Files: []string{"form.h", "cells.h", "kv_store.h"}, Group: 128, Params: KvStoreParams{},
+		Constants: []string{"PACK"},
+		Args:      []Arg{{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"cache", "uchar", InOut}},
+	},
+	{
+		// grid: Launch.X by KV heads by rows
+		Name: "kv_encode", Group: 128, Params: KvEncodeParams{},
+		Files:     []string{"form.h", "rotate.h", "cells.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
+		Constants: []string{"RULE", "PACK", "BITS", "SIZE", "GROUP_BYTES", "TURNS", "RESIDUAL", "POLAR"},
+		Args: []Arg{
+			{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"form", "float", In}, {"cache", "uchar", InOut},
+		},
+	},
+	{
+		// grid: Launch.X by heads by rows
+		Name: "kv_query", Files: []string{"form.h", "rotate.h", "kv_query.h"}, Group: 128, Params: KvQueryParams{},
+		Constants: []string{"SIZE", "TURNS", "RESIDUAL"},
+		Args:      []Arg{{"x", "float", In}, {"form", "float", In}, {"y", "float", Out}, {"res", "float", Out}},
+	},
+	{
+		// grid: Params.Parts by Attention.Slices by tiles
+		Name: "attend", Files: []string{"form.h", "load_form.h", "temper.h", "attend.h"}, Group: 128, Params: AttendParams{},
+		Constants: []string{
+			"HEADS", "ROWS", "DK", "DV", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
+		},
+		Args: []Arg{
+			{"q", "float", In}, {"res", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"tiles", "int", In},
+			{"k_cache", "uchar", In}, {"v_cache", "uchar", In}, {"k_form", "float", In}, {"v_form", "float", In},
+			{"partial", "float", Out}, {"counts", "uint", InOut},
+		},
+	},
+	{
+		// grid: heads by rows
+		Name: "attend_combine", Files: []string{"form.h", "rotate.h", "attend_combine.h"}, Group: 128, Params: AttendCombineParams{},
+		Constants: []string{"DV", "SIZE", "TURNS"},
+		Args:      []Arg{{"partial", "float", In}, {"sinks", "float", In}, {"form", "float", In}, {"y", "float", Out}},
 	},
 }

@@ -363,6 +363,7 @@ static inline float gd_sqrt(float v) { return sqrtf(v); }
 static inline float gd_fabs(float v) { return fabsf(v); }
 static inline float gd_floor(float v) { return floorf(v); }
 static inline float gd_round(float v) { return roundf(v); }
+static inline float gd_atan2(float y, float x) { return atan2f(y, x); }
 static inline float gd_fma(float a, float b, float c) { return fmaf(a, b, c); }
 #define exp gd_exp
 #define log gd_log
@@ -371,6 +372,7 @@ static inline float gd_fma(float a, float b, float c) { return fmaf(a, b, c); }
 #define fabs gd_fabs
 #define floor gd_floor
 #define round gd_round
+#define atan2 gd_atan2
 #define fma gd_fma
 
 static inline unsigned atomic_add(unsigned *p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unsafe"
@@ -163,4 +164,23 @@ func near(t testing.TB, what string, got []float32, want []float64, bound func(i
 			t.Fatalf("%s: value %d is %g, want %g within %g", what, i, got[i], w, bound(i))
 		}
 	}
+}
+
+// readGolden is a file of the golden data: below $GODWIT_GOLDEN, else below
+// ../shared/golden beside the repository. A missing file fails in CI.
+func readGolden(t testing.TB, elem ...string) []byte {
+	t.Helper()
+	root := os.Getenv("GODWIT_GOLDEN")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared", "golden")
+	}
+	data, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
+	switch {
+	case err == nil:
+		return data
+	case os.Getenv("CI") == "":
+		t.Skipf("golden data is missing (set GODWIT_GOLDEN): %v", err)
+	}
+	t.Fatalf("golden data is missing: %v", err)
+	return nil
 }

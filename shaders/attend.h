@@ -1,0 +1,190 @@
+// attend computes, for some rows of one sequence and some query heads of one KV
+// head, the softmax over one part of the context: its maximum, the sum of the
+// weights, and the weighted sum of V in V's rotated domain. K's codes are read
+// once for all of them. A part is a whole number of chunks of 512 positions; in
+// a chunk all scores come first, so that Sparse V measures weights against the
+// largest of the chunk.
+//
+// q and res are [rows][heads][DK]; tiles has the first row and the number of rows
+// of each tile, at most ROWS; partial is [rows][heads][parts][DV + 2]. counts has
+// three 64-bit numbers: weights considered, weights below sparse_v, V rows read.
+// Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
+#define CHUNK 512
+#define QUERIES (HEADS * ROWS)
+#define WIDE_K ((DK + 7) / 8 * 8)
+#define RUNS ((DV + 7) / 8)
+#define SUBSETS (THREADS / RUNS)
+#define ROOM (QUERIES * CHUNK < THREADS * 8 ? THREADS * 8 : QUERIES * CHUNK)
+#define SMALLEST (-3.4e38f) // a logit that is NaN; LOWEST marks a hidden cell
+
+// count adds n to a 64-bit number.
+FUNC void count(device uint *number, uint n) {
+	if (n == 0) return;
+	if (atomic_add(number, n) + n < n) atomic_add(number + 1, 1u);
+}
+
+KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tables, 3), IN(int, tiles, 4), IN(uchar, k_cache, 5),
+	IN(uchar, v_cache, 6), IN(float, k_form, 7), IN(float, v_form, 8), OUT(float, partial, 9), INOUT(uint, counts, 10),
+	PARAMS(attend_params, p, 11) INDICES) {
+	SHARED(float, query, QUERIES * WIDE_K);
+#if K_RES
+	SHARED(float, signs, QUERIES * WIDE_K);
+#endif
+	SHARED(float, score, ROOM);
+	SHARED(float, k_levels, 32);
+	SHARED(float, v_levels, 32);
+	SHARED(float, top, QUERIES);
+	SHARED(float, total, QUERIES);
+	SHARED(float, fade, QUERIES); // what the sums so far are multiplied with
+	SHARED(float, gain, QUERIES); // what the weights of the chunk are multiplied with
+	uint t = thread_x, slices = (p.group + HEADS - 1) / HEADS;
+	uint kv_head = group_y / slices, first_head = group_y % slices * HEADS;
+	uint heads = min(uint(HEADS), p.group - first_head);
+	first_head += kv_head * p.group;
+	uint first = uint(tiles[2 * group_z]), count_rows = uint(tiles[2 * group_z + 1]);
+	for (uint i = t; i < QUERIES * WIDE_K; i += THREADS) {
+		uint j = i / WIDE_K, at = i % WIDE_K;
+		bool there = j / HEADS < count_rows && j % HEADS < heads && at < DK;
+		uint from = ((first + j / HEADS) * p.heads + first_head + j % HEADS) * DK + at;
+		query[i] = there ? q[from] : 0.0f;
+#if K_RES
+		signs[i] = there ? res[from] : 0.0f;
+#endif
+	}
+	if (t < 32) {
+		k_levels[t] = k_form[t];
+		v_levels[t] = v_form[t];
+	}
+	if (t < QUERIES) {
+		top[t] = LOWEST;
+		total[t] = 0.0f;
+	}
+	// the positions that some row sees, and the chunks of this part
+	uint oldest = uint(rows[4 * first]), newest = uint(rows[4 * (first + count_rows - 1)]);
+	uint lo = p.window > 0 && oldest + 1 > p.window ? oldest + 1 - p.window : 0;
+	uint hi = p.bidirectional != 0 ? uint(rows[4 * first + 1]) : newest + 1;
+	device const int *table = tables + rows[4 * first + 2];
+	uint chunks = (hi - 1) / CHUNK - lo / CHUNK + 1, share = (chunks + p.parts - 1) / p.parts;
+	uint begin = lo / CHUNK + group_x * share, end = min(begin + share, lo / CHUNK + chunks);
+	uint run = t % RUNS, subset = t / RUNS, read = 0;
+	float sum[QUERIES * 8];
+	for (uint i = 0; i < QUERIES * 8; i++) sum[i] = 0.0f;
+	for (uint chunk = begin; chunk < end; chunk++) {
+		barrier();
+		for (uint cell = t; cell < CHUNK; cell += THREADS) {
+			uint position = chunk * CHUNK + cell;
+			float dot[QUERIES];
+			for (uint j = 0; j < QUERIES; j++) dot[j] = 0.0f;
+			if (position >= lo && position < hi) {
+				device const uchar *row = k_cache + ((wide(uint(table[position / 64])) * p.kv_heads + kv_head) * 64 + position % 64) * p.k_head_bytes;
+				for (uint i = 0; i < DK - K_TAIL; i += 8) {
+					float v[8];
+					form_load8(K_PACK, K_BITS, K_AFFINE, DK - K_TAIL, row, i, p.k_elems, p.k_bytes, p.k_code_at, p.k_high_at,
+						p.k_scale_at, p.k_min_at, k_levels, v);
+					for (uint j = 0; j < QUERIES; j++) {
+						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * WIDE_K + i + k], v[k], dot[j]);
+					}
+#if K_RES
+					device const uchar *block = row + i / p.k_elems * p.k_bytes;
+					uint bits = block[p.k_res_bits + i % p.k_elems / 8];
+					float d = from_half(block + p.k_res_at);
+					for (uint j = 0; j < QUERIES; j++) {
+						for (uint k = 0; k < 8; k++) dot[j] = fma(signs[j * WIDE_K + i + k], (bits >> k & 1) != 0 ? d : -d, dot[j]);
+					}
+#endif
+				}
+				for (uint i = 0; i < K_TAIL; i++) {
+					float v = from_half(row + p.k_tail_at + 2 * i);
+					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * WIDE_K + DK - K_TAIL + i], v, dot[j]);
+				}
+			}
+			for (uint j = 0; j < QUERIES; j++) {
+				float s = LOWEST;
+				if (j / HEADS < count_rows && j % HEADS < heads) {
+					uint here = uint(rows[4 * (first + j / HEADS)]);
+					bool sees = p.bidirectional != 0 ? position < hi : position <= here;
+					if (sees && position >= lo && (p.window == 0 || position + p.window > here)) {
+						s = dot[j] * p.scale;
+						if (p.cap > 0.0f) s = p.cap * tanh(s / p.cap);
+						s *= temper(p.sharpen, p.soften, p.window > 0 ? min(here + 1, p.window) : here + 1);
+						s = s == s ? min(max(s, SMALLEST), -SMALLEST) : SMALLEST;
+					}
+				}
+				score[j * CHUNK + cell] = s;
+			}
+		}
+		barrier();
+		for (uint j = simd_x; j < QUERIES; j += THREADS / 32) {
+			float most = LOWEST, weights = 0.0f, seen = 0.0f, skipped = 0.0f;
+			for (uint i = lane; i < CHUNK; i += 32) most = max(most, score[j * CHUNK + i]);
+			most = simd_max(most);
+			for (uint i = lane; i < CHUNK; i += 32) {
+				float s = score[j * CHUNK + i], w = 0.0f;
+				if (s != LOWEST) {
+					w = exp(s - most);
+					weights += w;
+					seen += 1.0f;
+					if (w < p.sparse_v) {
+						w = 0.0f;
+						skipped += 1.0f;
+					}
+				}
+				score[j * CHUNK + i] = w;
+			}
+			weights = simd_sum(weights);
+			seen = simd_sum(seen);
+			skipped = simd_sum(skipped);
+			if (lane != 0) continue;
+			count(counts, uint(seen));
+			count(counts + 2, uint(skipped));
+			float old = top[j];
+			top[j] = max(old, most);
+			fade[j] = total[j] > 0.0f ? exp(old - top[j]) : 0.0f;
+			gain[j] = seen > 0.0f ? exp(most - top[j]) : 0.0f;
+			total[j] = total[j] * fade[j] + weights * gain[j];
+		}
+		barrier();
+		if (subset >= SUBSETS) continue;
+		for (uint j = 0; j < QUERIES; j++) {
+			UNROLL for (uint k = 0; k < 8; k++) sum[8 * j + k] *= fade[j];
+		}
+		for (uint cell = subset; cell < CHUNK; cell += SUBSETS) {
+			bool used = false;
+			for (uint j = 0; j < QUERIES; j++) used = used || score[j * CHUNK + cell] != 0.0f;
+			if (!used) continue;
+			read++;
+			uint position = chunk * CHUNK + cell;
+			device const uchar *row = v_cache + ((wide(uint(table[position / 64])) * p.kv_heads + kv_head) * 64 + position % 64) * p.v_head_bytes;
+			float v[8];
+			if (V_TAIL > 0 && run * 8 >= DV - V_TAIL) {
+				UNROLL for (uint k = 0; k < 8; k++) v[k] = from_half(row + p.v_tail_at + 2 * (run * 8 - (DV - V_TAIL) + k));
+			} else {
+				form_load8(V_PACK, V_BITS, V_AFFINE, DV - V_TAIL, row, run * 8, p.v_elems, p.v_bytes, p.v_code_at, p.v_high_at,
+					p.v_scale_at, p.v_min_at, v_levels, v);
+			}
+			for (uint j = 0; j < QUERIES; j++) {
+				float w = score[j * CHUNK + cell] * gain[j];
+				UNROLL for (uint k = 0; k < 8; k++) sum[8 * j + k] = fma(w, v[k], sum[8 * j + k]);
+			}
+		}
+	}
+	if (run == 0) count(counts + 4, read);
+	for (uint j = 0; j < QUERIES; j++) { // the subsets in order
+		barrier();
+		if (subset < SUBSETS) {
+			UNROLL for (uint k = 0; k < 8; k++) score[(subset * RUNS + run) * 8 + k] = sum[8 * j + k];
+		}
+		barrier();
+		if (j / HEADS >= count_rows || j % HEADS >= heads) continue;
+		uint to = (((first + j / HEADS) * p.heads + first_head + j % HEADS) * p.parts + group_x) * (DV + 2);
+		for (uint i = t; i < DV; i += THREADS) {
+			float all = 0.0f;
+			for (uint s = 0; s < SUBSETS; s++) all += score[s * RUNS * 8 + i];
+			partial[to + 2 + i] = all;
+		}
+		if (t == 0) {
+			partial[to] = top[j];
+			partial[to + 1] = total[j];
+		}
+	}
+}

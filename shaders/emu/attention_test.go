@@ -1,0 +1,309 @@
+package emu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/ref"
+	"godwit/shaders"
+)
+
+// attendCase is the last rows of a sequence attending to all of it.
+type attendCase struct {
+	k, v           *kv.Type
+	heads, kvHeads int
+	dimK, dimV     int
+	cells, rows    int // positions of the sequence, and how many of the last ones ask
+	parts, tile    int // 0: 1
+	window         int
+	cap            float32
+	sparse         float32
+	temper         kv.Temper
+	sinks, mla     bool
+	both           bool // bidirectional
+	still          bool // all keys alike
+	edit           func(string) string
+}
+
+// inputs are q, k and v of all positions.
+func (c *attendCase) inputs() (q, k, v []float32) {
+	q, k, v = normal(1, c.cells*c.heads*c.dimK), normal(2, c.cells*c.kvHeads*c.dimK), normal(3, c.cells*c.kvHeads*c.dimV)
+	if c.still {
+		for i := range k {
+			k[i] = k[i%(c.kvHeads*c.dimK)]
+		}
+	}
+	return q, k, v
+}
+
+// sink is the extra logit of each head.
+func (c *attendCase) sink() []float32 { return normal(4, c.heads) }
+
+// oracle is the output of the asking rows in float64.
+func (c *attendCase) oracle(t *testing.T) []float64 {
+	t.Helper()
+	q, k, v := c.inputs()
+	o := newOracle(t, c.cells)
+	for i := range o.batch.Pos {
+		o.batch.Pos[i] = int32(i)
+	}
+	o.batch.Spans = []llm.Span{{Rows: c.cells, Len: c.cells}}
+	a := graph.Attention{
+		Heads: c.heads, KVHeads: c.kvHeads, DimK: c.dimK, DimV: c.dimV, Scale: c.scale(), Softcap: c.cap,
+		Window: c.window, MLA: c.mla, Bidirectional: c.both,
+	}
+	if c.sinks {
+		a.Sinks = weight(c.sink(), c.heads)
+	}
+	values := graph.None
+	if !c.mla {
+		values = o.value(v)
+	}
+	p, err := o.Finish(o.Attend(o.value(q), o.value(k), values, a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &kv.Layout{Layers: []kv.LayerLayout{{K: kv.SideLayout{Active: c.k}, V: kv.SideLayout{Active: c.v}, Temper: c.temper}}}
+	var flat []float64
+	for _, row := range ref.New(p, l).Run(&o.batch)[c.cells-c.rows:] {
+		flat = append(flat, row...)
+	}
+	return flat
+}
+
+func (c *attendCase) scale() float32 { return float32(1 / math.Sqrt(float64(c.dimK))) }
+
+// pages is a page table out of order, behind two entries of another sequence.
+func (c *attendCase) pages() (tables []int32, n int) {
+	n = (c.cells+63)/64 + 1
+	tables = []int32{0, 0}
+	for i := range n - 1 {
+		tables = append(tables, int32((i*7+3)%(n-1)))
+	}
+	seen := map[int32]bool{}
+	for i, p := range tables[2:] { // 7 may divide the number of pages
+		for seen[p] {
+			p = (p + 1) % int32(n)
+		}
+		seen[p], tables[2+i] = true, p
+	}
+	return tables, n
+}
+
+// fill is a cache in which the rows of x lie in the format's own bytes; the rest
+// of it is bytes that are NaN in every float.
+func (c *attendCase) fill(t *kv.Type, x []float32, dim int) []byte {
+	tables, n := c.pages()
+	size := t.RowBytes(dim)
+	cache := make([]byte, n*c.kvHeads*64*size)
+	for i := range cache {
+		cache[i] = 0xff
+	}
+	for pos := range c.cells {
+		for h := range c.kvHeads {
+			at := ((int(tables[2+pos/64])*c.kvHeads+h)*64 + pos%64) * size
+			t.Encode(cache[at:at+size], x[(pos*c.kvHeads+h)*dim:][:dim], kv.At{Pos: pos})
+		}
+	}
+	return cache
+}
+
+// counts are what attend counted.
+type counts struct{ considered, skipped, read uint64 }
+
+// run attends on every device and returns the output.
+func (c *attendCase) run(t *testing.T) ([]float32, counts) {
+	t.Helper()
+	q, k, v := c.inputs()
+	q = q[(c.cells-c.rows)*c.heads*c.dimK:]
+	kc, err := shaders.NewCache(c.k, c.dimK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kCache := c.fill(c.k, k, c.dimK)
+	vc, vCache := kc.View(c.dimV), kCache
+	if !c.mla {
+		if vc, err = shaders.NewCache(c.v, c.dimV, 0); err != nil {
+			t.Fatal(err)
+		}
+		vCache = c.fill(c.v, v, c.dimV)
+	}
+	a, err := shaders.NewAttention(kc, vc, c.heads, c.kvHeads, max(1, c.tile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, _ := c.pages()
+	var rows, tiles []int32
+	for r := range c.rows {
+		rows = append(rows, int32(c.cells-c.rows+r), int32(c.cells), 2, 0)
+		if r%a.Rows == 0 {
+			tiles = append(tiles, int32(r), int32(min(a.Rows, c.rows-r)))
+		}
+	}
+	turned, res := c.turn(t, kc, q)
+	a.Params.Parts = uint32(max(1, c.parts))
+	a.Params.Window, a.Params.Cap, a.Params.Scale, a.Params.SparseV = uint32(c.window), c.cap, c.scale(), c.sparse
+	a.Params.Sharpen, a.Params.Soften = c.temper.Sharpen, c.temper.Soften
+	if c.both {
+		a.Params.Bidirectional = 1
+	}
+	out := once{
+		kernel: "attend", constants: a.Constants, params: shaders.Bytes(&a.Params), edit: c.edit,
+		grid: [3]uint32{a.Params.Parts, uint32(a.Slices()), uint32(len(tiles) / 2)},
+		args: map[string][]byte{
+			"q": turned, "res": res, "rows": raw(rows), "tables": raw(tables), "tiles": raw(tiles), "k_cache": kCache, "v_cache": vCache,
+			"k_form": raw(kc.Table()), "v_form": raw(vc.Table()), "partial": nans(a.PartialFloats(c.rows)), "counts": make([]byte, 24),
+		},
+	}.run(t)
+	sinks := 0
+	if c.sinks {
+		sinks = 1
+	}
+	l := vc.Combine(c.heads, int(a.Params.Parts), sinks)
+	y := once{
+		kernel: "attend_combine", constants: l.Constants, params: l.Params, grid: [3]uint32{uint32(c.heads), uint32(c.rows), 1},
+		args: map[string][]byte{
+			"partial": out["partial"], "sinks": raw(c.sink()), "form": raw(l.Table), "y": nans(c.rows * c.heads * c.dimV),
+		},
+	}.run(t)["y"]
+	n := out["counts"]
+	return as[float32](y), counts{binary.LittleEndian.Uint64(n), binary.LittleEndian.Uint64(n[8:]), binary.LittleEndian.Uint64(n[16:])}
+}
+
+// turn is the queries in the domain of the keys, and the residual's vector.
+func (c *attendCase) turn(t *testing.T, kc *shaders.Cache, q []float32) (turned, res []byte) {
+	t.Helper()
+	if !kc.Turned() {
+		return raw(q), make([]byte, 64)
+	}
+	turned, res = nans(c.rows*c.heads*kc.Lanes), make([]byte, 4*c.rows*c.heads*kc.Lanes)
+	for _, l := range kc.Query(c.heads) {
+		out := once{
+			kernel: "kv_query", constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, uint32(c.heads), uint32(c.rows)},
+			args: map[string][]byte{"x": raw(q), "form": raw(l.Table), "y": turned, "res": res},
+		}.run(t)
+		turned, res = out["y"], out["res"]
+	}
+	return turned, res
+}
+
+// bound is what the arithmetic explains: a score is a sum of about 4·dimK rounded
+// terms no larger than the product of the lengths, of random sign, six standard
+// deviations; a weight is off by the share its score is off by, the output by
+// that share of the spread of V, whose sum over the cells rounds likewise.
+func (c *attendCase) bound() float64 {
+	q, k, v := c.inputs()
+	if c.mla {
+		v = k
+	}
+	const eps = 0x1p-24
+	lengths := longest(q, c.dimK) * longest(k, c.dimK)
+	if c.k.HasResidual() {
+		lengths *= 2 // a residual is at most as long as its key
+	}
+	score := 6 * math.Sqrt(4*float64(c.dimK)) * eps * lengths * float64(c.scale())
+	return score*2*4 + 6*math.Sqrt(4*1024)*eps*longest(v, c.dimV)/math.Sqrt(float64(c.dimV))*4
+}
+
+// longest is the length of the longest of rows of n values.
+func longest(x []float32, n int) (most float64) {
+	for ; len(x) > 0; x = x[n:] {
+		var s float64
+		for _, v := range x[:n] {
+			s += float64(v) * float64(v)
+		}
+		most = max(most, math.Sqrt(s))
+	}
+	return most
+}
+
+func (c *attendCase) check(t *testing.T, what string) []float32 {
+	t.Helper()
+	got, _ := c.run(t)
+	bound := c.bound()
+	near(t, what, got, c.oracle(t), func(int) float64 { return bound })
+	return got
+}
+
+// typed is a form at a head size.
+func typed(t *testing.T, name string, dim int) *kv.Type {
+	t.Helper()
+	named, err := kv.ParseForm(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form, err := named.Hold(dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return form
+}
+
+// TestAttendForms reads every form as K and V; those with a residual only as K.
+func TestAttendForms(t *testing.T) {
+	for _, named := range kv.Forms() {
+		t.Run(named.Name, func(t *testing.T) {
+			for _, dim := range []int{64, 80, 128, 256, 576} {
+				form, err := named.Hold(dim)
+				if err != nil || form.Family == kv.GW {
+					continue
+				}
+				v := form
+				if form.HasResidual() {
+					v = kv.F16
+				}
+				c := attendCase{k: form, v: v, heads: 3, kvHeads: 1, dimK: dim, dimV: dim, cells: 150, rows: 2, tile: 2}
+				c.check(t, fmt.Sprintf("head %d", dim))
+			}
+		})
+	}
+}
+
+// TestAttendOps covers what an op and a layout may ask for.
+func TestAttendOps(t *testing.T) {
+	turbo := typed(t, "turbo3", 128)
+	for _, c := range []attendCase{
+		{k: kv.F32, v: kv.F32, heads: 4, kvHeads: 2, dimK: 64, dimV: 32, cells: 70, rows: 70, tile: 4},
+		{k: kv.F16, v: kv.F16, heads: 9, kvHeads: 1, dimK: 20, dimV: 12, cells: 100, rows: 1},
+		{k: kv.F16, v: turbo, heads: 4, kvHeads: 2, dimK: 128, dimV: 128, cells: 1300, rows: 3, parts: 2},
+		{k: turbo, v: kv.F16, heads: 4, kvHeads: 2, dimK: 128, dimV: 128, cells: 1300, rows: 3, parts: 8, tile: 8},
+		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 1300, rows: 5, window: 600, parts: 2, tile: 4},
+		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 600, rows: 4, window: 3, tile: 4, sinks: true},
+		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 2, dimK: 64, dimV: 64, cells: 90, rows: 90, cap: 2, tile: 8},
+		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 90, rows: 90, both: true, tile: 8},
+		{k: typed(t, "tbq3_2", 64), v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 300, rows: 2, temper: typed(t, "tbq3_2", 64).Temper},
+		{k: typed(t, "tbq3_0", 256), v: kv.F16, heads: 2, kvHeads: 1, dimK: 256, dimV: 256, cells: 300, rows: 2, temper: typed(t, "tbq3_0", 256).Temper},
+		{k: kv.F16, heads: 16, kvHeads: 1, dimK: 96, dimV: 64, cells: 80, rows: 3, mla: true},
+		{k: kv.Q8_0, heads: 3, kvHeads: 1, dimK: 576, dimV: 512, cells: 80, rows: 3, mla: true},
+		{k: typed(t, "tbq3_4", 576), heads: 3, kvHeads: 1, dimK: 576, dimV: 512, cells: 80, rows: 3, mla: true},
+		{k: typed(t, "tbqp3_4", 576), heads: 3, kvHeads: 1, dimK: 576, dimV: 512, cells: 80, rows: 3, mla: true},
+	} {
+		c.check(t, fmt.Sprintf("%s %s %+v", c.k.Name, name(c.v), c))
+	}
+}
+
+func name(t *kv.Type) string {
+	if t == nil {
+		return "view"
+	}
+	return t.Name
+}
+
+// TestAttendTiles wants the same bits however rows are tiled.
+func TestAttendTiles(t *testing.T) {
+	c := attendCase{k: typed(t, "turbo3", 128), v: kv.Q8_0, heads: 2, kvHeads: 1, dimK: 128, dimV: 128, cells: 700, rows: 9}
+	c.tile = 1
+	one, _ := c.run(t)
+	c.tile = 4
+	four, _ := c.run(t)
+	for i := range one {
+		if one[i] != four[i] {
+			t.Fatalf("value %d is %g alone and %g in a tile", i, one[i], four[i])
+		}
+	}
+}

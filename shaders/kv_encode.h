@@ -1,0 +1,193 @@
+// kv_encode packs one group of values, those that are rotated together, of one
+// head of one row into its cell. RULE numbers kv.Rule; sums run in index order,
+// so that the bytes are those of the format's reference.
+
+#define CORRECTED_NORM 1
+#define ROTATED_NORM 2
+#define OUTER_AMAX 3
+#define PLAIN_NORM 4
+#define ROOT_MEAN_SQUARE 5
+#define STOCK_AMAX 6
+#define STOCK_SIGNED 7
+#define STOCK_MIN_STEP 8
+#define STOCK_FITTED 9
+
+#if RULE == STOCK_AMAX
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+	float most = 0.0f;
+	for (uint i = 0; i < n; i++) {
+		float a = fabs(v[i]);
+		if (!(most > a)) most = a; // a NaN starts anew, as in the reference
+	}
+	low = 0.0f;
+	return most / 127.0f;
+}
+FUNC uint stock_code(device const float *form, float v, float inverse, float low) { return uint(to_int(round(v * inverse))) & 255u; }
+#elif RULE == STOCK_SIGNED
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+	low = 0.0f;
+	return extreme(v, n) / -float(1 << (BITS - 1));
+}
+FUNC uint stock_code(device const float *form, float v, float inverse, float low) {
+	return low_code(to_int(v * inverse + (float(1 << (BITS - 1)) + 0.5f)));
+}
+#elif RULE == STOCK_MIN_STEP
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+	float lo = -LOWEST, hi = LOWEST;
+	for (uint i = 0; i < n; i++) {
+		if (v[i] < lo) lo = v[i];
+		if (v[i] > hi) hi = v[i];
+	}
+	if (hi < lo) lo = hi = 0.0f;
+	low = lo;
+	return (hi - lo) / float((1 << BITS) - 1);
+}
+FUNC uint stock_code(device const float *form, float v, float inverse, float low) { return low_code(to_int((v - low) * inverse + 0.5f)); }
+#endif
+
+KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(float, form, 3), INOUT(uchar, cache, 4),
+	PARAMS(kv_encode_params, p, 5) INDICES) {
+	SHARED(float, v, SIZE);
+	SHARED(float, scale, 32); // of each block
+	SHARED(float, more, 64);  // what a block's codes need beside its scale
+	SHARED(uchar, code, SIZE);
+	SHARED(uchar, sign, SIZE);
+	SHARED(uchar, out, GROUP_BYTES);
+	uint head = group_y, row = group_z, blocks = SIZE / p.elems, t = thread_x;
+	for (uint i = t; i < SIZE; i += THREADS) {
+		uint at = group_x * SIZE + i;
+		v[i] = at < p.dim ? x[(row * p.kv_heads + head) * p.head_dim + p.first + at] : 0.0f;
+		sign[i] = 0;
+	}
+	for (uint i = t; i < GROUP_BYTES; i += THREADS) out[i] = 0;
+	barrier();
+#if POLAR
+	polar_encode(v, form + PRE + 4 * SIZE, float(rows[4 * row]), p.polar_floor, p.lambda, more, code, sign, t);
+	polar_pack(out + p.radius_at, code, 3, t);
+	polar_pack(out + p.angle_at, sign, 4, t);
+	if (t == 0) put_half(out + p.sigma_at, more[0]);
+	barrier();
+#endif
+#if RULE == CORRECTED_NORM
+	if (t == 0) {
+		float n = sqrt(squares(v, SIZE));
+		scale[0] = n;
+		more[0] = n > p.floor ? 1.0f / n : 0.0f;
+		more[1] = n > p.floor || p.zero_nan == 0 ? 1.0f : 0.0f; // else all values become 0
+	}
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) v[i] = more[1] == 0.0f ? 0.0f : v[i] * more[0];
+	turn(v, form + PRE, p.forward, SIZE, t);
+	for (uint i = t; i < SIZE; i += THREADS) code[i] = uchar(code_of(form, v[i]));
+	barrier();
+	if (t == 0) {
+		float sum = 0.0f;
+		for (uint i = 0; i < SIZE; i++) sum += form[code[i]] * form[code[i]];
+		float m = sqrt(sum);
+		for (uint b = 0; b < blocks; b++) put_half(out + b * p.bytes + p.scale_at, m > p.floor ? scale[0] / m : scale[0]);
+	}
+#elif RULE == ROTATED_NORM
+	turn(v, form + PRE, p.forward, SIZE, t);
+	if (t == 0) {
+		float n = sqrt(squares(v, SIZE));
+		scale[0] = n;
+		more[0] = 1.0f / n;
+		put_half(out + p.scale_at, n);
+	}
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) {
+		float a = v[i] * more[0];
+		code[i] = uchar(!(scale[0] > 0.0f) ? p.zero : a == a ? code_of(form, a) : 0);
+	}
+#elif RULE == OUTER_AMAX
+	turn(v, form + PRE, p.forward, SIZE, t);
+	if (t == 0) {
+		float d = fabs(extreme(v, SIZE)) / p.outer;
+		more[0] = d > 0.0f ? 1.0f / d : 0.0f;
+		put_half(out + p.scale_at, d);
+	}
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) {
+		float a = v[i] * more[0];
+		code[i] = uchar(code_of(form, a));
+		sign[i] = a - form[code[i]] >= 0.0f ? 1 : 0;
+	}
+#elif RULE == PLAIN_NORM || RULE == ROOT_MEAN_SQUARE
+	if (RULE == ROOT_MEAN_SQUARE) turn(v, form + PRE, p.forward, SIZE, t);
+	if (t < blocks) { // where the scale is joint all blocks find the same
+		uint n = p.joint != 0 || RULE == PLAIN_NORM ? SIZE : p.elems;
+		float sum = squares(v + (n == SIZE ? 0 : t * p.elems), n);
+		scale[t] = RULE == PLAIN_NORM ? sqrt(sum) : sqrt(sum / float(n));
+		put_half(out + t * p.bytes + p.scale_at, scale[t]);
+	}
+	barrier();
+	bool zero = scale[blocks - 1] < p.floor; // of a form with a residual
+	for (uint i = t; i < SIZE; i += THREADS) {
+		if (!(scale[i / p.elems] < p.floor)) v[i] = v[i] * (1.0f / scale[i / p.elems]);
+	}
+	if (RULE == PLAIN_NORM) turn(v, form + PRE, p.forward, SIZE, t);
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) {
+		bool empty = scale[i / p.elems] < p.floor;
+		code[i] = uchar(empty ? 0 : code_of(form, v[i]));
+		if (!empty) v[i] = v[i] - form[code[i]];
+	}
+	barrier();
+#if RESIDUAL
+	if (t == 0) {
+		float sum = 0.0f;
+		for (uint i = 0; i < SIZE && RESIDUAL == 1; i++) sum += fabs(v[i]);
+		more[0] = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
+	}
+	barrier();
+	if (RESIDUAL == 2) {
+		times(v, form + PRE + 3 * SIZE, 1.0f, SIZE, t);
+		walsh(v, SIZE, t);
+	}
+	for (uint i = t; i < SIZE; i += THREADS) sign[i] = !zero && v[i] >= 0.0f ? 1 : 0;
+	if (t < blocks && !zero) put_half(out + t * p.bytes + p.res_at, more[0] * scale[blocks - 1]);
+#endif
+#elif RULE == STOCK_FITTED
+	turn(v, form + PRE, p.forward, SIZE, t);
+	if (t < blocks) {
+		float most = extreme(v + t * p.elems, p.elems);
+		scale[t] = fabs(most);
+		more[t] = 1.0f / (most / form[0]);
+	}
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) {
+		code[i] = uchar(scale[i / p.elems] < p.floor ? 0 : nearest(form, v[i] * more[i / p.elems]));
+	}
+	barrier();
+	if (t < blocks && !(scale[t] < p.floor)) {
+		float lx = 0.0f, ll = 0.0f;
+		for (uint i = t * p.elems; i < (t + 1) * p.elems; i++) {
+			float l = form[code[i]], wl = v[i] * v[i] * l;
+			lx += wl * v[i];
+			ll += wl * l;
+		}
+		put_half(out + t * p.bytes + p.scale_at, lx / ll);
+	}
+#else
+	turn(v, form + PRE, p.forward, SIZE, t);
+	if (t < blocks) {
+		float low, d = stock_scale(v + t * p.elems, p.elems, low);
+		more[t] = d != 0.0f ? 1.0f / d : 0.0f;
+		more[32 + t] = low;
+		put_half(out + t * p.bytes + p.scale_at, d);
+		if (RULE == STOCK_MIN_STEP) put_half(out + t * p.bytes + p.min_at, low);
+	}
+	barrier();
+	for (uint i = t; i < SIZE; i += THREADS) code[i] = uchar(stock_code(form, v[i], more[i / p.elems], more[32 + i / p.elems]));
+#endif
+	barrier();
+	for (uint b = 0; b < blocks; b++) {
+		pack_codes(out + b * p.bytes, code + b * p.elems, p.elems, p.code_at, p.high_at, t);
+		for (uint j = t; j < p.elems / 8 && RESIDUAL; j += THREADS) {
+			out[b * p.bytes + p.res_bits + j] = uchar(stream_byte(sign + b * p.elems, 1, 0, j));
+		}
+	}
+	barrier();
+	device uchar *to = cell_of(cache, rows, tables, row, head, p.kv_heads, p.head_bytes) + p.at + group_x * GROUP_BYTES;
+	for (uint i = t; i < GROUP_BYTES; i += THREADS) to[i] = out[i];
+}

@@ -1,0 +1,81 @@
+// squares adds the squares of n values in index order.
+FUNC float squares(threadgroup const float *v, uint n) {
+	float sum = 0.0f;
+	for (uint i = 0; i < n; i++) sum += v[i] * v[i];
+	return sum;
+}
+
+// code_of is the index of the first boundary above v, or the last code.
+FUNC uint code_of(device const float *form, float v) {
+	uint last = (1u << BITS) - 1;
+	for (uint i = 0; i < last; i++) {
+		if (form[BOUNDS + i] > v) return i;
+	}
+	return last;
+}
+
+// to_int truncates; what does not fit, and NaN, is the lowest int.
+FUNC int to_int(float v) {
+	return v >= -2147483648.0f && v < 2147483648.0f ? int(v) : int(0x80000000u);
+}
+
+// low_code is the low byte of an int, signed, and at most the highest code.
+FUNC uint low_code(int v) {
+	int byte = int((uint(v) & 255u) ^ 128u) - 128;
+	return uint(min(byte, (1 << BITS) - 1));
+}
+
+// extreme is the value of largest magnitude, the first of equals.
+FUNC float extreme(threadgroup const float *v, uint n) {
+	float most = 0.0f, value = 0.0f;
+	for (uint i = 0; i < n; i++) {
+		float a = fabs(v[i]);
+		if (a > most) {
+			most = a;
+			value = v[i];
+		}
+	}
+	return value;
+}
+
+// nearest is the index of the level nearest to v; ties go up.
+FUNC uint nearest(device const float *form, float v) {
+	uint last = (1u << BITS) - 1;
+	for (uint i = 0; i < last; i++) {
+		if (v - form[i] < form[i + 1] - v) return i;
+	}
+	return last;
+}
+
+// stream_byte is byte j of a stream of codes of the given width.
+FUNC uint stream_byte(threadgroup const uchar *code, uint width, uint shift, uint j) {
+	uint byte = 0, mask = (1u << width) - 1;
+	for (uint c = 8 * j / width; c * width < 8 * j + 8; c++) {
+		uint v = uint(code[c]) >> shift & mask;
+		byte |= c * width >= 8 * j ? v << (c * width - 8 * j) : v >> (8 * j - c * width);
+	}
+	return byte & 255u;
+}
+
+FUNC void put_half(threadgroup uchar *to, float v) {
+	uint h = finite_half(v);
+	to[0] = uchar(h);
+	to[1] = uchar(h >> 8);
+}
+
+// pack_codes writes the codes of a block.
+FUNC void pack_codes(threadgroup uchar *block, threadgroup const uchar *code, uint elems, uint code_at, uint high_at, uint thread_index) {
+	uint bytes = elems * BITS / 8;
+	if (PACK == PLANE_CODES) bytes = elems / 4;
+	if (PACK == HALF_CODES) bytes = elems / 2;
+	for (uint j = thread_index; j < bytes; j += THREADS) {
+		uint v = code[j];
+		if (PACK == STREAM_CODES) v = stream_byte(code, BITS, 0, j);
+		if (PACK == PLANE_CODES) v = stream_byte(code, 2, 0, j);
+		if (PACK == HALF_CODES) v = (v & 15) | uint(code[j + elems / 2] & 15) << 4;
+		block[code_at + j] = uchar(v);
+	}
+	if (PACK == PLANE_CODES || (PACK == HALF_CODES && BITS > 4)) {
+		for (uint j = thread_index; j < elems / 8; j += THREADS) block[high_at + j] = uchar(stream_byte(code, 1, PACK == PLANE_CODES ? 2 : 4, j));
+	}
+}

@@ -1,0 +1,24 @@
+// kv_query turns one group of values of a query head into the domain of the keys,
+// zeros beyond dim, and prepares the vector of the residual's signs. x is
+// [rows][heads][head_dim], y and res are [rows][heads][lanes].
+KERNEL(kv_query)(IN(float, x, 0), IN(float, form, 1), OUT(float, y, 2), OUT(float, res, 3), PARAMS(kv_query_params, p, 4) INDICES) {
+	SHARED(float, v, SIZE);
+	uint t = thread_x, head = group_z * p.heads + group_y;
+	for (uint i = t; i < SIZE; i += THREADS) {
+		uint at = group_x * SIZE + i;
+		v[i] = at < p.dim ? x[head * p.head_dim + p.first + at] : 0.0f;
+	}
+	barrier();
+	turn(v, form + PRE, p.scale, SIZE, t);
+	uint to = head * p.lanes + p.lane_at + group_x * SIZE;
+	for (uint i = t; i < SIZE; i += THREADS) {
+		y[to + i] = v[i];
+		if (RESIDUAL == 1) res[to + i] = v[i] * p.factor;
+	}
+#if RESIDUAL == 2
+	barrier();
+	times(v, form + PRE + 3 * SIZE, 1.0f, SIZE, t);
+	walsh(v, SIZE, t);
+	for (uint i = t; i < SIZE; i += THREADS) res[to + i] = v[i] * p.factor;
+#endif
+}
