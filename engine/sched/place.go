@@ -2,6 +2,7 @@ package sched
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"godwit/engine/kv"
@@ -59,6 +60,10 @@ func (s *Sched) start(t *task, i int) {
 	}
 	t.stats.Slot = i
 	s.slots[i].task = t
+	if t.Next != nil {
+		t.tokens = grow(t.tokens, s.capacity())
+		s.slots[i].tokens = grow(s.slots[i].tokens, s.capacity())
+	}
 	reused := min(len(s.slots[i].tokens), t.stats.Prompt)
 	if t.stats.Generated == 0 {
 		t.stats.Cached = reused
@@ -247,4 +252,9 @@ func (s *Sched) requeue(i int) {
 	s.queue = append(s.queue, nil)
 	copy(s.queue[1:], s.queue)
 	s.queue[0] = t
+}
+
+// grow makes room for n tokens in all, so that generating allocates nothing.
+func grow(tokens []llm.Token, n int) []llm.Token {
+	return slices.Grow(tokens, max(n-len(tokens), 0))
 }

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"testing"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/sample"
+	"godwit/engine/sched"
+	"godwit/engine/testmodel"
+)
+
+// A generated token allocates nothing, from the scheduler through the device
+// to the sampler: more tokens than a page of the cache has cells.
+func TestDecodeAllocs(t *testing.T) {
+	chain := sample.Params{
+		Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05,
+		RepeatPenalty: 1.1, RepeatLastN: 64, DRYMultiplier: 0.8, Seed: 1,
+	}
+	packed, err := kv.Parse("turbo3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		p    sample.Params
+		want kv.Want
+	}{
+		{"greedy", sample.Params{}, kv.Want{}},
+		{"chain", chain, kv.Want{}},
+		{"packed", chain, kv.Want{K: packed, V: packed}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := Open(t.Context(), testmodel.SmolLM2(t), Options{Context: 512, Parallel: 2, Want: c.want})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			tok, err := e.Tokenizer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := sample.New(c.p, e.Config().Vocab, tok.Piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const tokens = kv.PageCells + 1
+			left := 2*tokens + 1 // AllocsPerRun runs twice; ending the job may allocate
+			ask, told := make(chan bool), make(chan error)
+			j := sched.Job{Prompt: []llm.Token{1, 2, 3, 4}, Slot: -1, Next: func(logits []float32) (llm.Token, bool, error) {
+				<-ask
+				next, err := s.Sample(logits, nil)
+				left--
+				told <- err
+				return next, left > 0, err
+			}}
+			done := make(chan error, 1)
+			go func() { done <- e.wait(t.Context(), j) }()
+			step := func() {
+				ask <- true
+				if err := <-told; err != nil {
+					t.Error(err)
+				}
+			}
+			n := testing.AllocsPerRun(1, func() {
+				for range tokens {
+					step()
+				}
+			})
+			step()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if n != 0 {
+				t.Errorf("%v allocations for %d tokens", n, tokens)
+			}
+		})
+	}
+}
