@@ -11,21 +11,32 @@ import (
 // image is a batch as kernels read it: one block of 4-byte values that is
 // filled on the host and uploaded before a run. Places count bytes.
 type image struct {
-	data   []byte
-	buffer Buffer
-	spans  int // that there is room for
-	stride int // pages of a table
+	data     []byte
+	buffer   Buffer
+	spans    int // that there is room for
+	groups   int
+	capacity int // rows that there is room for
+	stride   int // pages of a table
 
 	tokens  int64
 	places  int64   // positions
 	rows    []int64 // of each group: {position, length, first page in tables, span} a row
-	tables  int64   // pages, [group][span][stride]
 	ends    int64   // {first row, rows} a span
 	list    int64   // {first row, rows, starts at position 0, state slot} a span
 	outputs int64
 	input   int64
 	width   int // of a row of input
+	tiles   []*tiles
+	tables  int64 // pages, [group][span][stride]
 	size    int64
+}
+
+// tiles cuts the spans of a batch into runs of at most rows rows:
+// {first row, rows} a tile.
+type tiles struct {
+	at   int64
+	rows int
+	n    int // in this batch
 }
 
 // imageAlign keeps every array where any kernel may read it.
@@ -50,9 +61,28 @@ func newImage(p *program) *image {
 	m.ends, m.list = m.room(2*m.spans), m.room(4*m.spans)
 	m.outputs = m.room(p.outputs())
 	m.input = m.room(n * m.width)
-	m.tables = m.room(len(l.Groups) * m.spans * m.stride)
-	m.data = make([]byte, m.size)
+	m.capacity, m.groups = n, len(l.Groups)
 	return m
+}
+
+// tilesOf returns the tiles of at most rows rows.
+func (m *image) tilesOf(rows int) *tiles {
+	for _, t := range m.tiles {
+		if t.rows == rows {
+			return t
+		}
+	}
+	t := &tiles{at: m.room(2 * m.capacity), rows: rows}
+	m.tiles = append(m.tiles, t)
+	return t
+}
+
+// finish lays out the page tables, of which most batches need little, behind the
+// rest, allocates the host's copy and returns its size.
+func (m *image) finish() int64 {
+	m.tables = m.room(m.groups * m.spans * m.stride)
+	m.data = make([]byte, m.size)
+	return m.size
 }
 
 // ints is the array of n values at a place.
@@ -61,14 +91,14 @@ func (m *image) ints(at int64, n int) []int32 {
 }
 
 // check rejects batches that there is no room for.
-func (m *image) check(b *llm.Batch, groups int) error {
+func (m *image) check(b *llm.Batch) error {
 	if len(b.Spans) > m.spans {
 		return fmt.Errorf("gpu: batch of %d sequences, at most %d", len(b.Spans), m.spans)
 	}
 	if len(b.Input) < len(b.Tokens)*m.width {
 		return fmt.Errorf("gpu: %d values of input, want %d", len(b.Input), len(b.Tokens)*m.width)
 	}
-	for g := range groups {
+	for g := range m.groups {
 		if len(b.Tables) <= g || len(b.Tables[g]) < len(b.Spans) {
 			return fmt.Errorf("gpu: group %d has no page tables", g)
 		}
@@ -81,19 +111,27 @@ func (m *image) check(b *llm.Batch, groups int) error {
 	return nil
 }
 
-// fill writes a batch, and the rows and outputs of the shape beyond it, which
-// belong to no sequence. It returns how many bytes to upload.
-func (m *image) fill(b *llm.Batch, s *shape, groups int) int64 {
+// fill writes a batch. The rows of the shape beyond it are copies of the first,
+// which compute and write what that does once more; outputs beyond it are of the
+// first row too. It returns how many bytes to upload.
+func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	tokens, places := m.ints(m.tokens, s.rows), m.ints(m.places, s.rows)
-	clear(tokens[copy(tokens, b.Tokens):])
-	clear(places[copy(places, b.Pos):])
+	for r := copy(tokens, b.Tokens); r < s.rows; r++ {
+		tokens[r] = b.Tokens[0]
+	}
+	for r := copy(places, b.Pos); r < s.rows; r++ {
+		places[r] = b.Pos[0]
+	}
 	outputs := m.ints(m.outputs, s.outputs)
 	clear(outputs[copy(outputs, b.Outputs):])
 	m.fillSpans(b, s.spans)
+	for _, t := range m.tiles {
+		m.fillTiles(t, b, s)
+	}
 	for g := range m.rows {
 		m.fillRows(b, g, s.rows)
 	}
-	for g := range groups {
+	for g := range m.groups {
 		for i, t := range b.Tables[g][:len(b.Spans)] {
 			copy(m.ints(m.tables+int64(4*m.first(g, i)), m.stride), t)
 		}
@@ -101,10 +139,10 @@ func (m *image) fill(b *llm.Batch, s *shape, groups int) int64 {
 	if m.width > 0 {
 		copy(m.data[m.input:], bytesOf(b.Input[:len(b.Tokens)*m.width]))
 	}
-	if groups == 0 {
+	if m.groups == 0 {
 		return m.tables
 	}
-	return m.tables + int64(4*(m.first(groups-1, len(b.Spans)-1)+m.stride))
+	return m.tables + int64(4*(m.first(m.groups-1, len(b.Spans)-1)+m.stride))
 }
 
 // first is where the page table of a span lies in tables.
@@ -132,8 +170,25 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 		}
 	}
 	for r := len(b.Tokens); r < padded; r++ {
-		e := rows[4*r : 4*r+4]
-		e[0], e[1], e[2], e[3] = 0, 0, 0, -1
+		copy(rows[4*r:4*r+4], rows[:4])
+	}
+}
+
+// fillTiles cuts spans, and single rows of the shape beyond them.
+func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
+	list := m.ints(t.at, 2*m.capacity)
+	t.n = 0
+	add := func(first, rows int) {
+		list[2*t.n], list[2*t.n+1] = int32(first), int32(rows)
+		t.n++
+	}
+	for _, sp := range b.Spans {
+		for r := 0; r < sp.Rows; r += t.rows {
+			add(sp.First+r, min(t.rows, sp.Rows-r))
+		}
+	}
+	for r := len(b.Tokens); r < s.rows; r++ {
+		add(r, 1)
 	}
 }
 

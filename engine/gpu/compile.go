@@ -14,7 +14,9 @@ import (
 type compiler struct {
 	p       *program
 	hazards hazards
-	fused   []bool // nodes that the launch of an earlier one computes
+	fused   []bool             // nodes that the launch of an earlier one computes
+	attends map[int]*attention // by node
+	room    attendMemory
 }
 
 // build prepares a program: everything on the device has its size here.
@@ -28,7 +30,7 @@ func (p *program) build(ctx context.Context) error {
 	if err := p.newStates(); err != nil {
 		return err
 	}
-	c := &compiler{p: p, fused: make([]bool, len(p.plan.Nodes))}
+	c := &compiler{p: p, fused: make([]bool, len(p.plan.Nodes)), attends: map[int]*attention{}}
 	step := make([]int, len(p.plan.Nodes))
 	for i := range p.plan.Nodes {
 		step[i] = i
@@ -43,10 +45,13 @@ func (p *program) build(ctx context.Context) error {
 		return err
 	}
 	p.image = newImage(p)
-	if p.image.buffer, err = p.alloc(p.image.size, "batch"); err != nil {
+	if p.unused, err = p.alloc(imageAlign, "unused"); err != nil {
 		return err
 	}
-	if p.unused, err = p.alloc(imageAlign, "unused"); err != nil {
+	if err := c.attentions(); err != nil {
+		return err
+	}
+	if p.image.buffer, err = p.alloc(p.image.finish(), "batch"); err != nil {
 		return err
 	}
 	for i, n := range p.plan.Nodes {
@@ -58,6 +63,35 @@ func (p *program) build(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// attentions finds the kernels of all Attend ops and makes the room they share.
+func (c *compiler) attentions() error {
+	p := c.p
+	var list []*attention
+	for i, n := range p.plan.Nodes {
+		op, ok := n.Op.(graph.Attend)
+		if !ok {
+			continue
+		}
+		t, err := c.attend(n, op.Attention)
+		if err != nil {
+			return err
+		}
+		p.image.tilesOf(t.decode.Rows)
+		p.image.tilesOf(t.prefill.Rows)
+		c.attends[i] = t
+		list = append(list, t)
+	}
+	if list == nil {
+		return nil
+	}
+	var err error
+	if p.counters, err = p.alloc(int64(countBytes*len(p.layout.Layers)), "counters"); err != nil {
+		return err
+	}
+	c.room, err = p.attendRoom(list)
+	return err
 }
 
 // alloc is scratch memory, which is counted.
@@ -101,6 +135,12 @@ func (c *compiler) batch(at int64, n int) place {
 // rows is the description of the rows for the layers of a group.
 func (c *compiler) rows(group int) place { return c.batch(c.p.image.rows[group], 4*c.p.capacity()) }
 
+// tables is the page tables of all groups.
+func (c *compiler) tables() place {
+	m := c.p.image
+	return c.batch(m.tables, len(c.p.layout.Groups)*m.spans*m.stride)
+}
+
 func length(w *graph.Weight) uint32 {
 	if w == nil {
 		return 0
@@ -129,7 +169,7 @@ func (c *compiler) node(i int, n graph.Node) error {
 	case graph.ExpertLinear:
 		return c.expertLinear(n, op)
 	case graph.Attend:
-		return c.attend(n, op.Attention)
+		return c.addAttend(c.attends[i])
 	case graph.ShortConv:
 		return c.shortConv(n, op)
 	case graph.DeltaNet:

@@ -19,6 +19,5 @@ func emulator() gpu.Driver {
 }
 
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, emulator(), backend.Options{FloatAttn: true},
-		"op graph.Attend")
+	backendtest.Run(t, emulator(), backend.Options{FloatAttn: true})
 }

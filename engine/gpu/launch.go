@@ -31,7 +31,7 @@ type launch struct {
 	size    func(*shape) (grid [3]uint32) // a grid with a 0 is not launched
 }
 
-// span is a range of bytes of a buffer.
+// extent is a range of bytes of a buffer.
 type extent struct {
 	buffer   Buffer
 	from, to int64

@@ -67,11 +67,11 @@ func (c *compiler) linear(n graph.Node, op graph.Linear) error {
 		consts := shaders.Constants{"WEIGHT": base["WEIGHT"], "ROWS": k}
 		err := c.add("matvec", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
 			n := s.of(set)
-			if !s.vectors(set) || min(n, matvecRows) != k {
+			if !s.vectors(set) || min(padded(n), matvecRows) != k {
 				return [3]uint32{}
 			}
 			q.Batch = uint32(n)
-			return [3]uint32{uint32((rows + 3) / 4), uint32(n / k), 1}
+			return [3]uint32{uint32((rows + 3) / 4), uint32((n + k - 1) / k), 1}
 		})
 		if err != nil {
 			return err

@@ -26,6 +26,7 @@ type program struct {
 	mem       graph.Memory
 	scratch   Buffer
 	image     *image
+	counters  Buffer // of Sparse V, [layer]
 	unused    Buffer // stands for arguments that are not there
 	buffers   []Buffer
 	constants []constant
@@ -95,15 +96,16 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 		return nil
 	}
 	s := &p.shape
-	s.rows, s.spans, s.decode, s.outputs = len(b.Tokens), len(b.Spans), decode, 0
-	if decode {
+	s.rows, s.spans, s.decode = len(b.Tokens), len(b.Spans), decode
+	s.outputs = len(b.Outputs)
+	if _, ok := p.dev.(Recorder); ok && decode {
 		s.rows = padded(s.rows)
 		s.spans = s.rows
+		if s.outputs > 0 {
+			s.outputs = padded(s.outputs)
+		}
 	}
-	if len(b.Outputs) > 0 {
-		s.outputs = padded(len(b.Outputs))
-	}
-	n := p.image.fill(b, s, len(p.layout.Groups))
+	n := p.image.fill(b, s)
 	if err := p.dev.Upload(p.image.buffer, 0, p.image.data[:n]); err != nil {
 		return err
 	}
@@ -201,7 +203,7 @@ func (p *program) check(b *llm.Batch) error {
 	case len(b.Logits) < rows*p.out.Width:
 		return fmt.Errorf("gpu: room for %d logits, want %d", len(b.Logits), rows*p.out.Width)
 	}
-	return p.image.check(b, len(p.layout.Groups))
+	return p.image.check(b)
 }
 
 // Memory is what the program holds.

@@ -1,0 +1,108 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/backend"
+	"godwit/engine/gpu"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/testmodel"
+	"godwit/shaders/emu"
+)
+
+// emulator is the GPU backend over kernels that run on the CPU.
+func emulator() backend.Driver {
+	return gpu.Driver{
+		Kind:    "emu",
+		List:    func() ([]backend.Info, error) { return []backend.Info{{Backend: "emu"}}, nil },
+		Connect: func(int) (gpu.Device, error) { return emu.Open(emu.Options{}) },
+	}
+}
+
+// Every tiny model gives on the GPU backend, in one piece and token by token,
+// what an independent implementation gives.
+func TestTinyModelsOnKernels(t *testing.T) {
+	for _, m := range manifest(t).Tiny {
+		t.Run(m.Name, func(t *testing.T) {
+			file := m.Logits
+			if m.Ideal != "" {
+				file = m.Ideal
+			}
+			want, run := readFloats(t, file), m.Runs[0]
+			e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Driver: emulator()})
+			all := slices.Concat(run.Tokens, run.Greedy)
+			pos := slices.Clone(run.Positions)
+			for i := range run.Greedy {
+				pos = append(pos, len(run.Tokens)+i)
+			}
+			n := len(run.Positions) * m.Vocab
+			expect := slices.Concat(want[run.PrefillOffset:run.PrefillOffset+n],
+				want[run.DecodeOffset:run.DecodeOffset+len(run.Greedy)*m.Vocab])
+			check(t, m, run, "prefill", logits(t, e, all, pos, false), expect)
+			check(t, m, run, "step", logits(t, e, all, pos, true), expect)
+		})
+	}
+}
+
+// Every weight type gives what float arithmetic over its values gives, or an
+// error that names it.
+func TestQuantModelsOnKernels(t *testing.T) {
+	for _, m := range manifest(t).Quant {
+		t.Run(m.Name, func(t *testing.T) {
+			want, run := readFloats(t, m.Ideal), m.Runs[0]
+			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: kv.Want{K: kv.F32, V: kv.F32}}
+			e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+			if errors.Is(err, backend.ErrUnsupported) && strings.Contains(strings.ToLower(err.Error()), "type "+strings.TrimPrefix(m.Name, "quant-")) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := len(run.Positions) * m.Vocab
+			got := logits(t, e, run.Tokens, run.Positions, false)
+			most, rms := distance(got, want[run.PrefillOffset:run.PrefillOffset+n])
+			if most > 2e-3 && !(rms <= 1.5*m.PeerRMS) {
+				t.Errorf("RMS %g and maximum %g, the peer's RMS is %g", rms, most, m.PeerRMS)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A real model gives the CPU's logits. Sums in another order put a value at a
+// border of the cache's format on its other side; of all values that is a small
+// share, so the two are nearer to each other than the format is to exact values.
+func TestRealModelOnKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a forward pass on the emulator takes seconds")
+	}
+	tokens, pos := []llm.Token{1, 9690, 198, 2683}, []int{0, 3}
+	run := func(k, v *kv.Type, d backend.Driver) []float32 {
+		o := engine.Options{Context: 64, Parallel: 1, Want: kv.Want{K: k, V: v}, FloatAttn: true, Driver: d}
+		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
+	}
+	exact := run(kv.F32, kv.F32, nil)
+	for _, c := range []kv.Want{{K: kv.F16, V: kv.F16}, {K: kv.Q8_0, V: kv.Turbo3}} {
+		want, got := run(c.K, c.V, nil), run(c.K, c.V, emulator())
+		_, format := distance(want, exact)
+		_, apart := distance(got, want)
+		t.Logf("%s, %s: RMS %.4f, the format's own %.4f", c.K.Name, c.V.Name, apart, format)
+		if !(apart <= format) {
+			t.Errorf("%s, %s: the CPU's logits are %g away, the format's own error is %g", c.K.Name, c.V.Name, apart, format)
+		}
+		for i := range pos {
+			n := len(want) / len(pos)
+			if argMax(got[i*n:(i+1)*n]) != argMax(want[i*n:(i+1)*n]) {
+				t.Errorf("%s, %s: another token at position %d", c.K.Name, c.V.Name, pos[i])
+			}
+		}
+	}
+}
