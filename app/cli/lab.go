@@ -79,8 +79,20 @@ type labRun struct {
 	close func() error
 }
 
-// lab opens the lab of a model.
+// lab opens the lab of a model and shows how far it is.
 func (f *labFlags) lab(r *run) (*labRun, error) {
+	l, err := f.silentLab(r)
+	if err != nil {
+		return nil, err
+	}
+	tell, done := r.labProgress(f.Model)
+	end := l.close
+	l.Progress, l.close = tell, func() error { done(); return end() }
+	return l, nil
+}
+
+// silentLab opens the lab of a model.
+func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	path, err := r.find(f.Model)
 	if err != nil {
 		return nil, err
@@ -107,9 +119,7 @@ func (f *labFlags) lab(r *run) (*labRun, error) {
 	if f.Quick {
 		l.Size = eval.Quick()
 	}
-	tell, done := r.labProgress(f.Model)
-	l.Progress = tell
-	return &labRun{l, m, path, func() error { done(); return errors.Join(l.Close(), m.Close()) }}, nil
+	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }}, nil
 }
 
 // labProgress shows how far a lab is: a bar on a terminal, else a line for

@@ -32,7 +32,7 @@ func (r *run) openPage(o *api.Options, native page.Native, notices ...string) (*
 	p, err := page.New(page.Options{
 		Store: chats, Library: o.Library, File: r.file, Env: r.env, Start: start, Model: o.Model,
 		Engine:  func(c *config.Engine) (engine.Options, error) { return r.options(c) },
-		Version: o.Version, Log: o.Log, LogFile: r.logFile, Level: r.level, Native: native, Notices: notices,
+		Version: o.Version, Log: o.Log, LogFile: r.logFile, Level: r.level, Native: native, Lab: newPageLab(r), Notices: notices,
 	})
 	if err != nil {
 		return nil, errors.Join(err, chats.Close())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -28,12 +29,25 @@ func (c *evalRecommendCmd) Run(r *run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
+	rec, err := c.recommend(r.ctx, r, l)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return r.json(rec)
+	}
+	return r.printRecommendation(&rec)
+}
+
+// recommend asks the lab.
+func (c *evalRecommendCmd) recommend(ctx context.Context, r *run, l *labRun) (eval.Recommendation, error) {
 	ask := eval.Ask{Context: c.CtxSize, Budget: int64(c.Budget), Limits: eval.DefaultLimits()}
 	if ask.Context == 0 {
 		ask.Context = l.Context
 	}
+	var err error
 	if ask.Pairs, err = c.pairs(); err != nil {
-		return err
+		return eval.Recommendation{}, err
 	}
 	if len(ask.Pairs) == 0 {
 		ask.Pairs = kv.Pairs()
@@ -47,14 +61,7 @@ func (c *evalRecommendCmd) Run(r *run) (err error) {
 		}
 		return engine.PlanFile(l.path, r.modelName(l.path), o)
 	}
-	rec, err := eval.Recommend(r.ctx, l.Lab, ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return r.json(rec)
-	}
-	return r.printRecommendation(&rec)
+	return eval.Recommend(ctx, l.Lab, ask)
 }
 
 func (r *run) printRecommendation(rec *eval.Recommendation) error {

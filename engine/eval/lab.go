@@ -235,6 +235,24 @@ func (l *Lab) Run(ctx context.Context, tasks []Task, pairs []kv.Pair) ([]Cell, e
 	return cells, nil
 }
 
+// Known returns the cells of tasks and pairs that are finished.
+func (l *Lab) Known(tasks []Task, pairs []kv.Pair) ([]Cell, error) {
+	l.Size = l.Size.fit(l.Context)
+	var cells []Cell
+	for _, p := range pairs {
+		for _, t := range tasks {
+			c, ok, err := l.Store.Cell(l.key(t, p))
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells, nil
+}
+
 // basePath is the file with f16's log-probabilities.
 func (l *Lab) basePath() string {
 	return filepath.Join(l.Store.Dir, "base-"+l.key(TaskKLD, basePair))

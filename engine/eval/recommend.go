@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"godwit/engine/kv"
 )
@@ -68,7 +69,11 @@ func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 	if err != nil {
 		return rec, err
 	}
+	told := l.Progress
+	defer func() { l.Progress = told }()
+	start := time.Now()
 	for i, c := range list {
+		l.Progress = overall(told, start, i, len(list))
 		v := Verdict{Pair: c.Pair, Bytes: c.plan.Bytes, Reasons: []string{}}
 		same := slices.IndexFunc(list[:i], func(b candidate) bool { return samePlan(&b.plan, &c.plan) })
 		switch {
@@ -89,6 +94,21 @@ func Recommend(ctx context.Context, l *Lab, a Ask) (Recommendation, error) {
 		rec.Tried = append(rec.Tried, v)
 	}
 	return rec, l.Store.Recommend(&rec)
+}
+
+// overall turns the progress of the measurement of one pair into that of the
+// search, as if every pair had to be measured.
+func overall(told func(Progress), start time.Time, pair, pairs int) func(Progress) {
+	if told == nil {
+		return nil
+	}
+	return func(p Progress) {
+		p.Share = (float64(pair) + p.Share) / float64(pairs)
+		if p.Share > 0 {
+			p.Left = time.Duration(float64(time.Since(start)) * (1 - p.Share) / p.Share)
+		}
+		told(p)
+	}
 }
 
 // candidates plans the pairs and puts the smallest first.

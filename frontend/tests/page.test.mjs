@@ -257,6 +257,21 @@ describe('the cache panel', () => {
     await leave(page);
   });
 
+  it('measures the model, stops, and shows what is finished', async () => {
+    const page = await visit(browser, `${server.url}/#/settings/kv`);
+    await server.api('POST', '/app/models/small/load');
+    await page.locator('.strip').waitFor(); // it is loaded, so it asks first
+    await page.getByRole('button', { name: 'Find the smallest pair' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Measure' }).click();
+    await page.getByRole('progressbar', { name: 'Measuring small' }).waitFor();
+    await page.waitForFunction(() => document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow') > 0);
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByText('Cancelled. The next measurement goes on from there.').waitFor();
+    const { pairs } = await server.api('GET', '/app/quality?model=small');
+    assert.equal(await page.getByRole('region', { name: 'Measured on this model' }).locator('tbody tr').count(), pairs.length);
+    await leave(page);
+  });
+
   it('applies the largest context that fits', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     await page.getByRole('button', { name: 'Use 8k' }).click();

@@ -66,6 +66,7 @@ type Options struct {
 	LogFile string                   // shown in diagnostics; empty: none
 	Level   func(level string) error // changes the level of the log; nil: cannot
 	Native  Native                   // nil: outside of the window
+	Lab     Lab                      // nil: nothing can be measured
 	Notices []string                 // what went wrong before the page was there
 }
 
@@ -92,6 +93,7 @@ type Page struct {
 	answers   answers
 	held      held
 	notices   notices
+	lab       lab
 }
 
 // New makes the handler. Use gives it the models.

@@ -271,6 +271,34 @@ export interface Outlook {
   budget: number;
 }
 
+/** A pair of types against f16; null where it was not measured. */
+export interface Measured {
+  k: string;
+  v: string;
+  /** Mean divergence in nats. */
+  kld: number | null;
+  kld_stderr: number;
+  /** Share of equal choices in decoding. */
+  agreement: number | null;
+  agreement_stderr: number;
+  /** Share of texts that were given back exactly. */
+  copy: number | null;
+}
+
+export interface Quality {
+  pairs: Measured[];
+  best: { k: string; v: string; bytes: number; ctx: number; found: boolean } | null;
+}
+
+export interface Measuring {
+  model: string;
+  state: 'running' | 'done' | 'cancelled' | 'failed';
+  doing?: string;
+  share: number;
+  left_s: number;
+  error?: string;
+}
+
 export interface HubFile {
   name: string;
   quant: string;

@@ -1,6 +1,6 @@
 import { ApiError, connect, explain, get, type Config } from '../lib/api';
 import { stream } from '../lib/sse';
-import type { Download, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
+import type { Download, Measuring, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
 import { open } from './open.svelte';
 import { go } from './route.svelte';
@@ -27,6 +27,8 @@ class App {
   config = $state<Config>();
   models = $state<Model[]>([]);
   downloads = $state<Download[]>([]);
+  /** The measurement that runs, or how the last one of this window's time ended. */
+  measuring = $state<Measuring>();
   notices = $state<Notice[]>([]);
   presets = $state<Preset[]>([]);
   parameters = $state<Parameter[]>([]);
@@ -108,6 +110,9 @@ class App {
         break;
       case 'downloads':
         this.downloads = data as Download[];
+        break;
+      case 'quality':
+        this.measuring = data as Measuring;
         break;
       case 'notices':
         this.notices = data as Notice[];

@@ -1,0 +1,170 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"godwit/app/config"
+	"godwit/app/hub"
+)
+
+// Lab measures what cache types cost on a model. Who makes the page brings it.
+type Lab interface {
+	// Known returns what this program has measured on a model before.
+	Known(m hub.Model, c *config.Engine) (*Quality, error)
+	// Recommend measures pairs of types f16 first up until one keeps
+	// the answers, and returns what is known then. It opens the model itself.
+	Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(Step)) (*Quality, error)
+}
+
+// Quality is what is known of the cache types on a model.
+type Quality struct {
+	Pairs []Measured `json:"pairs"` // f16 first
+	Best  *Choice    `json:"best"`  // what was recommended last; nil: nothing yet
+}
+
+// Measured is a pair of types against f16. A figure without a value was not
+// measured, or the model is too small for the task.
+type Measured struct {
+	K              string   `json:"k"`
+	V              string   `json:"v"`
+	KLD            *float64 `json:"kld"`        // mean divergence, nats
+	KLDError       float64  `json:"kld_stderr"` // of the mean
+	Agreement      *float64 `json:"agreement"`  // share of equal choices in decoding
+	AgreementError float64  `json:"agreement_stderr"`
+	Copy           *float64 `json:"copy"` // share of texts given back exactly
+}
+
+// Choice is a recommendation.
+type Choice struct {
+	K       string `json:"k"`
+	V       string `json:"v"`
+	Bytes   int64  `json:"bytes"`
+	Context int    `json:"ctx"`
+	Found   bool   `json:"found"`
+}
+
+// Step is how far a measurement is.
+type Step struct {
+	Doing string        // task and pair
+	Share float64       // of everything, from 0 to 1
+	Left  time.Duration // about
+}
+
+// measuring is a measurement as windows are told of it.
+type measuring struct {
+	Model string  `json:"model"`
+	State string  `json:"state"` // running, done, cancelled or failed
+	Doing string  `json:"doing,omitempty"`
+	Share float64 `json:"share"`
+	Left  float64 `json:"left_s"`
+	Error string  `json:"error,omitempty"`
+}
+
+// lab is the measurement that runs.
+type lab struct {
+	mu     sync.Mutex
+	now    *measuring // nil: none
+	cancel context.CancelFunc
+}
+
+// quality answers with what is known of a model, and what is being measured.
+func (p *Page) quality(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, c, err := p.measurable(r.URL.Query().Get("model"))
+	if err != nil {
+		return nil, err
+	}
+	known, err := p.o.Lab.Known(m, c)
+	if err != nil {
+		return nil, err
+	}
+	p.lab.mu.Lock()
+	defer p.lab.mu.Unlock()
+	return struct {
+		*Quality
+		Measuring *measuring `json:"measuring"`
+	}{known, p.lab.now}, nil
+}
+
+// measurable is a model that can be measured, with the settings to do it with.
+func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
+	if p.o.Lab == nil {
+		return hub.Model{}, nil, &refusal{http.StatusNotImplemented, "no_lab", "this program measures nothing"}
+	}
+	m, err := p.modelFor(name)
+	if err != nil {
+		return m, nil, err
+	}
+	s, err := p.settings()
+	return m, &s.Engine, err
+}
+
+// startQuality starts to look for the smallest pair that keeps the answers. The model
+// is unloaded for it: the lab loads it once for each pair.
+func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error) {
+	var q struct {
+		Model string `json:"model"`
+	}
+	if err := read(w, r, &q); err != nil {
+		return nil, err
+	}
+	m, c, err := p.measurable(q.Model)
+	if err != nil {
+		return nil, err
+	}
+	p.lab.mu.Lock()
+	defer p.lab.mu.Unlock()
+	if p.lab.now != nil {
+		return nil, &refusal{http.StatusConflict, "measuring", p.lab.now.Model + " is being measured; one model at a time"}
+	}
+	if err := p.models.Unload(m.Path); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	p.lab.now, p.lab.cancel = &measuring{Model: m.Name, State: "running"}, cancel
+	if !p.spawn(func() { p.runQuality(ctx, m, c) }) {
+		cancel()
+		p.lab.now = nil
+	}
+	return nil, nil
+}
+
+func (p *Page) runQuality(ctx context.Context, m hub.Model, c *config.Engine) {
+	last := measuring{Model: m.Name, State: "running"}
+	_, err := p.o.Lab.Recommend(ctx, m, c, func(s Step) {
+		last.Doing, last.Share, last.Left = s.Doing, s.Share, s.Left.Seconds()
+		p.tellQuality(last)
+	})
+	switch {
+	case errors.Is(err, context.Canceled):
+		last.State = "cancelled"
+	case err != nil:
+		last.State, last.Error = "failed", err.Error()
+	default:
+		last.State, last.Share = "done", 1
+	}
+	p.tellQuality(last)
+}
+
+// tellQuality keeps how far the measurement is and tells all windows.
+func (p *Page) tellQuality(m measuring) {
+	p.lab.mu.Lock()
+	if p.lab.now = &m; m.State != "running" {
+		p.lab.cancel()
+		p.lab.now = nil
+	}
+	p.lab.mu.Unlock()
+	p.events.publish("quality", "quality", m)
+}
+
+func (p *Page) cancelQuality(http.ResponseWriter, *http.Request) (any, error) {
+	p.lab.mu.Lock()
+	defer p.lab.mu.Unlock()
+	if p.lab.now != nil {
+		p.lab.cancel()
+	}
+	return nil, nil
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"godwit/app/api/page"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/engine/eval"
+	"godwit/engine/kv"
+)
+
+// pageLab is the lab behind the cache panel: `eval recommend --quick` with the
+// settings of the page. What it finds is kept with the model, and either of the
+// two knows what the other has measured.
+type pageLab struct{ run run }
+
+// newPageLab takes a run whose progress nobody sees.
+func newPageLab(r *run) pageLab {
+	quiet := *r
+	quiet.err = io.Discard
+	return pageLab{quiet}
+}
+
+// ask is the command that the page's request stands for.
+func (p *pageLab) ask(m *hub.Model, c *config.Engine) *evalRecommendCmd {
+	f := labFlags{Quick: true}
+	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
+	f.CacheTypeK, f.CacheTypeV, f.KVPreset = "", "", "off" // as the command line has them
+	return &evalRecommendCmd{labFlags: f}
+}
+
+// Known reads what is kept.
+func (p pageLab) Known(m hub.Model, c *config.Engine) (q *page.Quality, err error) {
+	l, err := p.ask(&m, c).silentLab(&p.run)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.model.Close()) }()
+	return known(l)
+}
+
+// Recommend measures.
+func (p pageLab) Recommend(ctx context.Context, m hub.Model, c *config.Engine, tell func(page.Step)) (q *page.Quality, err error) {
+	cmd := p.ask(&m, c)
+	l, err := cmd.silentLab(&p.run)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	l.Progress = func(s eval.Progress) {
+		tell(page.Step{Doing: fmt.Sprintf("%s %v", s.Task, s.Pair), Share: s.Share, Left: s.Left})
+	}
+	if _, err := cmd.recommend(ctx, &p.run, l); err != nil {
+		return nil, err
+	}
+	return known(l)
+}
+
+// known gathers the finished cells of the lab's build and size.
+func known(l *labRun) (*page.Quality, error) {
+	cells, err := l.Known([]eval.Task{eval.TaskKLD, eval.TaskAgree, eval.TaskCopy}, kv.Pairs())
+	if err != nil {
+		return nil, err
+	}
+	q := &page.Quality{Pairs: []page.Measured{}}
+	rep := eval.Report{Cells: cells}
+	for _, row := range rep.Rows() {
+		m := page.Measured{K: row.Pair.K, V: row.Pair.V}
+		if row.KLD != nil {
+			m.KLD, m.KLDError = &row.KLD.Mean, row.KLD.Stderr
+		}
+		if row.Agree != nil {
+			m.Agreement, m.AgreementError = &row.Agree.Agreement, row.Agree.Stderr
+		}
+		if row.Copy != nil && row.Copy.Note == "" {
+			m.Copy = &row.Copy.Rate
+		}
+		q.Pairs = append(q.Pairs, m)
+	}
+	rec, err := l.Store.Recommendation()
+	if err != nil || rec == nil {
+		return q, err
+	}
+	q.Best = &page.Choice{K: rec.Best.K, V: rec.Best.V, Bytes: rec.Bytes, Context: rec.Context, Found: rec.Found}
+	return q, nil
+}
