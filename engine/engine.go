@@ -55,10 +55,15 @@ type Options struct {
 	Parallel int // sequences, 0: 8
 	UBatch   int // rows of a batch, 0: 512
 
-	Want    kv.Want     // nil types: what Preset says, f16 without one
-	Preset  string      // a name of kv.Presets; empty: off
-	KV      kv.Settings // policies; Cells, Seqs and UBatch are filled in
-	SparseV float32     // V of cells with a smaller weight is skipped; 0: off
+	Want   kv.Want     // nil types: what Preset says, f16 without one
+	Preset string      // a name of kv.Presets; empty: off
+	KV     kv.Settings // policies; Cells, Seqs and UBatch are filled in
+	// Calibrations is the folder where calibrations of models are kept, for cache
+	// types that want one; empty: none is kept. A missing one is measured on
+	// load, unless NoCalibration says to take types that do without.
+	Calibrations  string
+	NoCalibration bool
+	SparseV       float32 // V of cells with a smaller weight is skipped; 0: off
 
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
@@ -111,6 +116,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	err = m.adapt(o.LoRA)
+	if err == nil {
+		err = e.calibrate(ctx)
+	}
 	if err == nil {
 		err = e.start(ctx)
 	}

@@ -50,6 +50,7 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch,
 		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
 	}
+	o.Calibrations, o.NoCalibration = r.calibrations(), !c.KVCalibrate
 	o.NoMMap, o.Lock = !c.MMap, c.MLock
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
@@ -88,6 +89,7 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	}
 	s := kv.Settings{
 		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,
+		AutoBits:       c.KVAuto,
 		AutoAsymmetric: onOff(&c.AutoAsymmetric), SWABypass: onOff(c.SWABypass), Temperature: onOff(&c.TBQTemperature),
 	}
 	return want, s, nil

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"strconv"
 
 	"godwit/app/config"
@@ -14,10 +16,11 @@ import (
 )
 
 type kvCmd struct {
-	Types  kvTypesCmd  `cmd:"" help:"List the cache types."`
-	Plan   kvPlanCmd   `cmd:"" help:"Show what a context would take, layer by layer, without loading the model."`
-	Encode kvEncodeCmd `cmd:"" help:"Pack float32 rows on standard input."`
-	Decode kvDecodeCmd `cmd:"" help:"Restore packed rows on standard input as float32."`
+	Types     kvTypesCmd     `cmd:"" help:"List the cache types."`
+	Plan      kvPlanCmd      `cmd:"" help:"Show what a context would take, layer by layer, without loading the model."`
+	Calibrate kvCalibrateCmd `cmd:"" help:"Measure how a model's keys lie in their channels and how much each cache matters, and keep it."`
+	Encode    kvEncodeCmd    `cmd:"" help:"Pack float32 rows on standard input."`
+	Decode    kvDecodeCmd    `cmd:"" help:"Restore packed rows on standard input as float32."`
 }
 
 type kvTypesCmd struct {
@@ -95,6 +98,12 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if c.KVCells > 0 {
 		o.KV.Cells = c.KVCells
 	}
+	if o.KV.Calibration, err = m.Calibration(r.calibrations()); errors.Is(err, kv.ErrCalibration) {
+		r.log.Warn("calibration ignored", "err", err)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o.KV.Uncalibrated = o.NoCalibration
 	l, err := m.Layout(ctx, o.Want, o.Preset, o.KV)
 	if err != nil {
 		return err
@@ -169,6 +178,11 @@ type formFlags struct {
 	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`
 	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
 	RopeBase  float32 `name:"rope-base" default:"1e6" help:"Base of the rotary embedding, for forms that need it."`
+	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration whose channels are levelled: a file that kv calibrate made."`
+	Layer     int     `name:"layer" placeholder:"N" help:"Layer of --calib."`
+	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head of --calib."`
+
+	channels *kv.Channels
 }
 
 // form checks the flags and returns the form.
@@ -180,7 +194,30 @@ func (f *formFlags) form() (*kv.Type, error) {
 	if f.HeadDim < 1 || f.HeadDim > 1<<16 {
 		return nil, usage{fmt.Errorf("--head-dim %d", f.HeadDim)}
 	}
+	if f.Calib != "" {
+		if f.channels, err = f.calibration(); err != nil {
+			return nil, err
+		}
+	}
 	return t.Hold(f.HeadDim)
+}
+
+// calibration reads the channels of one head.
+func (f *formFlags) calibration() (*kv.Channels, error) {
+	file, err := os.Open(f.Calib)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	c, err := kv.ReadCalibration(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Calib, err)
+	}
+	channels, err := c.Head(f.Layer, f.KVHead, f.HeadDim)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Calib, err)
+	}
+	return channels, nil
 }
 
 // at is what an encoder is told about a row.
@@ -192,7 +229,7 @@ func (f *formFlags) at(row int) (kv.At, error) {
 		}
 		pos = f.Positions[row]
 	}
-	return kv.At{Pos: pos, RopeBase: f.RopeBase}, nil
+	return kv.At{Pos: pos, RopeBase: f.RopeBase, Channels: f.channels}, nil
 }
 
 // rows calls f for every row of n bytes on standard input.

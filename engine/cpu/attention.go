@@ -102,11 +102,25 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	t.block = max(1, maxQueries/t.group)
 	shape := attnShape{t.kForm, t.vForm, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
+	if p.backend.heads != nil {
+		c.stage(newStage(func() int { return 1 }, t.tell))
+	}
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
 	}
 	c.stage(newStage(t.tasks, t.run))
 	return nil
+}
+
+// tell hands the queries and keys of a batch to whoever asked for them.
+func (t *attention) tell(int, int) {
+	for row := range t.p.b.Tokens {
+		var k []float32
+		if t.k != graph.None {
+			k = t.p.row(t.k, row)
+		}
+		t.p.backend.heads(t.Layer, int(t.p.b.Pos[row]), t.p.row(t.q, row), k)
+	}
 }
 
 // job is the work of one task: some rows of a span for one KV head.

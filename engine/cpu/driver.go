@@ -13,7 +13,13 @@ import (
 )
 
 // Driver opens the CPU.
-type Driver struct{}
+type Driver struct {
+	// Heads, if set, is told the query heads and the keys of every row of every
+	// layer with a cache, as attention reads them: q is [heads][head size], k
+	// [KV heads][head size] and nil where the layer reads another's cache. One
+	// call at a time; the slices are its own until it returns.
+	Heads func(layer, pos int, q, k []float32)
+}
 
 // Name is "cpu".
 func (Driver) Name() string { return "cpu" }
@@ -24,7 +30,7 @@ func (Driver) Devices() ([]backend.Info, error) {
 }
 
 // Open starts the worker pool.
-func (Driver) Open(device int, o backend.Options) (backend.Backend, error) {
+func (d Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	if device != 0 {
 		return nil, fmt.Errorf("cpu: there is no device %d", device)
 	}
@@ -32,13 +38,14 @@ func (Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	if n <= 0 {
 		n = Cores()
 	}
-	return &Backend{pool: newPool(n), options: o, shared: make(map[*graph.Weight]*shared)}, nil
+	return &Backend{pool: newPool(n), options: o, heads: d.Heads, shared: make(map[*graph.Weight]*shared)}, nil
 }
 
 // Backend is the opened CPU. Programs of one Backend run one at a time.
 type Backend struct {
 	pool    *pool
 	options backend.Options
+	heads   func(layer, pos int, q, k []float32)
 	shared  map[*graph.Weight]*shared
 }
 

@@ -20,7 +20,7 @@ func (c *Cut) form(headDim int) *Type {
 		return f
 	}
 	last := c.blocks[len(c.blocks)-1]
-	f := &Type{Name: last.Name, Note: last.Note, Family: last.Family}
+	f := &Type{Name: last.Name, Note: last.Note, Family: last.Family, Levelled: last.Levelled}
 	for left := headDim; left > 0; {
 		block := last
 		for _, b := range c.blocks {

@@ -28,7 +28,9 @@ type resolver struct {
 	k, v    choice // after the rules that look at the whole model
 	policy  policy
 	bypass  bool
-	logged  bool // the head-size signals were
+	each    []Want      // by layer; nil: the same everywhere
+	why     [][2]string // reasons of each
+	logged  bool        // the head-size signals were
 	changes changes
 	exact   exactForms
 	out     Layout
@@ -83,6 +85,20 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 		if err := r.check(i); err != nil {
 			return Layout{}, err
 		}
+	}
+	if c := s.Calibration; c != nil {
+		if err := c.Check(c.Model, layers); err != nil {
+			return Layout{}, err
+		}
+	}
+	if err := r.share(); err != nil {
+		return Layout{}, err
+	}
+	if s.Each != nil {
+		if len(s.Each) != len(layers) {
+			return Layout{}, fmt.Errorf("kv: types for %d layers of %d", len(s.Each), len(layers))
+		}
+		r.each = s.Each
 	}
 	r.raiseK()
 	if err := r.setPolicy(); err != nil {
@@ -176,6 +192,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		return y, nil
 	}
 	k, v := r.k, r.v
+	r.own(&k, &v)
 	r.policy.apply(&k, &v, in, ordinal)
 	if r.bypass && in.Window > 0 {
 		for _, c := range []*choice{&k, &v} {
@@ -184,6 +201,9 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 				c.because(slog.LevelInfo, "layer with a window of %d", in.Window)
 			}
 		}
+	}
+	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Levelled && !in.MLA {
+		k.replace(Q8_0, "%s keys need a calibration of the model, and there is none", k.t.Name)
 	}
 	fit(&k, in.HeadDimK, K)
 	if !in.MLA {
@@ -199,6 +219,9 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
 	}
 	r.window(&y, in, k.t, v.t)
+	if c := r.set.Calibration; c != nil && y.K.Active.Levelled && !in.MLA {
+		y.K.Channels = c.Layers[len(r.out.Layers)].Keys
+	}
 	if r.set.Temperature != Off {
 		y.Temper = y.K.Active.Temper
 	}
@@ -215,6 +238,27 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		}
 	}
 	return y, nil
+}
+
+// own takes the types that were chosen for the layer being resolved.
+func (r *resolver) own(k, v *choice) {
+	i := len(r.out.Layers)
+	if r.each == nil {
+		return
+	}
+	for s, c := range []*choice{K: k, V: v} {
+		t := r.each[i].K
+		if Side(s) == V {
+			t = r.each[i].V
+		}
+		if t == nil {
+			continue
+		}
+		c.t = t
+		if r.why != nil && r.why[i][s] != "" {
+			c.because(slog.LevelDebug, "%s", r.why[i][s])
+		}
+	}
 }
 
 func strict(layer int, s Side, want *Type, c *choice) error {

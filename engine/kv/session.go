@@ -60,6 +60,8 @@ type sessionSide struct {
 	ExactRow  int    `json:"exact_row"`
 	SinkForm  string `json:"sink_form"`
 	SinkRow   int    `json:"sink_row"`
+	// Channels names the calibration of the keys; empty without one.
+	Channels string `json:"channels,omitempty"`
 }
 
 // packed is the number of positions of n whose rows are packed in types that
@@ -111,7 +113,7 @@ func (s *SideLayout) session() sessionSide {
 	}
 	y := sessionSide{
 		Type: s.Active.Name, Form: s.Active.identity(), HeadDim: s.HeadDim, Padded: s.Padded,
-		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow,
+		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow, Channels: channelsDigest(s.Channels),
 	}
 	if s.Exact != nil {
 		y.ExactForm = s.Exact.identity()
@@ -192,6 +194,9 @@ func (s *sessionSide) differs(own *sessionSide) string {
 		return fmt.Sprintf("rows of %d bytes, here %d", s.Row, own.Row)
 	case s.ExactRow != own.ExactRow || s.SinkRow != own.SinkRow:
 		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.SinkRow, own.ExactRow, own.SinkRow)
+	}
+	if s.Channels != own.Channels {
+		return "another calibration of the keys"
 	}
 	return "another rotation or code book under the same name"
 }

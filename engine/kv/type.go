@@ -72,6 +72,7 @@ type Type struct {
 	Cut          *Cut    // a head is cut into blocks of several sizes
 	Window       Window
 	Temper       Temper
+	Levelled     bool // keys want a calibration of their channels
 	Heads        Heads
 	Variants     []Variant // other encodings under the same name, by head size
 	Retired      string    // why the name is no cache type, and what to use; kv encode and decode only

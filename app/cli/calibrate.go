@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"godwit/engine"
+	"godwit/engine/kv"
+)
+
+// calibrations is the folder where calibrations are kept.
+func (r *run) calibrations() string { return filepath.Join(r.home.Data, "calibrations") }
+
+type kvCalibrateCmd struct {
+	modelArg
+	Threads int    `short:"t" placeholder:"N" help:"Processor threads. 0: the physical cores."`
+	File    string `short:"f" placeholder:"FILE" type:"existingfile" help:"Text to measure on. Default: a built-in one."`
+	Fast    bool   `help:"Leave out how much each cache matters, which --kv-auto needs."`
+	JSON    bool   `name:"json" help:"Machine-readable output."`
+}
+
+// calibrationRow is a layer as kv calibrate prints it: the divergence in nats
+// with that cache alone at the least bits.
+type calibrationRow struct {
+	Layer  int     `json:"layer"`
+	SenseK float64 `json:"sense_k"`
+	SenseV float64 `json:"sense_v"`
+}
+
+// Run measures and keeps a calibration.
+func (c *kvCalibrateCmd) Run(r *run) error {
+	path, err := r.find(c.Model)
+	if err != nil {
+		return err
+	}
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	o := engine.CalibrateOptions{Threads: c.Threads, Sense: !c.Fast}
+	if c.File != "" {
+		text, err := os.ReadFile(c.File)
+		if err != nil {
+			return err
+		}
+		words, err := m.Tokenizer()
+		if err != nil {
+			return err
+		}
+		if o.Tokens = words.EncodeText(string(text), true, false); len(o.Tokens) < minCalibration {
+			return fmt.Errorf("%s has %d tokens, %d are needed", c.File, len(o.Tokens), minCalibration)
+		}
+	}
+	bar := r.bar("measuring", path)
+	o.Progress = bar.share
+	cal, err := m.Calibrate(r.ctx, o)
+	bar.close()
+	if err == nil {
+		err = m.SaveCalibration(r.calibrations(), cal)
+	}
+	if err != nil {
+		return err
+	}
+	return r.printCalibration(cal, m.CalibrationPath(r.calibrations()), c.JSON)
+}
+
+// minCalibration is the fewest tokens from which channels can be told.
+const minCalibration = 128
+
+func (r *run) printCalibration(c *kv.Calibration, file string, asJSON bool) error {
+	rows := []calibrationRow{}
+	for i := range c.Layers {
+		if l := &c.Layers[i]; l.SenseK > 0 || l.SenseV > 0 {
+			rows = append(rows, calibrationRow{i, l.SenseK, l.SenseV})
+		}
+	}
+	if asJSON {
+		return r.json(struct {
+			File   string           `json:"file"`
+			Tokens int              `json:"tokens"`
+			Layers []calibrationRow `json:"layers"`
+		}{file, c.Tokens, rows})
+	}
+	var errs []error
+	if len(rows) > 0 {
+		t := newTable("LAYER", "K", "V")
+		for _, row := range rows {
+			t.add(strconv.Itoa(row.Layer), nats(row.SenseK), nats(row.SenseV))
+		}
+		least, _ := kv.AutoRange()
+		errs = append(errs, t.write(r.out))
+		_, err := fmt.Fprintf(r.out, "\nDivergence from f16, in nats, with that cache alone at %g bits.\n", least)
+		errs = append(errs, err)
+	}
+	_, err := fmt.Fprintf(r.out, "measured on %d tokens, kept in %s\n", c.Tokens, file)
+	return errors.Join(append(errs, err)...)
+}
+
+func nats(v float64) string { return strconv.FormatFloat(v, 'f', 5, 64) }

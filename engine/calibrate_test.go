@@ -1,0 +1,88 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+)
+
+// levelledType is a cache type whose keys want a calibration.
+func levelledType(t *testing.T) *kv.Type {
+	for _, typ := range kv.Types() {
+		if typ.Form(64, kv.K).Levelled {
+			return typ
+		}
+	}
+	t.Fatal("no type wants a calibration")
+	return nil
+}
+
+// A calibration is measured on the first load with a type that wants it, kept,
+// and used again; one that is damaged is measured anew; where none is to be
+// measured keys take a type that does without.
+func TestCalibrationOnLoad(t *testing.T) {
+	typ, dir := levelledType(t), t.TempDir()
+	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	load := func(o engine.Options) *engine.Engine {
+		o.Threads, o.Context, o.Parallel, o.Want = 1, 256, 1, kv.Want{K: typ, V: typ}
+		return openPath(t, path, o)
+	}
+	measured := 0
+	count := func(share float64) error {
+		if share < 0.5 {
+			measured++
+		}
+		return nil
+	}
+	channels := func(e *engine.Engine) []kv.Channels { return e.KV().Layers[0].K.Channels }
+	first := load(engine.Options{Calibrations: dir, Progress: count})
+	if channels(first) == nil || measured == 0 {
+		t.Fatalf("no channels after the first load, told %d times", measured)
+	}
+	file := first.CalibrationPath(dir)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := load(engine.Options{Calibrations: dir, NoCalibration: true})
+	if c := channels(again); c == nil || c[0].Gain[5] != channels(first)[0].Gain[5] {
+		t.Error("the kept calibration is not used")
+	}
+	if err := os.WriteFile(file, before[:len(before)-1], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
+	}
+	load(engine.Options{Calibrations: dir})
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("measured anew it is another: %v", err)
+	}
+}
+
+// Sharing out bits measures every cache of the model, once.
+func TestAutoOnLoad(t *testing.T) {
+	dir := t.TempDir()
+	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	least, most := kv.AutoRange()
+	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Calibrations: dir, KV: kv.Settings{AutoBits: (least + most) / 2}}
+	l := openPath(t, path, o).KV()
+	for i := range l.Layers {
+		if y := &l.Layers[i]; y.K.Reason == "" || y.V.Reason == "" || y.K.Channels == nil {
+			t.Errorf("layer %d: K %q, V %q, %d channels", i, y.K.Reason, y.V.Reason, len(y.K.Channels))
+		}
+	}
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	c, err := m.Calibration(dir)
+	if err != nil || !c.Sensed() {
+		t.Errorf("kept: %v", err)
+	}
+}

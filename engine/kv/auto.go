@@ -1,0 +1,120 @@
+package kv
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+)
+
+// ladder is what AutoBits shares out, a bit a step.
+func ladder() []*Type { return []*Type{GW2, GW3, GW4} }
+
+// AutoRange is the least and the most that Settings.AutoBits can be.
+func AutoRange() (least, most float64) {
+	l := ladder()
+	return float64(l[0].bits()), float64(l[len(l)-1].bits())
+}
+
+// Probe is the pair with which the sensitivity of a cache is measured: the
+// least type on one side of one layer, f16 everywhere else.
+func Probe(layers []LayerInfo, layer int, s Side) []Want {
+	each := make([]Want, len(layers))
+	for i := range each {
+		each[i] = Want{F16, F16}
+	}
+	if s == V {
+		each[layer].V = ladder()[0]
+	} else {
+		each[layer].K = ladder()[0]
+	}
+	return each
+}
+
+// bits is the code bits of a value, scales left out.
+func (t *Type) bits() int {
+	if t.Cut != nil {
+		return t.Cut.blocks[0].Codes.Bits
+	}
+	return t.Codes.Bits
+}
+
+// cacheShare is one cache on its way to its bits.
+type cacheShare struct {
+	layer  int
+	side   Side
+	values int     // a token
+	sense  float64 // divergence at the least bits
+	step   int     // of the ladder
+}
+
+// gain is what one more bit is worth: the error falls to a quarter with each.
+func (c *cacheShare) gain() float64 { return c.sense * math.Pow(4, -float64(c.step)) }
+
+// autoShares gives every cache the least bits, and then one bit after another
+// to the cache where it is worth most, until the average is reached.
+// Source: spec gw-formats.md "Auto rule".
+func autoShares(c *Calibration, layers []LayerInfo, bits float64) []cacheShare {
+	var list []cacheShare
+	values := 0
+	for i := range layers {
+		in := &layers[i]
+		if !in.owns() {
+			continue
+		}
+		l := &c.Layers[i]
+		list = append(list, cacheShare{layer: i, side: K, values: in.KVHeads * in.HeadDimK, sense: l.SenseK})
+		if !in.MLA {
+			list = append(list, cacheShare{layer: i, side: V, values: in.KVHeads * in.HeadDimV, sense: l.SenseV})
+		}
+	}
+	for i := range list {
+		values += list[i].values
+	}
+	least, _ := AutoRange()
+	left := (bits-least)*float64(values) + 0.5 // half a bit of one value for rounding
+	for {
+		best := -1
+		for i := range list {
+			if list[i].step < len(ladder())-1 && (best < 0 || list[i].gain() > list[best].gain()) {
+				best = i
+			}
+		}
+		if best < 0 || float64(list[best].values) > left {
+			return list
+		}
+		left -= float64(list[best].values)
+		list[best].step++
+	}
+}
+
+// share settles the type of every cache under AutoBits.
+func (r *resolver) share() error {
+	bits := r.set.AutoBits
+	if bits == 0 {
+		return nil
+	}
+	least, most := AutoRange()
+	if !(bits >= least && bits <= most) {
+		return fmt.Errorf("kv: %g bits a value to share out; %g to %g are possible", bits, least, most)
+	}
+	l := ladder()
+	near := l[int(math.Round(bits-least))]
+	r.want, r.out.Want = Want{near, near}, Want{near, near}
+	r.k.t, r.v.t = near, near
+	if c := r.set.Calibration; c == nil || !c.Sensed() {
+		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured", near.Name))
+		return nil
+	}
+	r.each = make([]Want, len(r.layers))
+	r.why = make([][2]string, len(r.layers))
+	for _, s := range autoShares(r.set.Calibration, r.layers, bits) {
+		w := &r.each[s.layer]
+		if s.side == V {
+			w.V = l[s.step]
+		} else {
+			w.K = l[s.step]
+		}
+		r.why[s.layer][s.side] = fmt.Sprintf("costs %.2g nats at %g bits", s.sense, least)
+	}
+	return nil
+}

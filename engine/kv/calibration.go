@@ -1,0 +1,224 @@
+package kv
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"godwit/engine/dtype"
+)
+
+// ErrCalibration is the class of errors about a calibration that cannot be
+// used: damaged, or of another model.
+var ErrCalibration = errors.New("kv: calibration refused")
+
+// Calibration is what was measured on a model, once: how its keys lie in their
+// channels, and how much each cache matters.
+type Calibration struct {
+	Model  string // identity of the model file, in hexadecimal
+	Tokens int    // tokens that it was measured on
+	Layers []LayerCalibration
+}
+
+// LayerCalibration is the part of one layer; zero where the layer has no keys
+// of its own, or latent ones.
+type LayerCalibration struct {
+	Keys []Channels // one a KV head
+	// SenseK and SenseV are the divergence, in nats, that the model shows when
+	// that cache alone has two bits; 0: not measured.
+	SenseK, SenseV float64
+}
+
+// Sensed reports whether the sensitivity of the caches was measured.
+func (c *Calibration) Sensed() bool {
+	for i := range c.Layers {
+		if l := &c.Layers[i]; l.SenseK > 0 || l.SenseV > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Check refuses a calibration that is not of a model with these layers.
+func (c *Calibration) Check(model string, layers []LayerInfo) error {
+	if c.Model != model {
+		return fmt.Errorf("%w: it is of another model", ErrCalibration)
+	}
+	if len(c.Layers) != len(layers) {
+		return fmt.Errorf("%w: it has %d layers, the model %d", ErrCalibration, len(c.Layers), len(layers))
+	}
+	for i := range layers {
+		in, l := &layers[i], &c.Layers[i]
+		if !in.owns() || in.MLA {
+			continue
+		}
+		if len(l.Keys) != in.KVHeads {
+			return fmt.Errorf("%w: layer %d has %d KV heads, in the model %d", ErrCalibration, i, len(l.Keys), in.KVHeads)
+		}
+		for h := range l.Keys {
+			if !l.Keys[h].fits(in.HeadDimK) {
+				return fmt.Errorf("%w: layer %d head %d: %d channels that are not all finite, in the model %d", ErrCalibration, i, h, len(l.Keys[h].Mean), in.HeadDimK)
+			}
+		}
+	}
+	return nil
+}
+
+// Head is the calibration of one KV head, whose values have to be headDim.
+func (c *Calibration) Head(layer, head, headDim int) (*Channels, error) {
+	if layer < 0 || layer >= len(c.Layers) || head < 0 || head >= len(c.Layers[layer].Keys) {
+		return nil, fmt.Errorf("%w: it has no layer %d with a KV head %d", ErrCalibration, layer, head)
+	}
+	k := &c.Layers[layer].Keys[head]
+	if !k.fits(headDim) {
+		return nil, fmt.Errorf("%w: layer %d has heads of %d channels, not %d finite ones", ErrCalibration, layer, len(k.Mean), headDim)
+	}
+	return k, nil
+}
+
+const (
+	calibrationMagic   = "gwca\r\n\x1a\n"
+	calibrationVersion = 1
+	calibrationHeader  = 1 << 20 // most bytes of a header
+	calibrationLayers  = 1 << 12
+)
+
+// calibrationHead describes the arrays that follow: for every layer and KV
+// head means, then gains, in f16.
+type calibrationHead struct {
+	Model  string                 `json:"model"`
+	Tokens int                    `json:"tokens"`
+	Layers []calibrationLayerHead `json:"layers"`
+}
+
+type calibrationLayerHead struct {
+	Heads   int     `json:"kv_heads"`
+	HeadDim int     `json:"head_dim"`
+	SenseK  float64 `json:"sense_k"`
+	SenseV  float64 `json:"sense_v"`
+}
+
+// Write writes what ReadCalibration reads: a header, the arrays, and a SHA-256
+// of both.
+func (c *Calibration) Write(w io.Writer) error {
+	head := calibrationHead{Model: c.Model, Tokens: c.Tokens}
+	var data []byte
+	half := func(x []float32) {
+		for _, v := range x {
+			data = binary.LittleEndian.AppendUint16(data, dtype.F32ToF16(v))
+		}
+	}
+	for i := range c.Layers {
+		l := &c.Layers[i]
+		h := calibrationLayerHead{Heads: len(l.Keys), SenseK: l.SenseK, SenseV: l.SenseV}
+		for _, k := range l.Keys {
+			h.HeadDim = len(k.Mean)
+			half(k.Mean)
+			half(k.Gain)
+		}
+		head.Layers = append(head.Layers, h)
+	}
+	text, err := json.Marshal(head)
+	if err != nil {
+		return fmt.Errorf("kv: write calibration: %w", err)
+	}
+	out := []byte(calibrationMagic)
+	out = binary.LittleEndian.AppendUint32(out, calibrationVersion)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
+	out = append(append(out, text...), data...)
+	sum := sha256.Sum256(out)
+	_, err = w.Write(append(out, sum[:]...))
+	return err
+}
+
+// ReadCalibration reads what Write wrote. What is damaged is ErrCalibration.
+func ReadCalibration(r io.Reader) (*Calibration, error) {
+	sum := sha256.New()
+	in := io.TeeReader(r, sum)
+	read := func(n int64) ([]byte, error) {
+		b, err := io.ReadAll(io.LimitReader(in, n))
+		if err == nil && int64(len(b)) < n {
+			err = fmt.Errorf("%w: it ends early", ErrCalibration)
+		}
+		return b, err
+	}
+	start, err := read(int64(len(calibrationMagic)) + 8)
+	if err != nil {
+		return nil, err
+	}
+	version := binary.LittleEndian.Uint32(start[len(calibrationMagic):])
+	size := binary.LittleEndian.Uint32(start[len(calibrationMagic)+4:])
+	switch {
+	case string(start[:len(calibrationMagic)]) != calibrationMagic:
+		return nil, fmt.Errorf("%w: it is no calibration", ErrCalibration)
+	case version != calibrationVersion:
+		return nil, fmt.Errorf("%w: format version %d, known is %d", ErrCalibration, version, calibrationVersion)
+	case size > calibrationHeader:
+		return nil, fmt.Errorf("%w: a header of %d bytes, at most %d are possible", ErrCalibration, size, calibrationHeader)
+	}
+	text, err := read(int64(size))
+	if err != nil {
+		return nil, err
+	}
+	var head calibrationHead
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("%w: its header does not parse: %w", ErrCalibration, err)
+	}
+	c, err := head.layers(read)
+	if err != nil {
+		return nil, err
+	}
+	want := sum.Sum(nil)
+	if got, err := read(sha256.Size); err != nil || !bytes.Equal(got, want) {
+		return nil, errors.Join(fmt.Errorf("%w: its checksum does not match, it is damaged", ErrCalibration), err)
+	}
+	return c, nil
+}
+
+// layers reads the arrays behind a header.
+func (h *calibrationHead) layers(read func(int64) ([]byte, error)) (*Calibration, error) {
+	if len(h.Layers) > calibrationLayers {
+		return nil, fmt.Errorf("%w: %d layers, at most %d are possible", ErrCalibration, len(h.Layers), calibrationLayers)
+	}
+	c := &Calibration{Model: h.Model, Tokens: h.Tokens}
+	for i, lh := range h.Layers {
+		if lh.Heads < 0 || lh.Heads > maxKVHeads || lh.HeadDim < 0 || lh.HeadDim > maxHeadDim ||
+			!(lh.SenseK >= 0 && lh.SenseV >= 0) || math.IsInf(lh.SenseK+lh.SenseV, 0) {
+			return nil, fmt.Errorf("%w: layer %d: %d heads of %d values, sensitivity %g and %g", ErrCalibration, i, lh.Heads, lh.HeadDim, lh.SenseK, lh.SenseV)
+		}
+		l := LayerCalibration{SenseK: lh.SenseK, SenseV: lh.SenseV}
+		for range lh.Heads {
+			b, err := read(int64(4 * lh.HeadDim))
+			if err != nil {
+				return nil, err
+			}
+			x := make([]float32, 2*lh.HeadDim)
+			decodeFloats(x, b, dtype.F16)
+			l.Keys = append(l.Keys, Channels{Mean: x[:lh.HeadDim:lh.HeadDim], Gain: x[lh.HeadDim:]})
+		}
+		c.Layers = append(c.Layers, l)
+	}
+	return c, nil
+}
+
+// channelsDigest names the channels of a side; empty without any.
+func channelsDigest(list []Channels) string {
+	if list == nil {
+		return ""
+	}
+	sum := sha256.New()
+	for _, c := range list {
+		for _, x := range [][]float32{c.Mean, c.Gain} {
+			if err := binary.Write(sum, binary.LittleEndian, floatBits(x)); err != nil {
+				panic("kv: digest of channels: " + err.Error())
+			}
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}

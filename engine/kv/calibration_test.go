@@ -1,0 +1,205 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// calibrated is a calibration for layers, gains and means drawn at random.
+func calibrated(layers []LayerInfo, seed uint64) *Calibration {
+	r := rand.New(rand.NewPCG(seed, 0))
+	c := &Calibration{Model: "abcd", Tokens: 99, Layers: make([]LayerCalibration, len(layers))}
+	for i := range layers {
+		in := &layers[i]
+		if !in.owns() || in.MLA {
+			continue
+		}
+		for range in.KVHeads {
+			s := NewChannelStats(in.HeadDimK)
+			mean := gauss(r, in.HeadDimK, 3)
+			for range 64 {
+				k := gauss(r, in.HeadDimK, 1)
+				for j := range k {
+					k[j] += mean[j]
+				}
+				s.AddKey(k)
+				s.AddQuery(gauss(r, in.HeadDimK, 2))
+			}
+			c.Layers[i].Keys = append(c.Layers[i].Keys, s.Channels())
+		}
+		c.Layers[i].SenseK, c.Layers[i].SenseV = r.Float64(), r.Float64()/8
+	}
+	return c
+}
+
+func TestCalibrationFile(t *testing.T) {
+	layers := model(3, 8, 2, 64)
+	c := calibrated(layers, 1)
+	var b bytes.Buffer
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadCalibration(bytes.NewReader(b.Bytes()))
+	if err != nil || !reflect.DeepEqual(got, c) {
+		t.Fatalf("read back %v, %v", got, err)
+	}
+	if err := got.Check("abcd", layers); err != nil || !got.Sensed() {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"another model": got.Check("abce", layers),
+		"layers":        got.Check("abcd", model(4, 8, 2, 64)),
+		"KV heads":      got.Check("abcd", model(3, 8, 4, 64)),
+		"channels":      got.Check("abcd", model(3, 8, 2, 128)),
+	} {
+		if !errors.Is(err, ErrCalibration) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i := range b.Len() {
+		bad := bytes.Clone(b.Bytes())
+		bad[i] ^= 0x10
+		if _, err := ReadCalibration(bytes.NewReader(bad)); !errors.Is(err, ErrCalibration) {
+			t.Fatalf("byte %d changed: %v", i, err)
+		}
+		if _, err := ReadCalibration(bytes.NewReader(bad[:i])); !errors.Is(err, ErrCalibration) {
+			t.Fatalf("cut to %d bytes: %v", i, err)
+		}
+	}
+}
+
+func FuzzCalibration(f *testing.F) {
+	var b bytes.Buffer
+	if err := calibrated(model(2, 4, 1, 32), 2).Write(&b); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(append([]byte(calibrationMagic), 1, 0, 0, 0, 2, 0, 0, 0, '{', '}'))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ReadCalibration(bytes.NewReader(data))
+		if err != nil {
+			if !errors.Is(err, ErrCalibration) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if _, err := c.Head(0, 0, 32); err == nil && len(c.Layers) == 0 {
+			t.Fatal("a head of no layer")
+		}
+	})
+}
+
+// Statistics find the means, and gains that make the error of a channel weigh
+// the same in all: gain² is the ratio of the queries' and the keys' size.
+func TestChannelStats(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	const n = 32
+	s := NewChannelStats(n)
+	k, q := make([]float32, n), make([]float32, n)
+	size := func(i int) (key, query float64) { return math.Exp(float64(i%5) - 2), math.Exp(float64(i%3) - 1) }
+	for range 20000 {
+		for i := range n {
+			key, query := size(i)
+			k[i], q[i] = float32(float64(i)+key*r.NormFloat64()), float32(query*r.NormFloat64())
+		}
+		s.AddKey(k)
+		s.AddQuery(q)
+	}
+	k[3], q[4] = float32(math.NaN()), float32(math.Inf(1))
+	s.AddKey(k)
+	s.AddQuery(q)
+	c := s.Channels()
+	if !c.fits(n) {
+		t.Fatal("not finite")
+	}
+	var logs float64
+	for i := range n {
+		key, query := size(i)
+		if d := math.Abs(float64(c.Mean[i]) - float64(i)); d > 5*key/math.Sqrt(20000)+float64(i)/2048 {
+			t.Errorf("channel %d: mean %g", i, c.Mean[i])
+		}
+		logs += math.Log(float64(c.Gain[i]))
+		ratio := float64(c.Gain[i]) / float64(c.Gain[0])
+		key0, query0 := size(0)
+		if w := math.Sqrt(query / key / (query0 / key0)); math.Abs(ratio/w-1) > 0.03 {
+			t.Errorf("channel %d: gain %g of the first's, want %g", i, ratio, w)
+		}
+	}
+	if math.Abs(logs/n) > 1e-3 {
+		t.Errorf("geometric mean of the gains: %g", math.Exp(logs/n))
+	}
+	if empty := NewChannelStats(4).Channels(); !empty.fits(4) || empty.Gain[0] != 1 {
+		t.Errorf("nothing counted: %v", empty)
+	}
+}
+
+// A layout carries the channels of the types that want them and of no others;
+// without a calibration, and none to come, their keys are q8_0.
+func TestResolveCalibration(t *testing.T) {
+	layers := model(2, 8, 2, 64)
+	c := calibrated(layers, 4)
+	for _, typ := range Types() {
+		l := resolve(t, Want{typ, typ}, layers, Settings{Cells: 64, Calibration: c, AutoAsymmetric: Off})
+		if has := l.Layers[1].K.Channels != nil; has != l.Layers[1].K.Active.Levelled || l.Layers[1].V.Channels != nil {
+			t.Errorf("%s: channels %v", typ.Name, has)
+		}
+		l = resolve(t, Want{typ, typ}, layers, Settings{Cells: 64, Uncalibrated: true, AutoAsymmetric: Off})
+		if k := &l.Layers[0].K; typ.Family == GW && (k.Active != Q8_0 || k.Reason == "") {
+			t.Errorf("%s without calibration: K is %s (%s)", typ.Name, k.Active.Name, k.Reason)
+		}
+	}
+	other := calibrated(model(2, 8, 2, 128), 5)
+	if _, err := Resolve(Want{GW3, GW3}, layers, Settings{Cells: 64, Calibration: other}); !errors.Is(err, ErrCalibration) {
+		t.Error(err)
+	}
+}
+
+// Bits are shared out one by one to where they are worth most, and their
+// average over values is what was asked, less at most one step.
+func TestAuto(t *testing.T) {
+	layers := append(model(6, 8, 2, 64), model(2, 8, 8, 128)...)
+	for i := range layers {
+		layers[i].Layer = i
+	}
+	c := calibrated(layers, 6)
+	for _, bits := range []float64{2, 2.5, 3, 3.3, 4} {
+		l := resolve(t, Want{}, layers, Settings{Cells: 64, Calibration: c, AutoBits: bits})
+		var sum, values, largest float64
+		for i := range l.Layers {
+			for _, s := range []Side{K, V} {
+				y := l.Layers[i].Side(s)
+				n := float64(y.HeadDim * l.Layers[i].KVHeads)
+				sum += n * float64(y.Active.Codes.Bits)
+				values += n
+				largest = max(largest, n)
+				if y.Reason == "" {
+					t.Errorf("layer %d %v: no reason", i, s)
+				}
+			}
+		}
+		if avg := sum / values; avg > bits+1e-9 || avg < bits-largest/values-1e-9 {
+			t.Errorf("%g bits: %g on average", bits, avg)
+		}
+		for _, a := range autoShares(c, layers, bits) {
+			for _, b := range autoShares(c, layers, bits) {
+				if a.step > b.step+1 && 4*a.gain() < b.gain() {
+					t.Errorf("%g bits: layer %d %v has %d steps, layer %d %v %d", bits, a.layer, a.side, a.step, b.layer, b.side, b.step)
+				}
+			}
+		}
+	}
+	l := resolve(t, Want{}, layers, Settings{Cells: 64, AutoBits: 3})
+	if l.Layers[0].K.Wanted != GW3 || len(l.Events) == 0 {
+		t.Errorf("not measured: %s, events %v", l.Layers[0].K.Wanted.Name, l.Events)
+	}
+	for _, bits := range []float64{1, 4.5, -1, math.NaN()} {
+		if _, err := Resolve(Want{}, layers, Settings{Cells: 64, Calibration: c, AutoBits: bits}); err == nil {
+			t.Errorf("%g bits: no error", bits)
+		}
+	}
+}
