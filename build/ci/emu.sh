@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# emu.sh runs the tests of the GPU kernels: on the emulator, and through the
+# compilers that know their dialects. None of them may be skipped: a missing
+# compiler or missing data is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+for tool in c++ clang++; do
+	if ! command -v "$tool" >/dev/null; then
+		echo "emu.sh: no $tool; run: build/ci/packages.sh emulator" >&2
+		exit 1
+	fi
+done
+timeout=8m
+if [ "${GODWIT_TEST:-}" = all ]; then timeout=60m; fi
+source build/ci/emulated.sh
+
+mapfile -t pkgs < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -E "$emulated")
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" "${pkgs[@]}" >"$log" 2>&1 || status=$?
+if [ "$status" -ne 0 ]; then
+	grep -vE '^ *(=== |--- PASS)' "$log" | tail -n 100 >&2
+	exit "$status"
+fi
+if grep -E '^ *--- SKIP' -A 2 "$log" >&2; then
+	echo "emu.sh: tests were skipped" >&2
+	exit 1
+fi
+grep -E '^ok' "$log"
+echo "emu.sh: $(grep -cE '^--- PASS' "$log") tests passed, none skipped"
