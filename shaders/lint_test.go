@@ -1,0 +1,158 @@
+package shaders
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the C++ compilers let through and Metal refuses, by pattern.
+var forbidden = []struct {
+	what string
+	re   *regexp.Regexp
+}{
+	{"a lambda", regexp.MustCompile(`\[[&=]?\]\s*\(|\[[&=]\w*\]`)},
+	{"goto", regexp.MustCompile(`\bgoto\b`)},
+	{"a word of C++ that Metal lacks", regexp.MustCompile(`\b(new|delete|try|catch|throw|virtual|dynamic_cast|typeid|thread_local|static_assert|asm)\b`)},
+	{"a template", regexp.MustCompile(`\btemplate\b`)},
+	{"a namespace", regexp.MustCompile(`\bstd::`)},
+	{"double precision", regexp.MustCompile(`\bdouble\b`)},
+	{"an integer whose size depends on the platform", regexp.MustCompile(`\b(long|short|unsigned|size_t|char)\b`)},
+	{"a literal of double precision", regexp.MustCompile(`(^|[^\w.])(\d+\.\d*|\.\d+|\d+\.?\d*[eE][-+]?\d+)([eE][-+]?\d+)?([^\w.]|$)`)},
+	{"an included file", regexp.MustCompile(`#\s*include`)},
+	{"a variable of the program that is not constant", regexp.MustCompile(`(?m)^(static|const|float|uint|int|uchar|ushort|device|threadgroup)\b`)},
+}
+
+// pointer finds pointers and references with the words before the type.
+var pointer = regexp.MustCompile(`((?:\b\w+\s+)*)\b(float|uint|int|ushort|uchar|bool|wide|void)\s*[*&]`)
+
+// spaces are the words of which every pointer needs one.
+var spaces = []string{"device", "threadgroup", "constant", "thread"}
+
+var (
+	comments  = regexp.MustCompile(`//[^\n]*`)
+	functions = regexp.MustCompile(`(?m)^FUNC\s+(?:\w+\s+)*?[\w *]*?(\w+)\(([^{]*)\)\s*\{`)
+)
+
+// lint returns what Metal would refuse in the text of a kernel's file.
+func lint(text string) (faults []string) {
+	text = comments.ReplaceAllString(text, "")
+	add := func(at int, format string, args ...any) {
+		line := 1 + strings.Count(text[:at], "\n")
+		faults = append(faults, fmt.Sprintf("line %d: %s", line, fmt.Sprintf(format, args...)))
+	}
+	for _, f := range forbidden {
+		for _, m := range f.re.FindAllStringIndex(text, -1) {
+			add(m[0], "%s: %s", f.what, strings.TrimSpace(text[m[0]:m[1]]))
+		}
+	}
+	for _, m := range pointer.FindAllStringSubmatchIndex(text, -1) {
+		if !slices.ContainsFunc(strings.Fields(text[m[2]:m[3]]), func(w string) bool { return slices.Contains(spaces, w) }) {
+			add(m[0], "a pointer without an address space: %s", strings.TrimSpace(text[m[0]:m[1]]))
+		}
+	}
+	calls := map[string][]string{}
+	heads := functions.FindAllStringSubmatchIndex(text, -1)
+	for _, h := range heads {
+		name := text[h[2]:h[3]]
+		if strings.Contains(text[h[4]:h[5]], "[") {
+			add(h[0], "an array as an argument of %s", name)
+		}
+		body := block(text[h[1]:])
+		for _, other := range heads {
+			callee := text[other[2]:other[3]]
+			if regexp.MustCompile(`\b` + callee + `\(`).MatchString(body) {
+				calls[name] = append(calls[name], callee)
+			}
+		}
+	}
+	for _, h := range heads {
+		if name := text[h[2]:h[3]]; reaches(calls, name, name, map[string]bool{}) {
+			add(h[0], "recursion of %s", name)
+		}
+	}
+	return faults
+}
+
+// block is the text up to the brace that closes it.
+func block(text string) string {
+	depth := 1
+	for i, c := range text {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		if depth == 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// reaches reports whether a call of from can lead to a call of to.
+func reaches(calls map[string][]string, from, to string, seen map[string]bool) bool {
+	for _, next := range calls[from] {
+		if next == to {
+			return true
+		}
+		if !seen[next] {
+			seen[next] = true
+			if reaches(calls, next, to, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestLint finds nothing in the kernels. The portability header is what gives
+// platforms their words and is not written in the dialect.
+func TestLint(t *testing.T) {
+	names, err := fs.Glob(sources, "*.h")
+	if err != nil || len(names) < 20 {
+		t.Fatalf("%d sources, %v", len(names), err)
+	}
+	for _, name := range names {
+		if name == "dialect.h" {
+			continue
+		}
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range lint(string(text)) {
+			t.Errorf("%s: %s", name, fault)
+		}
+	}
+}
+
+// TestLintFinds gives the lint what it is for.
+func TestLintFinds(t *testing.T) {
+	for text, want := range map[string]string{
+		"FUNC float f(float v) { return [&](float a) { return a; }(v); }\n":                "a lambda",
+		"FUNC float f(float v) { goto end; end: return v; }\n":                             "goto",
+		"FUNC float f(float v) { return v > 1.0f ? f(v) : v; }\n":                          "recursion of f",
+		"FUNC float f(float v) { return g(v); }\nFUNC float g(float v) { return f(v); }\n": "recursion of f",
+		"FUNC float f(const float *v) { return v[0]; }\n":                                  "a pointer without an address space",
+		"FUNC void f(float &v) { v = 0.0f; }\n":                                            "a pointer without an address space",
+		"FUNC float f(float v[8]) { return v[0]; }\n":                                      "an array as an argument",
+		"FUNC float f(float v) { return 0.5 * v; }\n":                                      "a literal of double precision",
+		"FUNC float f(float v) { return 1e-3 * v; }\n":                                     "a literal of double precision",
+		"FUNC float f(double v) { return v; }\n":                                           "double precision",
+		"FUNC uint f(unsigned long v) { return v; }\n":                                     "an integer whose size",
+		"float table[2] = {1.0f, 2.0f};\n":                                                 "a variable of the program",
+		"#include <cmath>\n":                                                               "an included file",
+	} {
+		if got := strings.Join(lint(text), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%q: found %q, want %s", text, got, want)
+		}
+	}
+	if got := lint("FUNC float f(device const float *v, thread float &w) { return v[0] * w * 1.5e-3f; } // goto 0.5\n"); len(got) > 0 {
+		t.Errorf("found %q in a sound function", got)
+	}
+}
