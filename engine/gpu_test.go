@@ -106,3 +106,29 @@ func TestRealModelOnKernels(t *testing.T) {
 		}
 	}
 }
+
+// A model cut between the CPU and the GPU backend gives the golden logits and
+// tokens wherever the cut is.
+func TestSplitOnKernels(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	want, run := readFloats(t, m.Logits), manifest(t).Tiny[0].Runs[0]
+	layers := open(t, m.File, run.Context, run.K, run.V, engine.Options{}).Config().Layers
+	for n := range layers + 1 {
+		e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Driver: emulator(), GPULayers: &n})
+		all := slices.Concat(run.Tokens, run.Greedy)
+		var pos []int
+		for i := range run.Greedy {
+			pos = append(pos, len(run.Tokens)-1+i)
+		}
+		got := logits(t, e, all, pos, true)
+		expect := want[run.DecodeOffset:][:(len(run.Greedy)-1)*m.Vocab]
+		if most, _ := distance(got[m.Vocab:], expect); !(most <= m.Tolerance) {
+			t.Errorf("%d layers: largest distance %g, want at most %g", n, most, m.Tolerance)
+		}
+		for i, id := range run.Greedy {
+			if run.Margins[i] > m.Tolerance && argMax(got[i*m.Vocab:][:m.Vocab]) != id {
+				t.Errorf("%d layers: token %d is not %d", n, i, id)
+			}
+		}
+	}
+}

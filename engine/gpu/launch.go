@@ -42,8 +42,7 @@ func (a extent) overlaps(b extent) bool {
 }
 
 // place is a value, a weight or an array of the batch as an argument: a range
-// of a buffer. Buffers are allocated after the launches are known, so it is
-// looked up by resolve.
+// of a buffer.
 type place struct {
 	bind Bind
 	size int64
