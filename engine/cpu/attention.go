@@ -30,14 +30,21 @@ type attention struct {
 	block   int // rows whose queries are worked on together
 	counts  *attnCount
 	*attnMemory
-	kForm  *attn.Form
-	vForm  *attn.Form
+	attnForms
 	temper kv.Temper
+	late   place // among the layers that are packed by page
 }
+
+// attnForms are the forms of K and V that a layer reads: packed, exact and
+// sinks, of which the last two may be nil.
+type attnForms struct{ kForm, vForm, kExact, vExact, kSinks, vSinks *attn.Form }
 
 // attnWorker is one worker's memory; layers of one shape share it.
 type attnWorker struct {
 	queries     *attn.Queries
+	exact       *attn.Queries // the same for exact keys
+	sinks       *attn.Queries // and for sinks
+	sinkScores  []float32
 	scores      []float32
 	acc         []float32 // of all parts, one after another
 	scratch     *attn.Scratch
@@ -57,7 +64,7 @@ type attnMemory struct {
 
 // attnShape is what that memory depends on.
 type attnShape struct {
-	k, v  *attn.Form
+	attnForms
 	group int
 	block int
 	parts int
@@ -93,14 +100,23 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	t := &attention{
 		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
 		sinks: p.weights.floats(a.Sinks), group: a.Heads / a.KVHeads, counts: &p.skips[a.Layer],
-		kForm: l.k.form, vForm: l.v.form, temper: l.temper,
+		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.sinks.form, l.v.sinks.form},
+		temper:    l.temper,
 	}
 	if a.MLA {
-		f := l.k.form
-		t.vForm = p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
+		view := func(f *attn.Form) *attn.Form {
+			if f == nil {
+				return nil
+			}
+			return p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
+		}
+		t.vForm, t.vExact, t.vSinks = view(l.k.form), view(l.k.exact.form), view(l.k.sinks.form)
+	}
+	if t.k != graph.None {
+		t.late = lateAmong(p.layout, own)
 	}
 	t.block = max(1, maxQueries/t.group)
-	shape := attnShape{t.kForm, t.vForm, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
+	shape := attnShape{t.attnForms, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if p.backend.heads != nil {
 		c.stage(newStage(func() int { return 1 }, t.tell))
@@ -108,7 +124,22 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
 	}
-	c.stage(newStage(t.tasks, t.run))
+	if t.late.of == 0 {
+		c.stage(newStage(t.tasks, t.run))
+		return nil
+	}
+	c.stage(newStage(func() int { return t.packTasks(true) }, func(worker, task int) { t.pack(worker, task, true) }))
+	attend := 0 // tasks of this batch; the rest pack
+	c.stage(newStage(func() int {
+		attend = t.tasks()
+		return attend + t.packTasks(false)
+	}, func(worker, task int) {
+		if task < attend {
+			t.run(worker, task)
+		} else {
+			t.pack(worker, task-attend, false)
+		}
+	}))
 	return nil
 }
 
@@ -225,7 +256,7 @@ func (t *attention) findSplit(task int) job {
 func (t *attention) run(worker, task int) {
 	j := t.find(task)
 	w := t.workers[worker]
-	if t.k != graph.None && t.single() && (j.split < 0 || j.end == j.parts) {
+	if t.k != graph.None && !t.early() && (j.split < 0 || j.end == j.parts) {
 		t.writeRow(w, j.span, j.head, j.first)
 	}
 	w.queries.N = j.rows * t.group
@@ -243,7 +274,7 @@ func (t *attention) run(worker, task int) {
 		w.total[i].reset()
 	}
 	for part := j.lo / partPages; part <= (j.hi-1)/partPages; part++ {
-		t.runPart(w, j, part)
+		t.runPart(w, &j, part)
 		for i := range w.queries.N {
 			w.total[i].merge(&w.part[i])
 		}
@@ -265,14 +296,14 @@ func (t *attention) query(w *attnWorker, i, head int, q []float32) {
 		c.Query(w.levelled, q)
 		q = w.levelled
 	}
-	w.queries.Set(i, q)
+	w.set(i, q)
 }
 
 // runSplit works on some parts; whoever finishes the last combines them.
 func (t *attention) runSplit(w *attnWorker, j job) {
 	at := func(g, part int) *softmax { return &t.partial[(j.split*t.group+g)*t.parts+part] }
 	for part := j.part; part < j.end; part++ {
-		t.runPart(w, j, j.lo/partPages+part)
+		t.runPart(w, &j, j.lo/partPages+part)
 		for g := range t.group {
 			to := at(g, part)
 			to.max, to.sum = w.part[g].max, w.part[g].sum
@@ -293,54 +324,8 @@ func (t *attention) runSplit(w *attnWorker, j job) {
 	}
 }
 
-// runPart computes the softmax of a job over one part of the context: all its
-// scores first, so that the weights are relative to the largest of the part.
-func (t *attention) runPart(w *attnWorker, j job, part int) {
-	b := t.p.b
-	table := b.Tables[t.cache.group][j.span]
-	length := b.Spans[j.span].Len
-	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
-	stride := w.queries.N * attn.Cells
-	kPage := func(pg int) []byte { return t.cache.k.head(table[pg], j.head) }
-	vPage := func(pg int) []byte { return t.values(table[pg], j.head) }
-	for pg := lo; pg < hi; pg++ {
-		var next []byte
-		if n := pg + t.kForm.Ahead(); n < hi {
-			next = kPage(n)
-		} else if n += lo - hi; n < hi {
-			next = vPage(n)
-		}
-		cells := min(kv.PageCells, length-pg*kv.PageCells)
-		t.kForm.Scores(w.scores[(pg-lo)*stride:], w.queries, kPage(pg), next, cells, w.scratch)
-	}
-	var used [partPages]uint64
-	t.weigh(w, j, lo, used[:hi-lo])
-	clear(w.acc[:w.queries.N*t.vForm.Padded])
-	var list [partPages]int // pages whose values have weights
-	n := 0
-	for i, u := range used {
-		if u != 0 {
-			list[n] = lo + i
-			n++
-		}
-	}
-	for i, pg := range list[:n] {
-		var next []byte
-		if m := i + t.vForm.Ahead(); m < n {
-			next = vPage(list[m])
-		} else if m += hi - n; m < j.hi {
-			next = kPage(m)
-		}
-		t.vForm.Accumulate(w.acc, w.scores[(pg-lo)*stride:], w.queries.N, vPage(pg), next, used[pg-lo], w.scratch)
-	}
-	t.counts.kBytes.Add(int64((hi - lo) * t.kForm.ReadBytes()))
-	if !t.MLA {
-		t.counts.vBytes.Add(int64(n * t.vForm.ReadBytes()))
-	}
-}
-
 // weigh turns the scores of a part, pages lo to lo+len(used), into weights.
-func (t *attention) weigh(w *attnWorker, j job, lo int, used []uint64) {
+func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64) {
 	b := t.p.b
 	length := b.Spans[j.span].Len
 	stride := w.queries.N * attn.Cells
@@ -400,14 +385,6 @@ func (t *attention) factor(pos int) float32 {
 		seen = min(seen, t.Window)
 	}
 	return f * t.temper.Factor(seen)
-}
-
-// values is the page that V is read from.
-func (t *attention) values(page int32, head int) []byte {
-	if t.MLA {
-		return t.cache.k.head(page, head)
-	}
-	return t.cache.v.head(page, head)
 }
 
 // visible has a bit for each cell of a page that a row at pos sees.

@@ -24,6 +24,7 @@ type attnRig struct {
 	heads, kvHeads int
 	dim, dimV      int
 	window         int
+	exact          kv.Window
 	mla            bool
 	softcap        float32
 	sinks          []float32
@@ -101,7 +102,10 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	run.layout, err = kv.Resolve(want, []kv.LayerInfo{{
 		Cached: true, Heads: r.heads, KVHeads: r.kvHeads, HeadDimK: r.dim, HeadDimV: r.dimV,
 		Window: r.window, Share: -1, MLA: r.mla, RopeBase: 10000,
-	}}, kv.Settings{Cells: r.cells, Seqs: 4, UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
+	}}, kv.Settings{
+		Cells: r.cells, Seqs: 4, UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+		ExactWindow: &r.exact.Newest, ExactSinks: &r.exact.Sinks,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +221,12 @@ func TestSameResults(t *testing.T) {
 		{k: "bf16", v: "q4_0-rot", heads: 7, kvHeads: 1, dim: 80, dimV: 96, sparseV: 1e-3},
 		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true},
 		{k: "turbo4", v: "tq3_0", heads: 2, kvHeads: 2, dim: 256, dimV: 256, options: backend.Options{FloatAttn: true}},
+		{k: "turbo3", v: "q4_0", heads: 6, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 64}},
+		{k: "q8_0", v: "turbo2", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Sinks: 9, Newest: 1}, options: backend.Options{FloatAttn: true}},
+		{k: "gw2", v: "gw2", heads: 4, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 100}, window: 150},
+		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true, exact: kv.Window{Sinks: 4, Newest: 32}},
 	} {
-		t.Run(fmt.Sprintf("%s/%s/%d", c.k, c.v, c.dim), func(t *testing.T) { testSameResults(t, c) })
+		t.Run(fmt.Sprintf("%s/%s/%d/%d", c.k, c.v, c.dim, c.exact.Newest), func(t *testing.T) { testSameResults(t, c) })
 	}
 }
 
@@ -367,6 +375,7 @@ func TestBytesRead(t *testing.T) {
 		{k: "q8_0", v: "turbo3", heads: 4, kvHeads: 1, dim: 128, dimV: 128},
 		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, window: 200},
 		{k: "tbq3", v: "tbq3", heads: 16, kvHeads: 1, dim: 576, dimV: 512, mla: true},
+		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 64}},
 	} {
 		c.cells, c.rows, c.options.Threads = 2048, 128, 2
 		c.random(5)
@@ -385,6 +394,10 @@ func TestBytesRead(t *testing.T) {
 		if c.mla {
 			wantV = 0
 		}
+		if c.exact.Newest > 0 { // positions 937 to 1000 lie in two pages
+			wantK += 2*kv.PageCells*int64(l.K.ExactRow-l.K.RowBytes) + int64(c.exact.Sinks*l.K.SinkRow)
+			wantV += 2*kv.PageCells*int64(l.V.ExactRow-l.V.RowBytes) + int64(c.exact.Sinks*l.V.SinkRow)
+		}
 		if k, v = count.kBytes.Load()-k, count.vBytes.Load()-v; k != wantK || v != wantV {
 			t.Errorf("%s/%s: a step reads %d bytes of K and %d of V, the plan says %d and %d", c.k, c.v, k, v, wantK, wantV)
 		}
@@ -393,8 +406,8 @@ func TestBytesRead(t *testing.T) {
 
 // A run allocates nothing, whatever the context.
 func TestNoAllocation(t *testing.T) {
-	for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}} {
-		c := attnRig{k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
+	for i, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}, {"gw2", "turbo3"}} {
+		c := attnRig{exact: kv.Window{Sinks: i, Newest: 32 * i}, k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
 		c.random(7)
 		r := c.open(t)
 		tokens := someTokens(rand.New(rand.NewPCG(8, 8)), 64)

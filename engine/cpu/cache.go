@@ -14,6 +14,7 @@ import (
 type cache struct {
 	layers  []*layerCache // by layer number; nil where a layer has none
 	groups  [][]*layerCache
+	passing [2]memory // exact pages that a chunk leaves behind, by side; layers take turns
 	size    int64
 	forms   map[formKey]*attn.Form
 	memory  map[attnShape]*attnMemory
@@ -29,27 +30,53 @@ type formKey struct {
 	attn.Options
 }
 
-// layerCache is K and V of one layer. A page holds the cells of one KV head
-// after the other.
+// layerCache is K and V of one layer.
 type layerCache struct {
 	group    int
 	kvHeads  int
 	temper   kv.Temper
+	window   kv.Window
 	channels []kv.Channels // calibration of the keys, one a KV head; nil: none
 	k, v     side
 }
 
+// side is K or V of a layer: its packed pages, its exact pages, and its sinks,
+// a page of few cells for each sequence.
 type side struct {
-	form *attn.Form // nil: V is a view of K
-	data memory
-	page int // bytes of a page
+	store
+	exact, sinks store
+	late         bool // pages are packed from exact ones
+}
+
+// store is the pages of a part. A page holds the cells of one KV head after
+// the other.
+type store struct {
+	form   *attn.Form // nil: there is none
+	data   memory
+	beyond memory // pages after those of data
+	page   int    // bytes of a page
 }
 
 // head is one KV head of a page.
-func (s *side) head(page int32, head int) []byte {
+func (s *store) head(page int32, head int) []byte {
 	n := s.form.PageBytes()
 	off := int(page)*s.page + head*n
-	return s.data[off : off+n : off+n]
+	data := s.data
+	if off >= len(data) {
+		off, data = off-len(data), s.beyond
+	}
+	return data[off : off+n : off+n]
+}
+
+// part is the store of a part.
+func (s *side) part(p kv.Part) *store {
+	switch p {
+	case kv.Exact:
+		return &s.exact
+	case kv.Sinks:
+		return &s.sinks
+	}
+	return &s.store
 }
 
 // newCache allocates the cells of a layout.
@@ -58,19 +85,24 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		layers: make([]*layerCache, len(l.Layers)), groups: make([][]*layerCache, len(l.Groups)),
 		forms: map[formKey]*attn.Form{}, memory: map[attnShape]*attnMemory{},
 	}
+	for side, n := range l.Passing {
+		var err error
+		if c.passing[side], err = c.allocate(int(n)); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		if !y.Owns() {
 			continue
 		}
-		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, channels: y.K.Channels}
-		pages := s.Pages[y.Group]
-		err := c.side(&lc.k, &y.K, lc.kvHeads, pages, attn.Options{Side: kv.K, Float: float})
+		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, window: y.Exact, channels: y.K.Channels}
+		err := c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
 		if err == nil && !y.V.View {
-			err = c.side(&lc.v, &y.V, lc.kvHeads, pages, attn.Options{Side: kv.V, Float: float})
+			err = c.side(&lc.v, l, y, s.Pages[y.Group], attn.Options{Side: kv.V, Float: float})
 		}
 		if err != nil {
-			return nil, errors.Join(err, c.close())
+			return nil, errors.Join(err, lc.free(), c.close())
 		}
 		c.layers[i] = lc
 		c.groups[y.Group] = append(c.groups[y.Group], lc)
@@ -100,23 +132,29 @@ func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 		m.workers = append(m.workers, newAttnWorker(s))
 	}
 	m.arrived = make([]atomic.Int32, m.jobs)
-	m.partial = newSoftmaxes(m.jobs*s.group*s.parts, s.v.Padded)
+	m.partial = newSoftmaxes(m.jobs*s.group*s.parts, s.vForm.Padded)
 	return m
 }
 
 func newAttnWorker(s attnShape) *attnWorker {
 	n := s.block * s.group
 	w := &attnWorker{
-		queries:  s.k.NewQueries(n),
+		queries:  s.kForm.NewQueries(n),
 		scores:   make([]float32, partPages*n*attn.Cells),
-		acc:      make([]float32, n*s.v.Padded),
-		scratch:  attn.NewScratch(s.k, s.v),
-		levelled: make([]float32, s.k.HeadDim), offset: make([]float32, n),
+		acc:      make([]float32, n*s.vForm.Padded),
+		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kSinks, s.vSinks),
+		levelled: make([]float32, s.kForm.HeadDim), offset: make([]float32, n),
 		part:  make([]softmax, n),
-		total: newSoftmaxes(n, s.v.Padded),
+		total: newSoftmaxes(n, s.vForm.Padded),
+	}
+	if s.kExact != nil {
+		w.exact = s.kExact.NewQueries(n)
+	}
+	if s.kSinks != nil {
+		w.sinks, w.sinkScores = s.kSinks.NewQueries(n), make([]float32, n*attn.Cells)
 	}
 	for i := range n {
-		w.part[i].acc = w.acc[i*s.v.Padded : (i+1)*s.v.Padded]
+		w.part[i].acc = w.acc[i*s.vForm.Padded : (i+1)*s.vForm.Padded]
 	}
 	return w
 }
@@ -129,15 +167,35 @@ func newSoftmaxes(n, padded int) []softmax {
 	return list
 }
 
-func (c *cache) side(s *side, l *kv.SideLayout, heads, pages int, o attn.Options) error {
-	s.form = c.form(formKey{t: l.Active, dim: l.HeadDim, Options: o})
-	s.page = heads * s.form.PageBytes()
-	var err error
-	if s.data, err = allocate(pages * s.page); err != nil {
-		return fmt.Errorf("%w: cache of %d pages wants %d bytes", backend.ErrMemory, pages, pages*s.page)
+func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn.Options) error {
+	x := y.Side(o.Side)
+	s.late = x.Late()
+	err := c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
+	if err == nil && x.Exact != nil {
+		s.exact.beyond = c.passing[o.Side]
+		err = c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactOwn(y), o)
 	}
-	c.size += int64(len(s.data))
-	return nil
+	if err == nil && x.Sinks != nil {
+		o.Few = y.Exact.Sinks
+		err = c.store(&s.sinks, x.Sinks, x.HeadDim, y.KVHeads, max(l.Settings.Seqs, 1), o)
+	}
+	return err
+}
+
+func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Options) (err error) {
+	s.form = c.form(formKey{t: t, dim: dim, Options: o})
+	s.page = heads * s.form.PageBytes()
+	s.data, err = c.allocate(pages * s.page)
+	return err
+}
+
+func (c *cache) allocate(n int) (memory, error) {
+	m, err := allocate(n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes of cache", backend.ErrMemory, n)
+	}
+	c.size += int64(len(m))
+	return m, nil
 }
 
 func (c *cache) layer(i int) (*layerCache, error) {
@@ -149,13 +207,21 @@ func (c *cache) layer(i int) (*layerCache, error) {
 
 // close gives the memory back.
 func (c *cache) close() error {
-	var errs []error
+	errs := []error{c.passing[kv.K].free(), c.passing[kv.V].free()}
 	for _, g := range c.groups {
 		for _, l := range g {
-			errs = append(errs, l.k.data.free(), l.v.data.free())
+			errs = append(errs, l.free())
 		}
 	}
-	c.groups, c.layers = nil, nil
+	c.groups, c.layers, c.passing = nil, nil, [2]memory{}
+	return errors.Join(errs...)
+}
+
+func (l *layerCache) free() error {
+	var errs []error
+	for _, s := range []*side{&l.k, &l.v} {
+		errs = append(errs, s.data.free(), s.exact.data.free(), s.sinks.data.free())
+	}
 	return errors.Join(errs...)
 }
 
@@ -172,8 +238,8 @@ func (c *cache) form(k formKey) *attn.Form {
 	return f
 }
 
-// side finds one side of a layer.
-func (p *program) side(layer int, s kv.Side) (*side, int, error) {
+// store finds a part of one side of a layer.
+func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, 0, err
@@ -182,59 +248,61 @@ func (p *program) side(layer int, s kv.Side) (*side, int, error) {
 	if s == kv.V {
 		sd = &l.v
 	}
-	if sd.form == nil {
-		return nil, 0, fmt.Errorf("cpu: %v of layer %d is a view", s, layer)
+	st := sd.part(part)
+	if st.form == nil {
+		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in part %d", layer, s, part)
 	}
-	return sd, l.kvHeads, nil
+	return st, l.kvHeads, nil
 }
 
 // ReadRow copies the KV heads of a cell to dst in the format's own bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
-	sd, heads, err := p.side(layer, s)
+	st, heads, err := p.store(layer, s, part)
 	if err != nil {
 		return err
 	}
-	n := sd.form.RowBytes()
+	n, cells := st.form.RowBytes(), int32(st.form.Cells())
 	for h := range heads {
-		sd.form.Get(dst[h*n:(h+1)*n], sd.head(cell/kv.PageCells, h), int(cell%kv.PageCells))
+		st.form.Get(dst[h*n:(h+1)*n], st.head(cell/cells, h), int(cell%cells))
 	}
 	return nil
 }
 
 // WriteRow is the inverse of ReadRow.
 func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
-	sd, heads, err := p.side(layer, s)
+	st, heads, err := p.store(layer, s, part)
 	if err != nil {
 		return err
 	}
-	n := sd.form.RowBytes()
+	n, cells := st.form.RowBytes(), int32(st.form.Cells())
 	for h := range heads {
-		sd.form.Put(sd.head(cell/kv.PageCells, h), int(cell%kv.PageCells), src[h*n:(h+1)*n])
+		st.form.Put(st.head(cell/cells, h), int(cell%cells), src[h*n:(h+1)*n])
 	}
 	return nil
 }
 
 // RowBytes is the size of a row of all KV heads as the memory was allocated.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	sd, _, err := p.side(layer, s)
-	if err != nil || part != kv.Packed {
+	st, _, err := p.store(layer, s, part)
+	if err != nil {
 		return 0
 	}
-	return sd.page / kv.PageCells
+	return st.page / st.form.Cells()
 }
 
-// CopyCells copies n cells from cell src on to cell dst on in every layer of
-// a group.
+// CopyCells copies n cells of a part from cell src on to cell dst on in every
+// layer of a group.
 func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
-		for _, s := range []*side{&l.k, &l.v} {
+		for _, s := range []*store{l.k.part(part), l.v.part(part)} {
 			if s.form == nil {
 				continue
 			}
+			cells := int32(s.form.Cells())
 			for h := range l.kvHeads {
 				for i := range int32(n) {
 					d, c := dst+i, src+i
-					s.form.Copy(s.head(d/kv.PageCells, h), int(d%kv.PageCells), s.head(c/kv.PageCells, h), int(c%kv.PageCells), p.cache.scratch)
+					s.form.Copy(s.head(d/cells, h), int(d%cells), s.head(c/cells, h), int(c%cells), p.cache.scratch)
 				}
 			}
 		}

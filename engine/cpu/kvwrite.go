@@ -1,14 +1,31 @@
 package cpu
 
 import (
+	"godwit/engine/cpu/attn"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
+	"godwit/engine/llm"
 )
+
+// early reports whether the rows of this batch are written in a stage before
+// attention: where rows read what others write, or a page is packed that they
+// fill.
+func (t *attention) early() bool {
+	if !t.single() {
+		return true
+	}
+	for i := range t.packs() {
+		if t.packs()[i].Now {
+			return true
+		}
+	}
+	return false
+}
 
 // writeTasks is the number of pages that this batch writes, times KV heads. A
 // page is written by one task: its cells share bytes.
 func (t *attention) writeTasks() int {
-	if t.single() {
+	if !t.early() {
 		return 0
 	}
 	n := 0
@@ -45,20 +62,116 @@ func (t *attention) write(worker, task int) {
 }
 
 // writeRow stores the key and value of one row and KV head.
-func (t *attention) writeRow(w *attnWorker, span, head, row int) {
+func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	p := t.p
-	pos := int(p.b.Pos[row])
-	page := p.b.Tables[t.cache.group][span][pos/kv.PageCells]
-	at := kv.At{Pos: pos, RopeBase: t.RopeBase}
+	w := rowWrite{head: head, at: kv.At{Pos: int(p.b.Pos[row]), RopeBase: t.RopeBase}, seq: int32(p.b.Spans[span].Seq), exact: -1}
+	w.page = p.b.Tables[t.cache.group][span][w.at.Pos/kv.PageCells]
+	if t.cache.window.Newest > 0 {
+		w.exact = p.b.Exact[t.cache.group][span][w.at.Pos/kv.PageCells]
+	}
 	k := p.row(t.k, row)[head*t.DimK : (head+1)*t.DimK]
 	if t.cache.channels != nil {
-		t.cache.channels[head].Level(w.levelled, k)
-		k = w.levelled
+		t.cache.channels[head].Level(worker.levelled, k)
+		k = worker.levelled
 	}
-	t.cache.k.form.Write(t.cache.k.head(page, head), pos%kv.PageCells, k, at, w.scratch)
-	if t.v == graph.None {
+	t.cache.k.write(&w, k, worker.scratch)
+	if t.v != graph.None {
+		t.cache.v.write(&w, p.row(t.v, row)[head*t.DimV:(head+1)*t.DimV], worker.scratch)
+	}
+}
+
+// rowWrite is where one row and KV head goes; exact is -1 where its page has no
+// exact form.
+type rowWrite struct {
+	page, exact, seq int32
+	head             int
+	at               kv.At
+}
+
+// write stores x in every part that has a place for it. Types that are packed
+// by page wait with the packed form where there is an exact one.
+func (s *side) write(w *rowWrite, x []float32, scratch *attn.Scratch) {
+	cell := w.at.Pos % kv.PageCells
+	exact := s.exact.form != nil && w.exact >= 0
+	if exact {
+		s.exact.form.Write(s.exact.head(w.exact, w.head), cell, x, w.at, scratch)
+	}
+	if !exact || !s.late {
+		s.form.Write(s.head(w.page, w.head), cell, x, w.at, scratch)
+	}
+	if s.sinks.form != nil && w.at.Pos < s.sinks.form.Cells() {
+		s.sinks.form.Write(s.sinks.head(w.seq, w.head), w.at.Pos, x, w.at, scratch)
+	}
+}
+
+// packs is the pages that this batch packs.
+func (t *attention) packs() []llm.Pack {
+	if t.late.of == 0 {
+		return nil
+	}
+	return t.p.b.Packs[t.cache.group]
+}
+
+// place is a layer's number among those of its group that are packed by page.
+type place struct{ index, of int }
+
+// lateAmong finds the place of a layer; zero where it is not packed by page.
+func lateAmong(l *kv.Layout, layer int) (p place) {
+	late := func(y *kv.LayerLayout) bool { return y.K.Late() || y.V.Late() }
+	y := &l.Layers[layer]
+	if !late(y) {
+		return p
+	}
+	for _, i := range l.Groups[y.Group].Layers {
+		if i == layer {
+			p.index = p.of
+		}
+		if late(&l.Layers[i]) {
+			p.of++
+		}
+	}
+	return p
+}
+
+// packTasks is the number of pages, now or beside attention, that this layer
+// packs in this batch, times sides and KV heads.
+func (t *attention) packTasks(now bool) (n int) {
+	list := t.packs()
+	for i := range list {
+		if t.packsIn(&list[i], now) {
+			n++
+		}
+	}
+	return n * 2 * t.KVHeads
+}
+
+// packsIn reports whether it is this layer's turn.
+func (t *attention) packsIn(p *llm.Pack, now bool) bool {
+	step := t.late.index * p.Of / t.late.of
+	return p.Now == now && step >= p.From && step < p.To
+}
+
+// pack packs one side and KV head of a page.
+func (t *attention) pack(worker, task int, now bool) {
+	s, head := &t.cache.k, task/2%t.KVHeads
+	if task%2 == 1 {
+		s = &t.cache.v
+	}
+	if !s.late {
 		return
 	}
-	v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
-	t.cache.v.form.Write(t.cache.v.head(page, head), pos%kv.PageCells, v, at, w.scratch)
+	skip := task / (2 * t.KVHeads)
+	list := t.packs()
+	for i := range list {
+		p := &list[i]
+		if !t.packsIn(p, now) {
+			continue
+		}
+		if skip == 0 {
+			s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), t.workers[worker].scratch)
+			return
+		}
+		skip--
+	}
+	panic("cpu: pack task out of range")
 }

@@ -69,6 +69,7 @@ type LayerLayout struct {
 	Exact          Window // what is kept in exact form too
 	Group          int    // index into Layout.Groups; -1: no K and V
 	Share          int    // index of the layer whose cells it reads; -1: its own
+	Lends          bool   // other layers read its cells
 	MLA            bool
 	Temper         Temper  // what finished logits over K are multiplied with
 	RopeBase       float32 // for encoders that need it

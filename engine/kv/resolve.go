@@ -184,6 +184,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	}
 	if in.Share >= 0 {
 		o := &r.out.Layers[in.Share]
+		o.Lends = true
 		y.Share, y.Temper, y.K, y.V, y.Exact = in.Share, o.Temper, o.K, o.V, o.Exact
 		for _, s := range []*SideLayout{&y.K, &y.V} {
 			s.RowBytes, s.ExactRow, s.SinkRow = 0, 0, 0

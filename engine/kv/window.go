@@ -161,13 +161,24 @@ func (l *Layout) exactPages(g *Group) int {
 	return min(g.Pages, seqs*(newest+prompt)+passing)
 }
 
-// passing is the exact pages that a chunk begins and leaves behind: layers run
-// one after another, so all share their memory.
+// passing is the exact pages that a chunk begins and leaves behind. Layers run
+// one after another, so they share their memory, but for those whose cells
+// other layers read.
 func (l *Layout) passing(g *Group) int {
 	if g.Exact.Newest == 0 {
 		return 0
 	}
 	return min(g.Pages, l.Settings.ubatch()/PageCells)
+}
+
+// ExactOwn is the number of exact pages in the memory of a layer that owns
+// cells; those after it are shared.
+func (l *Layout) ExactOwn(y *LayerLayout) int {
+	g := &l.Groups[y.Group]
+	if y.Lends {
+		return g.ExactPages + g.Passing
+	}
+	return g.ExactPages
 }
 
 // resizeExact sets the bytes of the second part of every side.
@@ -184,8 +195,10 @@ func (l *Layout) resizeExact() {
 		g := &l.Groups[y.Group]
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
-			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), g.ExactPages*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
-			l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))
+			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactOwn(y)*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
+			if !y.Lends {
+				l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))
+			}
 		}
 	}
 }

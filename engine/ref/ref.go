@@ -34,6 +34,7 @@ type cell struct {
 	layer int
 	side  kv.Side
 	pos   int
+	part  kv.Part
 }
 
 // head is a cache type at a head size.
@@ -231,11 +232,29 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 	return out
 }
 
+// store keeps a row in every part that its layout has; those that are packed by
+// page are packed from their exact form.
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
+	if m.layout == nil {
+		m.put(cell{seq, layer, side, pos, kv.Packed}, nil, x, dim, base)
+		return
+	}
+	l := m.layout.Layers[layer].Side(side)
+	for _, part := range []kv.Part{kv.Sinks, kv.Exact, kv.Packed} {
+		if t := l.Form(part); t != nil {
+			back := m.put(cell{seq, layer, side, pos, part}, t, x, dim, base)
+			if part == kv.Exact && l.Late() {
+				x = back
+			}
+		}
+	}
+}
+
+// put keeps a row as t gives it back, which is the result; nil keeps it as it is.
+func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) []float64 {
 	row := append([]float64(nil), x...)
-	at := cell{seq, layer, side, pos}
-	if m.layout != nil {
-		t := m.layout.Layers[layer].Side(side).Active
+	if t != nil {
+		pos, side := at.pos, at.side
 		var keys []float64
 		row = row[:0]
 		for h := 0; h < len(x); h += dim {
@@ -253,6 +272,26 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 		}
 	}
 	m.cells[at] = row
+	return row
+}
+
+// part is the part that a row at pos reads position p in: sinks always, the
+// exact form of pages that hold one of the newest positions up to pos.
+// Source: spec gw-formats.md "Window and sinks, exactly".
+func (m *Machine) part(layer int, side kv.Side, p, pos int) kv.Part {
+	if m.layout == nil {
+		return kv.Packed
+	}
+	y := &m.layout.Layers[layer]
+	s := y.Side(side)
+	last := p/kv.PageCells*kv.PageCells + kv.PageCells - 1 // of p's page
+	switch {
+	case s.Sinks != nil && p < y.Exact.Sinks:
+		return kv.Sinks
+	case s.Exact != nil && last > pos-y.Exact.Newest:
+		return kv.Exact
+	}
+	return kv.Packed
 }
 
 // key is the vector whose product with a query is the score of a packed key
@@ -328,7 +367,7 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 	scores := make([]float64, 0, hi-lo)
 	top := math.Inf(-1)
 	for p := lo; p < hi; p++ {
-		at := cell{s.Seq, layer, kv.K, p}
+		at := cell{s.Seq, layer, kv.K, p, m.part(layer, kv.K, p, pos)}
 		k, ok := m.keys[at]
 		if !ok {
 			k = m.cells[at]
@@ -360,7 +399,7 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 		if a.MLA {
 			side, dim = kv.K, a.DimK
 		}
-		v := m.cells[cell{s.Seq, layer, side, lo + i}][kvHead*dim:]
+		v := m.cells[cell{s.Seq, layer, side, lo + i, m.part(layer, side, lo+i, pos)}][kvHead*dim:]
 		for j := range out {
 			out[j] += w * v[j]
 		}

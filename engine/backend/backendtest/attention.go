@@ -24,6 +24,7 @@ type Attention struct {
 	Softcap        float32
 	Sinks          bool
 	MLA            bool
+	Exact          kv.Window
 	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
 	Outliers       bool  // a few large values in every row
 	Float          bool  // the backend uses float arithmetic for packed types
@@ -40,6 +41,10 @@ func (s *suite) attention(t *testing.T) {
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Window: 33, Sinks: true},
 		{K: "f32", V: "f32", Heads: 2, KVHeads: 2, DimK: 32, DimV: 32, Softcap: 2},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true},
+		{K: "q4_0", V: "q8_0", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}, Softcap: 2},
+		{K: "q4_0", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 60, Newest: 20}, Window: 90, Sinks: true},
+		{K: "f16", V: "q4_0", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 2, Newest: 100}, Window: 40},
+		{K: "q4_0", V: "q4_0", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true, Exact: kv.Window{Sinks: 5, Newest: 65}},
 	} {
 		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) {
 			c := newAttentionCase(t, a)
@@ -192,7 +197,10 @@ func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 	c.layout, err = kv.Resolve(want, []kv.LayerInfo{{
 		Cached: true, Heads: a.Heads, KVHeads: a.KVHeads, HeadDimK: a.DimK, HeadDimV: a.DimV,
 		Window: a.Window, Share: -1, MLA: a.MLA, RopeBase: 10000,
-	}}, kv.Settings{Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off})
+	}}, kv.Settings{
+		Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+		ExactWindow: &a.Exact.Newest, ExactSinks: &a.Exact.Sinks,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

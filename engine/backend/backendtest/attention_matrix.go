@@ -22,9 +22,16 @@ var matrixHeads = []int{1, 2, 3, 4, 8}
 // a chunk inside a page.
 var matrixChunks = []int{66, 1, 1, 28}
 
+// matrixWindows are its exact windows: none of a page, one, about one, more.
+var matrixWindows = []kv.Window{{Newest: 1}, {Sinks: 4, Newest: 64}, {Sinks: 3}, {Sinks: 64, Newest: 70}, {Newest: 200}}
+
+// windowChunks are the rows of their batches: chunks that end inside a page,
+// single rows, and one that leaves pages behind.
+var windowChunks = []int{70, 1, 1, 60, 1, 170, 1}
+
 // AttentionMatrix runs every cache type through write, read and attend: each
 // on each side against f32 on the other at every head size and number of KV
-// heads, and every pair at heads of 64, 128 and 256. Without GODWIT_TEST=all
+// heads, each with exact windows on both sides, and every pair at heads of 64, 128 and 256. Without GODWIT_TEST=all
 // each type meets every head size once and each pair one of the three, in
 // float arithmetic none. With -short, for processors that are emulated, each
 // type meets two head sizes and no other type.
@@ -41,7 +48,10 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 	all, short := os.Getenv("GODWIT_TEST") == "all", testing.Short()
 	n := 0
 	check := func(t *testing.T, a Attention) {
-		a.Chunks, a.Float, a.Outliers = matrixChunks, o.FloatAttn, n%5 == 4
+		if a.Chunks = matrixChunks; a.Exact != (kv.Window{}) {
+			a.Chunks = windowChunks
+		}
+		a.Float, a.Outliers = o.FloatAttn, n%5 == 4
 		n++
 		c := newAttentionCase(t, a)
 		e := c.run(t, b, ref.New(c.plan, &c.layout), ref.New(c.plan, nil))
@@ -72,6 +82,18 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 					}
 				}
 			})
+		}
+	})
+	t.Run("windows", func(t *testing.T) {
+		for i, typ := range kv.Types() {
+			for j, exact := range matrixWindows {
+				if short && (i+j)%len(matrixWindows) > 0 {
+					continue
+				}
+				dim := matrixDims[(i+3*j)%len(matrixDims)]
+				a := Attention{K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact}
+				t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { check(t, a) })
+			}
 		}
 	})
 	t.Run("pairs", func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 // A page of K is [value][64 tokens]: every value of the head is a line of 64
 // tokens, so that dot products need no sum across lanes. A page of V is
 // [chunk of 64 values][64 tokens][64 values], the last chunk narrower.
+//
+// Behind a rotation Dim counts the values of the rotated domain.
 type floats struct {
 	kv.Segment
 	stored dtype.Type
@@ -20,6 +22,7 @@ type floats struct {
 }
 
 func newFloats(g kv.Segment, o Options) *floats {
+	g.Dim = g.Blocks * g.Form.Elems
 	return &floats{Segment: g, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
 }
 
@@ -33,7 +36,9 @@ func (p *floats) first(dim int) part {
 		return nil
 	}
 	v := *p
-	v.Dim = min(p.Dim, dim-p.First)
+	if p.Form.Rotation.Size == 0 {
+		v.Dim = min(p.Dim, dim-p.First)
+	}
 	return &v
 }
 
@@ -52,6 +57,14 @@ func (p *floats) place(cell, d int) int {
 
 func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
 	row := s.row[p.At : p.At+p.Dim*p.size]
+	if size := p.Form.Rotation.Size; size > 0 {
+		v := s.value[:p.Dim]
+		clear(v[copy(v, x):])
+		for first := 0; first < len(v); first += size {
+			forward(&p.Form.Rotation, v[first:first+size], p.Form.Rotation.Forward)
+		}
+		x = v
+	}
 	if p.stored == dtype.F16 {
 		toHalf(row, x)
 	} else {

@@ -26,6 +26,7 @@ type Form struct {
 	Padded  int // values of a head in the rotated domain
 	Options Options
 	row     int // bytes of a head of one cell
+	cells   int // of a page
 
 	segments []kv.Segment
 	parts    []part
@@ -61,20 +62,26 @@ type part interface {
 type Options struct {
 	Side  kv.Side
 	Float bool // float arithmetic for packed types too
+	Few   int  // a page has only so many cells, kept as rows; 0: Cells
 }
 
 // New returns the form of a type for heads of headDim values.
 func New(t *kv.Type, headDim int, o Options) *Form {
 	f := &Form{Type: t, HeadDim: headDim, Padded: t.Padded(headDim), Options: o, row: t.RowBytes(headDim)}
 	f.segments = t.Segments(headDim)
+	if f.cells = Cells; o.Few > 0 {
+		f.cells = o.Few
+	}
 	for _, g := range f.segments {
 		switch {
+		case o.Few > 0:
+			f.parts = append(f.parts, newRows(g, o.Few))
 		case g.Form.Float:
 			f.parts = append(f.parts, newFloats(g, o))
 		case arrangeable(g.Form):
 			f.parts = append(f.parts, newCodes(g, o))
 		default:
-			f.parts = append(f.parts, newRows(g))
+			f.parts = append(f.parts, newRows(g, Cells))
 		}
 	}
 	return f
@@ -84,7 +91,10 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 func (f *Form) RowBytes() int { return f.row }
 
 // PageBytes is the size of one head of one page.
-func (f *Form) PageBytes() int { return Cells * f.row }
+func (f *Form) PageBytes() int { return f.cells * f.row }
+
+// Cells is the number of cells of a page.
+func (f *Form) Cells() int { return f.cells }
 
 // ReadBytes is what attention reads of one head of a page.
 func (f *Form) ReadBytes() (n int) {
@@ -105,6 +115,16 @@ func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
 	for i, p := range f.parts {
 		g := &f.segments[i]
 		p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
+	}
+}
+
+// Pack encodes all cells of a page from their exact form.
+func (f *Form) Pack(page []byte, exact *Form, from []byte, s *Scratch) {
+	x, row := s.head[:f.HeadDim], s.row[:exact.row]
+	for c := range f.cells {
+		exact.Get(row, from, c)
+		exact.Type.Decode(x, row, kv.At{})
+		f.Write(page, c, x, kv.At{}, s)
 	}
 }
 
@@ -181,6 +201,7 @@ type Scratch struct {
 	tile  []byte // [64][64] float32
 	sums  [panel * Cells]float32
 	value []float32 // a row, or a group that is rotated together
+	head  []float32 // the values of a head
 	code8 []byte    // its codes
 	w8    weights8
 }
@@ -190,11 +211,15 @@ func NewScratch(forms ...*Form) *Scratch {
 	s := &Scratch{turn: aligned(64 * 64), tile: aligned(4 * 64 * 64)}
 	var row, codes, padded int
 	for _, f := range forms {
+		if f == nil {
+			continue
+		}
 		row, padded = max(row, f.row), max(padded, f.Padded)
 		for _, p := range f.parts {
 			codes = max(codes, p.scratch())
 		}
 	}
-	s.row, s.codes, s.value, s.code8 = make([]byte, row), aligned(codes), make([]float32, padded), make([]byte, padded)
+	s.row, s.codes, s.code8 = make([]byte, row), aligned(codes), make([]byte, padded)
+	s.value, s.head = make([]float32, padded), make([]float32, padded)
 	return s
 }

@@ -61,6 +61,14 @@ func (q *Queries) Set(i int, x []float32) {
 	}
 }
 
+// Take prepares query i as from, of a form in the same rotated domain, has just
+// prepared it.
+func (q *Queries) Take(i int, from *Queries) {
+	for j, p := range q.form.parts {
+		p.prepare(&q.parts[j], i, from.rot, nil)
+	}
+}
+
 // panels is the number of panels that n queries take.
 func panels(n int) int { return (n + panel - 1) / panel }
 

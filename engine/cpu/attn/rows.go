@@ -11,10 +11,11 @@ type rows struct {
 	kv.Segment
 	values int
 	bytes  int
+	cells  int // of a page
 }
 
-func newRows(g kv.Segment) *rows {
-	return &rows{Segment: g, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim)}
+func newRows(g kv.Segment, cells int) *rows {
+	return &rows{Segment: g, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim), cells: cells}
 }
 
 func (p *rows) first(dim int) part {
@@ -24,12 +25,12 @@ func (p *rows) first(dim int) part {
 	return p
 }
 
-func (p *rows) reads() int { return p.bytes * Cells }
+func (p *rows) reads() int { return p.bytes * p.cells }
 
 func (p *rows) scratch() int { return 0 }
 
 func (p *rows) cell(page []byte, cell int) []byte {
-	return page[p.At*Cells+cell*p.bytes:][:p.bytes]
+	return page[p.At*p.cells+cell*p.bytes:][:p.bytes]
 }
 
 func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) {
