@@ -147,7 +147,7 @@ func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer, one bool) (*gramma
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: tools: %w", ErrRequest, err)
+		return nil, fmt.Errorf("%w: %w", ErrRequest, &chat.InputError{Path: "tools", Msg: err.Error()})
 	}
 	return b.Grammar("root")
 }

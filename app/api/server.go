@@ -33,7 +33,7 @@ import (
 // Options of a server.
 type Options struct {
 	Settings config.Settings
-	// Engine is how models are loaded; Log, Progress and Observe are the server's.
+	// Engine is how models are loaded; Log and Progress are the server's.
 	Engine  engine.Options
 	Model   *hub.Model   // the only model, loaded at once; nil: those of Library, when they are used
 	Library *hub.Library // may be nil
@@ -130,7 +130,13 @@ func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) 
 		return nil, err
 	}
 	s.loaded.Store(path, o)
-	o.Log, o.Observe = s.log, s.counters.observe
+	also := o.Observe
+	o.Log, o.Observe = s.log, func(st engine.Step) {
+		s.counters.observe(st)
+		if also != nil {
+			also(st)
+		}
+	}
 	if s.o.Progress != nil {
 		o.Progress = func(share float64) error { return errors.Join(ctx.Err(), s.o.Progress(path, share)) }
 	} else {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/device"
+	"godwit/engine"
 	"godwit/engine/llm"
 )
 
@@ -59,11 +59,16 @@ type loadPhase struct {
 	device     float64     // seconds
 }
 
-// besideLoad are the figures of one answer while a long prompt is read.
+// besideLoad are the figures of one answer while a long prompt is read. A step
+// reads a chunk of the prompt and generates a token of the answer; later chunks
+// take longer, since they see more.
 type besideLoad struct {
 	Prompt  int         `json:"prompt_tokens"`
 	Between percentiles `json:"itl_ms"`
-	Chunk   float64     `json:"chunk_ms"` // the reading divided by its steps
+	Chunks  int         `json:"chunks"`    // steps that read a part of the prompt
+	Alone   int         `json:"alone"`     // of these, steps without a token of the answer
+	Chunk   float64     `json:"chunk_ms"`  // the longest of these steps
+	Device  float64     `json:"device_ms"` // all of them
 }
 
 type percentiles struct {
@@ -132,7 +137,7 @@ func (c *benchServeCmd) Run(r *run) (err error) {
 		return err
 	}
 	if c.Beside > 0 {
-		if out.Beside, err = d.beside(c.Beside, c.UBatch); err != nil {
+		if out.Beside, err = d.beside(c.Beside); err != nil {
 			return err
 		}
 	}
@@ -155,6 +160,8 @@ func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, lib.Close())
 	}
+	d := &driver{ctx: r.ctx, model: m.Name, vocab: m.Vocab}
+	e.Observe = d.observe
 	s, err := api.New(api.Options{Settings: set, Engine: e, Model: &m, Library: lib, Version: Version, Log: r.log})
 	if err != nil {
 		return nil, nil, errors.Join(err, lib.Close())
@@ -173,7 +180,8 @@ func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	if err := s.Ready(r.ctx); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	return &driver{ctx: r.ctx, url: api.URL(l), model: m.Name, vocab: m.Vocab}, stop, nil
+	d.url = api.URL(l)
+	return d, stop, nil
 }
 
 // driver sends requests to a server and times the answers.
@@ -184,6 +192,23 @@ type driver struct {
 	vocab int
 	mu    sync.Mutex
 	seed  int
+	steps []engine.Step // of the device
+}
+
+// observe notes a step; it runs on the device's goroutine.
+func (d *driver) observe(st engine.Step) {
+	d.mu.Lock()
+	d.steps = append(d.steps, st)
+	d.mu.Unlock()
+}
+
+// taken returns the steps since the last call.
+func (d *driver) taken() []engine.Step {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.steps
+	d.steps = nil
+	return list
 }
 
 // prompt is n tokens that no other prompt begins with.
@@ -264,39 +289,9 @@ func (d *driver) ask(prompt []llm.Token, gen int, piece func(n int)) (timed, err
 	return t, lines.Err()
 }
 
-// steps asks the server what its device did: seconds and number of steps.
-func (d *driver) steps() (seconds, count float64, err error) {
-	req, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.url+"/metrics", nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "godwit_step_seconds_sum":
-			seconds = x
-		case "godwit_steps_total":
-			count = x
-		}
-	}
-	return seconds, count, nil
-}
-
 // phase runs clients at the same time and adds their figures up.
 func (d *driver) phase(clients, requests, gen int, length func(i int) int) (loadPhase, error) {
-	before, _, err := d.steps()
-	if err != nil {
-		return loadPhase{}, err
-	}
+	d.taken()
 	var p loadPhase
 	var mu sync.Mutex
 	var first, between []time.Duration
@@ -328,15 +323,16 @@ func (d *driver) phase(clients, requests, gen int, length func(i int) int) (load
 	}
 	work.Wait()
 	p.Seconds = time.Since(start).Seconds()
-	after, _, err := d.steps()
-	p.device = after - before
+	for _, st := range d.taken() {
+		p.device += st.Took.Seconds()
+	}
 	p.Throughput = float64(p.Generated) / p.Seconds
 	p.First, p.Between = newPercentiles(first), newPercentiles(between)
-	return p, errors.Join(append(errs, err)...)
+	return p, errors.Join(errs...)
 }
 
 // beside times an answer from when a long prompt is sent until it is read.
-func (d *driver) beside(prompt, chunk int) (*besideLoad, error) {
+func (d *driver) beside(prompt int) (*besideLoad, error) {
 	ctx, cancel := context.WithCancel(d.ctx)
 	defer cancel()
 	running := &driver{ctx: ctx, url: d.url, vocab: d.vocab, seed: 1 << 20}
@@ -360,11 +356,24 @@ func (d *driver) beside(prompt, chunk int) (*besideLoad, error) {
 	case err := <-ended:
 		return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
 	}
+	d.taken()
 	from := time.Now()
 	if _, err := d.ask(d.prompt(prompt), 2, nil); err != nil {
 		return nil, err
 	}
 	to := time.Now()
+	out := &besideLoad{Prompt: prompt}
+	for _, st := range d.taken() {
+		if st.Prefill == 0 {
+			continue
+		}
+		ms := float64(st.Took.Microseconds()) / 1000
+		out.Chunks++
+		out.Chunk, out.Device = max(out.Chunk, ms), out.Device+ms
+		if st.Decode == 0 {
+			out.Alone++
+		}
+	}
 	cancel()
 	<-ended // what it says is that it was given up
 	var between []time.Duration
@@ -375,8 +384,6 @@ func (d *driver) beside(prompt, chunk int) (*besideLoad, error) {
 			between = append(between, at[i].Sub(at[i-1]))
 		}
 	}
-	steps := (prompt + chunk - 2) / max(chunk-1, 1) // a row of each step is the answer's
-	return &besideLoad{
-		Prompt: prompt, Between: newPercentiles(between), Chunk: float64(to.Sub(from).Microseconds()) / 1000 / float64(steps),
-	}, nil
+	out.Between = newPercentiles(between)
+	return out, nil
 }

@@ -86,7 +86,14 @@ func (p *pool) ready(stages []stage) []stage {
 	return stages
 }
 
+// newPool starts the workers. A worker that computes or spins keeps its
+// processor of Go's for milliseconds, and there may be as many workers as those:
+// one more is made, so that what else the program does, such as sending the
+// token that was just made, runs when it can and not when a worker is stopped.
 func newPool(workers int) *pool {
+	if runtime.GOMAXPROCS(0) <= workers {
+		runtime.GOMAXPROCS(workers + 1)
+	}
 	p := &pool{workers: workers, sleep: make([]parking, workers)}
 	for w := 1; w < workers; w++ {
 		p.sleep[w].wake = make(chan struct{}, 1)

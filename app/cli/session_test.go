@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"godwit/engine/kv"
+	"godwit/engine/testmodel"
+)
+
+// served is a process of godwit serve.
+type served struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	errs bytes.Buffer
+}
+
+func serveProcess(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, cmd: exec.Command("godwit", append([]string{"serve", "--port", "0", "-c", "512"}, args...)...)}
+	s.cmd.Stderr = &s.errs
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !ok {
+		_ = s.cmd.Wait()
+		t.Fatalf("serve %q: %q, %v\n%s", args, line, err, &s.errs)
+	}
+	s.url = url
+	return s
+}
+
+// end interrupts the process, which then has to end well.
+func (s *served) end() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Errorf("serve: %v\n%s", err, &s.errs)
+	}
+}
+
+// post returns the status and what the answer says.
+func (s *served) post(path string, body any) (status int, answer map[string]any) {
+	s.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := http.Post(s.url+path, "application/json", bytes.NewReader(data))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		s.t.Fatalf("%s: %v: %s", path, err, text)
+	}
+	return resp.StatusCode, answer
+}
+
+// A slot of every cache type, of windows and of recurrent states, is saved by
+// one process and restored by another, which goes on where the first ended. A
+// damaged file is refused, and the server goes on.
+func TestSessionInNewProcess(t *testing.T) {
+	type model struct{ file, k, v string }
+	cases := []model{{"gemma3-hd64", "f16", "f16"}, {"qwen35", "f16", "q8_0"}}
+	for _, typ := range kv.Types() {
+		if typ.Window != (kv.Window{}) {
+			continue
+		}
+		cases = append(cases, model{"llama-hd128-llama3rope", typ.Name, typ.Name})
+	}
+	prompt := make([]int, 200)
+	for i := range prompt {
+		prompt[i] = 10 + i*i%97
+	}
+	ask := map[string]any{"prompt": prompt, "n_predict": 6, "temperature": 0, "ignore_eos": true, "return_tokens": true}
+	file := map[string]any{"filename": "saved"}
+	for _, c := range cases {
+		t.Run(strings.Join([]string{c.file, c.k, c.v}, " "), func(t *testing.T) {
+			path := testmodel.Golden(t, "models", "tiny", c.file+".gguf")
+			args := []string{path, "-ctk", c.k, "-ctv", c.v, "--slot-save-path", t.TempDir()}
+			first := serveProcess(t, args...)
+			_, before := first.post("/completion", with(ask, "id_slot", 1))
+			if status, r := first.post("/slots/1?action=save", file); status != 200 || r["n_saved"] != 205.0 {
+				t.Errorf("saved: %d %v", status, r)
+			}
+			first.end()
+			second := serveProcess(t, args...)
+			if status, r := second.post("/slots/3?action=restore", file); status != 200 || r["n_restored"] != 205.0 {
+				t.Errorf("restored: %d %v", status, r)
+			}
+			longer := slices.Clone(prompt)
+			for _, id := range before["tokens"].([]any) {
+				longer = append(longer, int(id.(float64)))
+			}
+			// The last token was never computed; rows are reused by the page.
+			if _, r := second.post("/completion", with(ask, "prompt", longer)); r["tokens_cached"] != 205.0 && r["tokens_cached"] != 192.0 {
+				t.Errorf("%v of %d tokens were taken from the restored slot", r["tokens_cached"], len(longer))
+			}
+			if _, r := second.post("/completion", ask); fmt.Sprint(r["tokens"]) != fmt.Sprint(before["tokens"]) {
+				t.Errorf("the answer is %v, before the restart %v", r["tokens"], before["tokens"])
+			}
+			saved := filepath.Join(args[len(args)-1], "saved")
+			data, err := os.ReadFile(saved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)*2/3] ^= 4
+			if err := os.WriteFile(saved, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if status, r := second.post("/slots/3?action=restore", file); status != 400 {
+				t.Errorf("a damaged file: %d %v", status, r)
+			}
+			if status, _ := second.post("/completion", ask); status != 200 {
+				t.Errorf("after a damaged file: %d", status)
+			}
+			second.end()
+		})
+	}
+}
+
+// with is a copy of an object with one more field.
+func with(o map[string]any, key string, value any) map[string]any {
+	c := maps.Clone(o)
+	c[key] = value
+	return c
+}
