@@ -64,15 +64,19 @@ typedef unsigned long long wide; // 64 bits
 #define UNROLL
 
 #else // CUDA and HIP
+// Their own words expand to attributes named device and constant, which are
+// words of ours; the names between underscores mean the same.
+#undef __device__
+#undef __constant__
 #define threadgroup
-#define constant static __constant__ const
+#define constant static __attribute__((__constant__)) const
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) name
 #define IN(T, name, i) const T *__restrict__ name
 #define OUT(T, name, i) T *__restrict__ name
 #define INOUT(T, name, i) T *name
 #define PARAMS(T, name, i) const T name
 #define INDICES
-#define FUNC static __device__ __forceinline__
+#define FUNC static inline __attribute__((__device__, __always_inline__))
 #define SHARED(T, name, n) __shared__ T name[n]
 #define UNROLL _Pragma("unroll")
 #define barrier() __syncthreads()

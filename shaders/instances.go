@@ -1,0 +1,77 @@
+package shaders
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"godwit/engine/dtype"
+)
+
+// Instance is a kernel with its constants: what is compiled.
+type Instance struct {
+	Kernel    *Kernel
+	Constants Constants
+}
+
+// Name tells instances apart: the kernel and its constants in alphabetical order.
+func (i Instance) Name() string {
+	var b strings.Builder
+	b.WriteString(i.Kernel.Name)
+	for _, name := range slices.Sorted(maps.Keys(i.Constants)) {
+		fmt.Fprintf(&b, " %s=%d", name, i.Constants[name])
+	}
+	return b.String()
+}
+
+// Hash is a digest of the source and of what else it is compiled with.
+func (i Instance) Hash(flags ...string) (string, error) {
+	text, err := i.Kernel.Source(i.Constants)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256([]byte(strings.Join(append(flags, text), "\x00")))
+	return hex.EncodeToString(h[:16]), nil
+}
+
+// Matvecs are the values of the constant ROWS of matvec.
+var Matvecs = []int{1, 2, 4, 8}
+
+// Instances lists what a device whose kernels are compiled beforehand has, in
+// order of name.
+func Instances() []Instance {
+	seen := map[string]Instance{}
+	add := func(kernel string, c Constants) {
+		i := Instance{Find(kernel), c}
+		seen[i.Name()] = i
+	}
+	for i := range Kernels {
+		if len(Kernels[i].Constants) == 0 {
+			add(Kernels[i].Name, nil)
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(weights)) {
+		weightInstances(w, add)
+	}
+	for _, n := range RouteExperts {
+		add("route", Constants{"EXPERTS": n})
+	}
+	cacheInstances(add)
+	var list []Instance
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		list = append(list, seen[name])
+	}
+	return list
+}
+
+func weightInstances(w dtype.Type, add func(string, Constants)) {
+	for _, n := range Matvecs {
+		add("matvec", Constants{"WEIGHT": int(w), "ROWS": n})
+	}
+	add("expert", Constants{"WEIGHT": int(w), "ROWS": 1})
+	add("embed", Constants{"WEIGHT": int(w)})
+	add("matmul", Constants{"WEIGHT": int(w)})
+}

@@ -1,0 +1,42 @@
+package shaders
+
+import "godwit/engine/kv"
+
+// cacheDims are the sizes of heads whose kernels are compiled beforehand.
+var cacheDims = []int{64, 80, 96, 112, 128, 192, 256, 512, 576}
+
+// cacheInstances adds the kernels that write and read cache types.
+func cacheInstances(add func(string, Constants)) {
+	launch := func(l Launch) { add(l.Kernel.Name, l.Constants) }
+	for _, t := range kv.Types() {
+		for _, dim := range cacheDims {
+			for _, side := range []kv.Side{kv.K, kv.V} {
+				c := resolved(t, dim, side)
+				if c == nil {
+					continue
+				}
+				for _, l := range append(c.Encode(1), c.Query(1)...) {
+					launch(l)
+				}
+				launch(c.Combine(1, 1, 0))
+			}
+		}
+	}
+}
+
+// resolved is what a type becomes on one side at a head size; nil where that has
+// no kernel.
+func resolved(t *kv.Type, dim int, side kv.Side) *Cache {
+	l, err := kv.Resolve(kv.Want{K: t, V: t}, []kv.LayerInfo{{
+		Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
+	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1})
+	if err != nil {
+		return nil
+	}
+	s := l.Layers[0].Side(side)
+	c, err := NewCache(s.Active, s.HeadDim, 0)
+	if err != nil {
+		return nil
+	}
+	return c
+}
