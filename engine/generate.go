@@ -220,7 +220,7 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	}
 	if g.state != nil {
 		if err := g.state.Accept(t); err != nil {
-			return 0, false, fmt.Errorf("grammar refused a token that it allowed: %w", err)
+			return 0, false, fmt.Errorf("%w: %w", ErrMask, err)
 		}
 	}
 	g.sampler.Accept(t)

@@ -13,6 +13,10 @@ import (
 	"godwit/engine/tokenizer"
 )
 
+// ErrMask is returned when a grammar refuses a token that its own mask allowed.
+// It never happens; servers count it to show that.
+var ErrMask = errors.New("the grammar refused a token that it had allowed")
+
 // ErrRequest is the class of errors about requests that cannot be run.
 var ErrRequest = errors.New("request")
 

@@ -188,6 +188,9 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
 	defer ready()
 	for ev, err := range e.Generate(ctx, r) {
+		if errors.Is(err, engine.ErrMask) {
+			s.counters.refused.Inc()
+		}
 		if err != nil {
 			send(item{choice: i, err: err})
 			return

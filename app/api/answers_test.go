@@ -360,6 +360,9 @@ func TestForms(t *testing.T) {
 			t.Errorf("json_object: %v", err)
 		}
 	}
+	if text := string(v.ask("GET", "/metrics", nil).body); !strings.Contains(text, "\ngodwit_masked_tokens_refused_total 0\n") {
+		t.Error("a token that a mask allowed was refused afterwards, or nobody counts")
+	}
 }
 
 // Embeddings have length 1, the same as numbers and as bytes, and are nearer

@@ -51,6 +51,11 @@ func TestLoading(t *testing.T) {
 	if r := v.ask("GET", "/health", nil).json(t); r["status"] != "ok" {
 		t.Errorf("health: %v", r)
 	}
+	// A long prompt takes its time too.
+	r = v.ask("POST", "/v1/completions", object{"prompt": strings.Repeat("sand and water, ", 200), "max_tokens": 1, "stream": true})
+	if before, _, _ := bytes.Cut(r.body, []byte("data: ")); r.status != 200 || bytes.Count(before, []byte(": ")) == 0 {
+		t.Errorf("a stream whose prompt is read has no heartbeats: %d %.200s", r.status, r.body)
+	}
 }
 
 // A model that cannot be loaded is an error with the reason, in the stream too.

@@ -14,6 +14,7 @@ type counters struct {
 	set                          *metrics.Set
 	prompt, cached, generated    *metrics.Counter
 	steps, decodeRows, fillRows  *metrics.Counter
+	refused                      *metrics.Counter // tokens that a grammar refused after its mask had allowed them
 	promptSeconds, decodeSeconds *metrics.FloatCounter
 	step, first                  *metrics.Histogram
 }
@@ -26,6 +27,7 @@ func (c *counters) init(s *Server) {
 	c.steps = c.set.NewCounter("godwit_steps_total")
 	c.decodeRows = c.set.NewCounter("godwit_step_rows_total{kind=\"decode\"}")
 	c.fillRows = c.set.NewCounter("godwit_step_rows_total{kind=\"prefill\"}")
+	c.refused = c.set.NewCounter("godwit_masked_tokens_refused_total")
 	c.promptSeconds = c.set.NewFloatCounter("godwit_prompt_seconds_total")
 	c.decodeSeconds = c.set.NewFloatCounter("godwit_generation_seconds_total")
 	c.step = c.set.NewHistogram("godwit_step_seconds")

@@ -1,0 +1,41 @@
+package engine_test
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// connects finds what opens a connection or asks for a name's address.
+var connects = regexp.MustCompile(`\b(net\.(Dial\w*|Lookup\w+|Resolver|DefaultResolver)|http\.(Get|Post|Head|PostForm|Client|DefaultClient|Transport|DefaultTransport)|(unix|syscall)\.(Connect|Sendto))\b`)
+
+// connecting are the places that may, and to where.
+var connecting = map[string]string{
+	"app/hub/client.go":      "the hub, when a model is pulled",
+	"app/only.go":            "the window that runs already, on this machine",
+	"app/cli/bench_serve.go": "its own server, on this machine",
+}
+
+// Only the commands that say so use the network: nothing that serves, loads or
+// computes can open a connection.
+func TestConnections(t *testing.T) {
+	seen := map[string]bool{}
+	for name, data := range readWritten(t) {
+		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "build/tools/") {
+			continue
+		}
+		found := connects.Find(data)
+		switch seen[name] = found != nil; {
+		case found != nil && connecting[name] == "":
+			t.Errorf("%s uses %s: only %v open connections", name, found, connecting)
+		case found == nil && connecting[name] != "":
+			t.Errorf("%s opens no connection any more, take it off the list", name)
+		}
+	}
+	for name := range connecting {
+		if !seen[name] {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
