@@ -149,7 +149,7 @@ func roundings(f *Form) (list []rounding) {
 			if p.float {
 				r.scaleAt = -1
 			}
-			if !p.levels.plain && !p.float {
+			if p.planar() && !p.float {
 				for i, l := range p.Form.Codes.Levels {
 					got := float64(p.levels.unit) * float64(int32(int8(p.levels.table[i]-byte(p.levels.zero))))
 					r.level = max(r.level, math.Abs(got+float64(p.levels.centre)-float64(l)))

@@ -8,7 +8,7 @@ import (
 )
 
 // codes is a part whose values are codes of 2, 3, 4, 5 or 8 bits with a level
-// table and an f16 scale a block.
+// table and an f16 scale a block, or trellis codes (see trellis.go).
 //
 // A page of codes is a row of steps, 64 codes each, that an integer dot
 // product takes at once: 16 lanes of 4. In a page of K a lane is a token and
@@ -30,6 +30,7 @@ type codes struct {
 	elems  int // of a block
 	chunk  int // values side by side in a page of V
 	levels *levels
+	cyclic *trellis // trellis codes; nil: others
 	encode encoder
 
 	low, high, sign      plane
@@ -65,10 +66,14 @@ func arrangeable(t *kv.Type) bool {
 			return false
 		}
 	case kv.Int8:
+	case kv.Cyclic:
+		if c.Bits < 2 || c.Bits > 4 || len(c.Levels) != 256 {
+			return false
+		}
 	default:
 		return false
 	}
-	if c.Levels != nil && len(c.Levels) != 1<<c.Bits {
+	if c.Levels != nil && c.Packing != kv.Cyclic && len(c.Levels) != 1<<c.Bits {
 		return false
 	}
 	_, ok := unread(t)
@@ -133,7 +138,7 @@ func newCodes(g kv.Segment, o Options) *codes {
 		values: g.Blocks * t.Elems, elems: t.Elems, chunk: min(64, t.Elems),
 		min: -1, resScale: -1,
 	}
-	p.levels, p.encode = newLevels(t, o.Side), encoderOf(t)
+	p.levels, p.encode, p.cyclic = newLevels(t, o.Side), encoderOf(t), newTrellis(t, o.Side)
 	at := g.At * Cells
 	take := func(bytes int) int {
 		first := at
@@ -142,8 +147,11 @@ func newCodes(g kv.Segment, o Options) *codes {
 	}
 	bits := t.Codes.Bits
 	p.low.bits = bits &^ 1
+	if p.cyclic != nil {
+		p.low.bits = bits
+	}
 	p.low.at = take(p.values * p.low.bits * Cells / 8)
-	if bits&1 == 1 {
+	if p.low.bits < bits {
 		p.high = plane{take(p.values * Cells / 8), 1}
 	}
 	line := 2 * Cells * g.Blocks
@@ -182,6 +190,11 @@ func (p *codes) put(page []byte, cell int, row []byte) {
 	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
+		if p.cyclic != nil {
+			copy(p.string(page, cell, b), block[t.Codes.At:])
+			p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
+			continue
+		}
 		unpack(c, &t.Codes, block)
 		if t.Codes.Packing == kv.Int8 && p.side == kv.K {
 			flip(c)
@@ -213,6 +226,11 @@ func (p *codes) get(row, page []byte, cell int) {
 	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
+		if p.cyclic != nil {
+			copy(block[t.Codes.At:], p.string(page, cell, b))
+			p.getHalf(block, t.Scale.At, page, p.scale, cell, b)
+			continue
+		}
 		clear(c)
 		p.gather(c, page, p.low, cell, b, 0)
 		if p.high.bits > 0 {

@@ -1,6 +1,12 @@
 package attn
 
-import "godwit/engine/kv"
+import (
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/kv"
+)
+
+// allCells has a bit for each cell of a page.
+const allCells = 1<<Cells - 1
 
 // signs says what the bytes of an expanded sign plane mean.
 var signs = levels{unit: 1, zero: 128, exact: true}
@@ -10,6 +16,9 @@ func (p *codes) room(n int) prepared {
 	res := p.sign.bits > 0
 	if p.float {
 		r.coef = newCoef(n, p.values)
+		if p.cyclic != nil {
+			r.rest = make([]float32, p.values)
+		}
 		if res {
 			r.signs = newCoef(n, p.values)
 		}
@@ -40,6 +49,10 @@ func (p *codes) prepare(r *prepared, i int, q, res []float32) {
 	q = q[p.Lane : p.Lane+p.values]
 	res = res[min(p.Lane, len(res)):]
 	if p.float {
+		if p.cyclic != nil {
+			kernel.Scale(r.rest, q, p.levels.unit)
+			q = r.rest
+		}
 		setCoef(r.coef, i, q)
 		if p.sign.bits > 0 {
 			setCoef(r.signs, i, res[:p.values])
@@ -78,10 +91,10 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, ce
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
 	} else {
-		if pl := p.planes(page); !p.levels.plain && pl.reads(n) {
+		if pl := p.planes(page); p.planar() && pl.reads(n) {
 			dotTokens(&dotTokensArgs{dst: dst, n: n, planes: pl, q: &r.codes, scales: page[p.scale:], ahead: ahead})
 		} else {
-			tile, far := p.expand(page, ahead, s)
+			tile, far := p.expand(page, ahead, allCells, s)
 			dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
 		}
 		if p.sign.bits > 0 {
@@ -100,14 +113,21 @@ func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, ce
 }
 
 // expand makes a byte of every code of a page: its int8 level, on K above
-// levels.zero. Where the page has those bytes already, whoever reads them asks
+// levels.zero, of the tokens that are used at least. Where the page has those bytes already, whoever reads them asks
 // for what lies far ahead.
-func (p *codes) expand(page []byte, ahead int, s *Scratch) (tile []byte, far int) {
-	if p.levels.plain {
+func (p *codes) expand(page []byte, ahead int, used uint64, s *Scratch) (tile []byte, far int) {
+	switch {
+	case p.levels.plain:
 		return page[p.low.at:], ahead
+	case p.cyclic != nil:
+		p.lookUpTrellis(s.codes, page, ahead, used)
+		return s.codes, 0
 	}
 	return p.lookUp(page, ahead, s, &p.levels.table), 0
 }
+
+// planar reports whether codes lie in planes and are looked up.
+func (p *codes) planar() bool { return !p.levels.plain && p.cyclic == nil }
 
 func (p *codes) lookUp(page []byte, ahead int, s *Scratch, table *[64]byte) []byte {
 	pl := p.planes(page)
@@ -124,16 +144,16 @@ func (p *codes) planes(page []byte) planes {
 }
 
 // expandFloat makes bytes that decode turns into levels.
-func (p *codes) expandFloat(page []byte, ahead int, s *Scratch) []byte {
+func (p *codes) expandFloat(page []byte, ahead int, used uint64, s *Scratch) []byte {
 	if p.levels.exact {
-		tile, _ := p.expand(page, ahead, s)
+		tile, _ := p.expand(page, ahead, used, s)
 		return tile
 	}
 	return p.lookUp(page, ahead, s, &p.levels.index)
 }
 
 func (p *codes) scoresFloat(dst []float32, r *prepared, n int, page []byte, ahead int, s *Scratch) {
-	p.scoresPlane(dst, n, p.expandFloat(page, ahead, s), p.levels, r.coef, page[p.scale:], s)
+	p.scoresPlane(dst, n, p.expandFloat(page, ahead, allCells, s), p.levels, r.coef, page[p.scale:], s)
 	if p.sign.bits > 0 {
 		expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)
 		p.scoresPlane(dst, n, s.codes, &signs, r.signs, page[p.resScale:], s)
@@ -185,10 +205,10 @@ func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byt
 func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
 	groups := groupsOf(used)
 	pl := p.planes(page)
-	fused := p.side == kv.V && !p.levels.plain && pl.reads(n)
+	fused := p.side == kv.V && p.planar() && pl.reads(n)
 	var tile []byte
 	if !fused {
-		tile, ahead = p.expand(page, ahead, s)
+		tile, ahead = p.expand(page, ahead, used, s)
 	}
 	for i := 0; i < n; i += panel {
 		v := dotValuesArgs{ld: ld, n: min(panel, n-i), vecs: p.chunk / 16, groups: groups}
@@ -222,7 +242,7 @@ func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
 }
 
 func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
-	codes := p.expandFloat(page, ahead, s)
+	codes := p.expandFloat(page, ahead, used, s)
 	for d := 0; d < p.values; d += p.chunk {
 		c := codes[d*Cells:]
 		if p.side == kv.K {
@@ -233,6 +253,9 @@ func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page 
 		for i := 0; i < n; i += panel {
 			m := min(panel, n-i)
 			mulHalf(s.sums[:m*Cells], w[i*Cells:], page[p.scale+d/p.elems*2*Cells:])
+			if p.cyclic != nil {
+				kernel.Scale(s.sums[:m*Cells], s.sums[:m*Cells], p.levels.unit)
+			}
 			mulAdd(&mulAddArgs{
 				acc: acc[i*ld+p.Lane+d:], ld: ld, n: m, lanes: p.chunk,
 				x: s.tile, pitch: p.chunk * 4,

@@ -13,7 +13,7 @@ type levels struct {
 	unit  float32 // of the int8 levels
 	zero  int32   // what the table's bytes are above the levels: 128 on K, whose bytes are unsigned
 	table [64]byte
-	exact bool // unit·int8 is the level itself, less centre
+	exact bool // int8 is the level itself, less centre; unit is then 1, or with a trellis its own
 	// centre is what the table's levels are below the levels where a minimum is
 	// added to them: on V, where weights are rounded, a level far from zero
 	// would carry the rounding of its weight.
@@ -40,6 +40,10 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	}
 	ints, unit, exact := integers(c.Levels)
 	l.unit, l.exact = unit, exact
+	if t.Codes.Packing == kv.Cyclic {
+		l.unit = t.Scale.Unit
+		return l
+	}
 	if exact && t.Scale.Affine && s == kv.V {
 		centre := int8((int(slices.Min(ints)) + int(slices.Max(ints)) + 1) / 2)
 		for i := range ints {

@@ -27,6 +27,7 @@ var families = []family{
 	{"dot_avx512", dot512},
 	{"float_avx512", float512},
 	{"fused_avx512", fused512},
+	{"trellis_avx512", trellis512},
 	{"weigh_avx512", weigh512},
 	{"prep_avx512", prep512},
 	{"codes_avx2", codes2},
