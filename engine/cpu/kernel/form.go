@@ -11,6 +11,7 @@ import (
 // of 16 rows; blk starts at the block.
 type form struct {
 	elems  int  // columns of a block
+	bytes  int  // of a block of 16 rows; 0: as many as in the file
 	subs   int  // groups of 32 columns of a block
 	halves bool // scales for every 16 columns
 	mins   bool // minima beside the scales
@@ -80,6 +81,7 @@ func (s *scales) value(f *form, code int8, col int) float32 {
 	return v
 }
 
+// forms has a form for each type that multiplies with codes; form_grid.go adds its own.
 var forms = [...]*form{
 	dtype.Q4_0:   &formQ4_0,
 	dtype.Q4_1:   &formQ4_1,

@@ -43,6 +43,7 @@ var quantized = []dtype.Type{
 	dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1, dtype.Q8_0,
 	dtype.Q2_K, dtype.Q3_K, dtype.Q4_K, dtype.Q5_K, dtype.Q6_K,
 	dtype.IQ4_NL, dtype.IQ4_XS, dtype.MXFP4,
+	dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0,
 }
 
 func rnd(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x676f64776974)) }
@@ -60,6 +61,8 @@ var halfAt = map[dtype.Type][]int{
 	dtype.Q4_0: {0}, dtype.Q4_1: {0, 2}, dtype.Q5_0: {0}, dtype.Q5_1: {0, 2}, dtype.Q8_0: {0},
 	dtype.Q2_K: {80, 82}, dtype.Q3_K: {108}, dtype.Q4_K: {0, 2}, dtype.Q5_K: {0, 2}, dtype.Q6_K: {208},
 	dtype.IQ4_NL: {0}, dtype.IQ4_XS: {0},
+	dtype.IQ2_XXS: {0}, dtype.IQ2_XS: {0}, dtype.IQ2_S: {0}, dtype.IQ3_XXS: {0}, dtype.IQ3_S: {0}, dtype.IQ1_S: {0},
+	dtype.TQ1_0: {52}, dtype.TQ2_0: {64},
 }
 
 // randomRows makes rows of any type: random bytes with scales of ordinary size.
@@ -85,6 +88,12 @@ func randomRows(r *rand.Rand, t dtype.Type, rows, cols int) []byte {
 	for i := 0; i < len(b); i += t.Bytes() {
 		if t == dtype.MXFP4 {
 			b[i] = byte(120 + r.IntN(8))
+		}
+		if t == dtype.IQ1_M { // a float16 in four nibbles
+			h := dtype.F32ToF16(float32(r.NormFloat64() / 64))
+			for k := range 4 {
+				b[i+49+2*k] = b[i+49+2*k]&15 | byte(h>>(4*k)&15)<<4
+			}
 		}
 		for _, o := range halfAt[t] {
 			binary.LittleEndian.PutUint16(b[i+o:], dtype.F32ToF16(float32(r.NormFloat64()/64)))
@@ -138,7 +147,7 @@ func TestMatMulReference(t *testing.T) {
 // magnitudes of what is added: codes and minima apart.
 func (w *Packed) exact(r int, x []actBlock) (sum, mag float64) {
 	f, panel := formOf(w.Type), w.panel(r/PanelRows)
-	size := PanelRows * w.Type.Bytes()
+	size := blockBytes(w.Type)
 	var codes [32]int8
 	for i, b := range x {
 		blk := panel[i/f.subs*size:]

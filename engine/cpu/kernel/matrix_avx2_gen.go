@@ -133,3 +133,13 @@ func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int
 //
 //go:noescape
 func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp1n1AVX2 multiplies panels of Grid by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp1n4AVX2 multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)

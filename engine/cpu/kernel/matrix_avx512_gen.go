@@ -263,3 +263,23 @@ func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks i
 //
 //go:noescape
 func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp1n1AVX512 multiplies panels of Grid, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp1n4AVX512 multiplies panels of Grid, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp1n8AVX512 multiplies panels of Grid, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
+
+// matGridp2n4AVX512 multiplies panels of Grid, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+//
+//go:noescape
+func matGridp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)

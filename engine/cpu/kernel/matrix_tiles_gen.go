@@ -37,6 +37,8 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 			matQ6Kp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
 			matIQ4XSp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n1AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -68,6 +70,8 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 			matQ6Kp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
 			matIQ4XSp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -99,6 +103,8 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 			matQ6Kp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
 			matIQ4XSp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n8AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -110,6 +116,8 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 			matQ3Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.Q6_K:
 			matQ6Kp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp2n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -175,6 +183,8 @@ func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bloc
 			matQ6Kp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
 			matIQ4XSp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n1AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -206,6 +216,8 @@ func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bloc
 			matQ6Kp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ4_XS:
 			matIQ4XSp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n4AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}

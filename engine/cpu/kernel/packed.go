@@ -20,7 +20,15 @@ type Packed struct {
 func (w *Packed) Panels() int { return (w.Rows + PanelRows - 1) / PanelRows }
 
 // panelBytes is the size of a panel of that type.
-func panelBytes(t dtype.Type, cols int) int { return PanelRows * t.RowBytes(cols) }
+func panelBytes(t dtype.Type, cols int) int { return cols / t.Elems() * blockBytes(t) }
+
+// blockBytes is the size of a block of 16 rows in a panel.
+func blockBytes(t dtype.Type) int {
+	if f := formOf(t); f != nil && f.bytes > 0 {
+		return f.bytes
+	}
+	return PanelRows * t.Bytes()
+}
 
 func (w *Packed) panel(i int) []byte {
 	n := panelBytes(w.Type, w.Cols)
@@ -63,7 +71,7 @@ func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) {
 	}
 	if f := formOf(t); f != nil {
 		in := t.Bytes()
-		out := PanelRows * in
+		out := blockBytes(t)
 		for b := range stride / in {
 			f.pack(dst[b*out:(b+1)*out], src[b*in:], stride, n)
 		}
@@ -91,7 +99,7 @@ func (w *Packed) Row(dst []float32, r int) {
 		floatRow(dst, w.Type, data, row)
 		return
 	}
-	size := PanelRows * w.Type.Bytes()
+	size := blockBytes(w.Type)
 	var codes [32]int8
 	for b := 0; b*f.elems < len(dst); b++ {
 		blk := data[b*size : (b+1)*size]

@@ -1,35 +1,39 @@
 package main
 
+import "strings"
+
 // form is a weight type as the matrix kernels see it; package kernel's
 // documentation has the layout.
 type form struct {
 	name   string
-	blk    int  // bytes of a block of 16 rows
-	grp    int  // bytes of a group of 32 columns
-	first  int  // offset of the first group
-	subs   int  // groups of a block
-	halves bool // scales for 16 columns
+	types  []string // that have this form; empty: the one of its name
+	blk    int      // bytes of a block of 16 rows
+	grp    int      // bytes of a group of 32 columns
+	first  int      // offset of the first group
+	subs   int      // groups of a block
+	halves bool     // scales for 16 columns
 	mins   bool
 	shift  int // codes are stored plus 1<<shift; 0 for unsigned ones
 
-	nib   int  // offset of the nibbles in a group, -1 for none
-	crumb int  // offset of the 2-bit codes, -1 for none
-	plane int  // offset of the 1-bit codes, -1 for none
-	six   bool // 6-bit codes, three chunks for 16 columns
-	table string
+	nib   int    // offset of the nibbles in a group, -1 for none
+	crumb int    // offset of the 2-bit codes, -1 for none
+	plane int    // offset of the 1-bit codes, -1 for none
+	six   bool   // 6-bit codes, three chunks for 16 columns
+	table string // of levels; "block": at the start of each block
 	scale scaleKind
 }
 
 type scaleKind int
 
 const (
-	scaleF16 scaleKind = iota // float16, and a float16 minimum if mins
-	scaleE8                   // a power of two in a byte
-	scale6x2                  // Q4_K, Q5_K
-	scaleI8                   // Q6_K
-	scale4x2                  // Q2_K
-	scale6                    // Q3_K
-	scaleXS                   // IQ4_XS
+	scaleF16  scaleKind = iota // float16, and a float16 minimum if mins
+	scaleE8                    // a power of two in a byte
+	scale6x2                   // Q4_K, Q5_K
+	scaleI8                    // Q6_K
+	scale4x2                   // Q2_K
+	scale6                     // Q3_K
+	scaleXS                    // IQ4_XS
+	scaleGrid                  // float32 and a byte, after the table
 )
 
 var formList = []form{
@@ -46,6 +50,18 @@ var formList = []form{
 	{name: "Q5_K", blk: 2816, grp: 320, first: 256, subs: 8, mins: true, nib: 64, crumb: -1, plane: 0, scale: scale6x2},
 	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, nib: -1, crumb: -1, plane: -1, six: true, scale: scaleI8},
 	{name: "IQ4_XS", blk: 2176, grp: 256, first: 128, subs: 8, shift: 7, nib: 0, crumb: -1, plane: -1, table: "levelsNL", scale: scaleXS},
+	{
+		name: "Grid", types: []string{"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"},
+		blk: 2384, grp: 256, first: 336, subs: 8, halves: true, shift: 6, nib: 0, crumb: -1, plane: -1, table: "block", scale: scaleGrid,
+	},
+}
+
+// cases are the types in a switch.
+func (f *form) cases() string {
+	if len(f.types) == 0 {
+		return "dtype." + f.name
+	}
+	return "dtype." + strings.Join(f.types, ", dtype.")
 }
 
 // takes reports whether the type has a kernel of that shape: those with a

@@ -38,8 +38,11 @@ func (m *mat2) offsetHalf(h int) {
 	}
 	for _, u := range m.units {
 		m.VPBROADCASTD(m.col.at(u.col, actOff+4*h), m.t)
-		if m.shift < 5 {
+		switch {
+		case m.shift < 5:
 			m.VPSRAD(imm(5-m.shift), m.t, m.t)
+		case m.shift > 5:
+			m.VPSLLD(imm(m.shift-5), m.t, m.t)
 		}
 		m.VPADDD(m.t, u.sum, u.sum)
 	}

@@ -5,7 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The types with a byte-sized scale for every 16 columns: Q2_K, Q3_K, Q6_K.
+// The types with a byte-sized scale for every 16 columns: Q2_K, Q3_K, Q6_K, and
+// those of form_grid.go.
 // They take at most eight results at once, so that the sums of the two halves
 // have registers of their own: Z8 to Z15 and Z16 to Z23.
 
@@ -25,9 +26,12 @@ func (m *mat512) groupHalves() {
 		for c := range m.n {
 			m.start(c, sums, func(r reg.Register) {
 				off := m.col.at(c, actOff+4*h)
-				if m.shift == 5 {
+				switch {
+				case m.shift == 5:
 					m.VPBROADCASTD(off, r)
-				} else {
+				case m.shift > 5:
+					m.VPSLLD_BCST(imm(m.shift-5), off, r)
+				default:
 					m.VPSRAD_BCST(imm(5-m.shift), off, r)
 				}
 			})

@@ -166,7 +166,7 @@ func (m *mat2) weight(k, half int) {
 		m.VPAND(m.fill("mask0f", 0x0f0f0f0f), m.w, m.w)
 		switch {
 		case m.table != "":
-			m.VBROADCASTI128(m.levelTable(m.form), m.w2)
+			m.VBROADCASTI128(m.levelsMem(), m.w2)
 			m.VPSHUFB(m.w, m.w2, m.w)
 		case m.plane >= 0:
 			m.merge(4-k, code(m.plane), m.fill("mask10", 0x10101010))
@@ -185,6 +185,14 @@ func (m *mat2) weight(k, half int) {
 	}
 	m.VPSRLW(imm(8), m.w, m.w2)
 	m.VPAND(m.fill("maskff", 0x00ff00ff), m.w, m.w)
+}
+
+// levelsMem is where the table of levels lies.
+func (m *mat2) levelsMem() Mem {
+	if m.table == "block" {
+		return m.loc.Offset(locBytes)
+	}
+	return m.levelTable(m.form)
 }
 
 // pickCode loads codes, shifts them right and masks them.

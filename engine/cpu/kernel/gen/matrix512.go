@@ -212,6 +212,7 @@ func (m *mat512) consts() {
 		m.bytes(0x03, m.mask)
 	}
 	switch {
+	case m.table == "block": // superScales
 	case m.table != "":
 		m.VBROADCASTI32X4(m.levelTable(m.form), m.special)
 	case m.nib >= 0 && m.plane >= 0:

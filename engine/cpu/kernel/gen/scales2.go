@@ -16,6 +16,8 @@ func (m *mat2) frame() int {
 		return locBytes + 128
 	case scale4x2, scaleI8:
 		return locBytes
+	case scaleGrid:
+		return locBytes + 32
 	}
 	return 0
 }
@@ -36,6 +38,16 @@ func (m *mat2) half16(src, dst int) {
 
 // superScales prepares a block of 256 columns; R15 points at the byte scales of its first group.
 func (m *mat2) superScales() {
+	if m.scale == scaleGrid {
+		for h := range 2 {
+			m.VMOVUPS(at(reg.RSI, 16+32*h), m.d)
+			m.VMOVUPS(m.d, m.loc.Offset(locD+32*h))
+		}
+		m.VMOVDQU(at(reg.RSI, 0), reg.X12)
+		m.VMOVDQU(reg.X12, m.loc.Offset(locBytes))
+		m.LEAQ(at(reg.RSI, 80), reg.R15)
+		return
+	}
 	m.half16(0, locD)
 	switch m.scale {
 	case scale6x2:
@@ -65,7 +77,7 @@ func (m *mat2) nextScales() {
 	switch m.scale {
 	case scale6x2, scaleXS:
 		m.ADDQ(imm(16), reg.R15)
-	case scaleI8, scale6, scale4x2:
+	case scaleI8, scale6, scale4x2, scaleGrid:
 		m.ADDQ(imm(32), reg.R15)
 	}
 }

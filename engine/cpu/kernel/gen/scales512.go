@@ -20,7 +20,7 @@ func (m *mat512) frame() int {
 		return locBytes + 256
 	case scaleXS:
 		return locBytes + 128
-	case scale4x2, scaleI8:
+	case scale4x2, scaleI8, scaleGrid:
 		return locBytes
 	}
 	return 0
@@ -36,7 +36,7 @@ func (m *mat512) scaleAt(p, disp int) Mem {
 	switch {
 	case p == 0:
 		return at(reg.R15, disp)
-	case m.scale == scaleI8 || m.scale == scale4x2:
+	case m.scale == scaleI8 || m.scale == scale4x2 || m.scale == scaleGrid:
 		return mem(reg.R15, reg.R13, 1, disp)
 	}
 	return at(reg.R15, m.frame()+disp)
@@ -46,7 +46,11 @@ func (m *mat512) scaleAt(p, disp int) Mem {
 // the first group.
 func (m *mat512) superScales() {
 	for p := range m.panels {
-		m.VCVTPH2PS(m.at(p, 0), m.t)
+		if m.scale == scaleGrid {
+			m.VMOVUPS(m.at(p, 16), m.t)
+		} else {
+			m.VCVTPH2PS(m.at(p, 0), m.t)
+		}
 		m.VMOVUPS(m.t, m.local(p, locD))
 		switch m.scale {
 		case scale6x2:
@@ -68,6 +72,9 @@ func (m *mat512) superScales() {
 		m.LEAQ(at(reg.RSI, 32), reg.R15)
 	case scale4x2:
 		m.LEAQ(at(reg.RSI, 64), reg.R15)
+	case scaleGrid:
+		m.VBROADCASTI32X4(at(reg.RSI, 0), m.special) // of both panels
+		m.LEAQ(at(reg.RSI, 80), reg.R15)
 	default:
 		m.LEAQ(m.local(0, locBytes), reg.R15)
 	}
@@ -78,7 +85,7 @@ func (m *mat512) nextScales() {
 	switch m.scale {
 	case scale6x2, scaleXS:
 		m.ADDQ(imm(16), reg.R15)
-	case scaleI8, scale6, scale4x2:
+	case scaleI8, scale6, scale4x2, scaleGrid:
 		m.ADDQ(imm(32), reg.R15)
 	}
 }

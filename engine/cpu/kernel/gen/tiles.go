@@ -22,7 +22,7 @@ func tileChoice(b *bytes.Buffer) {
 				if !f.takes(s) {
 					continue
 				}
-				fmt.Fprintf(b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch)\n", f.name, tileName(f, s, tier.name))
+				fmt.Fprintf(b, "case %s:\n%s(y, ldy, w, a, lda, blocks, panels, fetch)\n", f.cases(), tileName(f, s, tier.name))
 			}
 			b.WriteString("default: return false\n}\n")
 		}
