@@ -78,14 +78,19 @@ func cacheTable() string {
 
 func archTable(t *testing.T) string {
 	models := archModels(t)
-	rows := [][]string{append([]string{"architecture", "models"}, device.Names()...)}
+	rows := [][]string{append([]string{"architecture", "models"}, runners()...)}
 	for _, arch := range engine.Archs() {
 		if models[arch] == "" {
 			t.Errorf("engine/arch does not say which models %s is for", arch)
 		}
-		rows = append(rows, append([]string{"`" + arch + "`", models[arch]}, slices.Repeat([]string{"yes"}, len(device.Names()))...))
+		rows = append(rows, append([]string{"`" + arch + "`", models[arch]}, slices.Repeat([]string{"yes"}, len(runners()))...))
 	}
 	return markdown(rows...)
+}
+
+// runners are the backends that run every architecture; the emulator is for tests.
+func runners() []string {
+	return slices.DeleteFunc(device.Names(), func(name string) bool { return name == "emu" })
 }
 
 // archModels reads which models an architecture is for: its function is
