@@ -12,6 +12,14 @@ import (
 // npmTexts is the heading under which the licence texts of the page start.
 const npmTexts = "Licence texts: npm packages"
 
+// corpus are the texts of the quality lab that are not our own;
+// engine/eval/corpus/README.md says more.
+const corpus = `engine/eval/corpus/prose.txt: Isaac Newton, Opticks, 1730: public domain
+engine/eval/corpus/dialogue.txt: Mark Twain, The Adventures of Tom Sawyer, 1876: public domain
+engine/eval/corpus/code.txt: mptest.c of SQLite, whose author disclaims copyright: public domain
+engine/eval/corpus/{korean,chinese,arabic}.txt: Universal Declaration of Human Rights, United Nations, 1948, translations published by its High Commissioner for Human Rights: free of copyright
+`
+
 // writeNotice writes the lists, then each licence text once with the works that
 // come under it.
 func writeNotice(w io.Writer, shipped, tested, packages []work) {
@@ -20,6 +28,8 @@ func writeNotice(w io.Writer, shipped, tested, packages []work) {
 	writeList(w, "Go modules in the binaries", shipped)
 	writeList(w, "Go modules used by tests only, not shipped", tested)
 	writeList(w, "npm packages in the page", packages)
+	heading(w, "Texts in the binaries")
+	fmt.Fprintf(w, "%s\n", corpus)
 	writeTexts(w, "Licence texts: Go modules", shipped)
 	writeTexts(w, npmTexts, packages)
 }
