@@ -2,49 +2,123 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"godwit/engine/llm"
 	"godwit/engine/sched"
 )
 
-// Bench reads depth tokens, then times reading prompt more or generating gen
-// tokens one by one. The tokens are arbitrary; nothing is sampled.
-func (e *Engine) Bench(ctx context.Context, depth, prompt, gen int) (time.Duration, error) {
-	tokens := make([]llm.Token, depth+max(prompt, 1))
-	state := uint32(1)
-	for i := range tokens {
-		state = state*1664525 + 1013904223
-		tokens[i] = llm.Token(int(state>>8) % e.Config().Vocab)
-	}
-	if depth > 0 {
-		// Fills the cache; the timed job takes these tokens over.
-		if err := e.wait(ctx, sched.Job{Prompt: tokens[:depth], Slot: 0, Fresh: true}); err != nil {
-			return 0, err
-		}
-	}
-	var start, end time.Time
-	left := gen
-	j := sched.Job{Prompt: tokens, Slot: 0, Fresh: depth == 0}
-	j.Prefilled = func(int, int) {
-		if start.IsZero() {
-			start = time.Now()
-		}
-	}
-	if gen == 0 {
-		j.Want = func(p int) bool { return p == len(tokens)-1 }
-		j.Row = func(int, []float32) error { end = time.Now(); return nil }
-	} else {
-		j.Next = func([]float32) (llm.Token, bool, error) {
-			end = time.Now()
-			if left == gen {
-				start = end
+// BenchTest is what [Engine.Bench] times: reading Prompt tokens, or generating
+// Gen tokens one by one if Prompt is 0.
+type BenchTest struct {
+	Depth     int // tokens that are there before
+	Prompt    int
+	Gen       int
+	Sequences int  // at once; 0: one
+	Synthetic bool // all but the first 512 tokens of the depth are copies of cells
+}
+
+// synthesised is how much of a synthetic depth is read.
+const synthesised = 512
+
+// Bench fills the context and times a test; the time is that of all sequences
+// together. The tokens are arbitrary; nothing is sampled.
+func (e *Engine) Bench(ctx context.Context, t BenchTest) (time.Duration, error) {
+	n := max(t.Sequences, 1)
+	b := &bench{test: t, sequences: n}
+	for i := range n {
+		tokens := e.benchTokens(t.Depth+max(t.Prompt, 1), uint32(i+1))
+		if t.Depth > 0 {
+			// The timed job takes these cells over.
+			if err := e.fill(ctx, i, tokens[:t.Depth], t.Synthetic); err != nil {
+				return 0, err
 			}
-			left--
-			state = state*1664525 + 1013904223
-			return llm.Token(int(state>>8) % e.Config().Vocab), left >= 0, nil
+		}
+		b.prompts = append(b.prompts, tokens)
+	}
+	done := make(chan error, n)
+	var err error
+	sent := 0
+	for i := range n {
+		j := b.job(i, uint32(e.Config().Vocab))
+		j.Done = func(_ sched.Finish, _ sched.Stats, err error) { done <- err }
+		if err = e.submit(ctx, j); err != nil {
+			break
+		}
+		sent++
+	}
+	for range sent {
+		if e := <-done; err == nil {
+			err = e
 		}
 	}
-	err := e.wait(ctx, j)
-	return end.Sub(start), err
+	return b.end.Sub(b.start), err
+}
+
+// benchTokens are arbitrary tokens, the same for the same seed.
+func (e *Engine) benchTokens(n int, seed uint32) []llm.Token {
+	tokens := make([]llm.Token, n)
+	for i := range tokens {
+		seed = seed*1664525 + 1013904223
+		tokens[i] = llm.Token(seed >> 8 % uint32(e.Config().Vocab))
+	}
+	return tokens
+}
+
+// fill puts tokens into a slot, those that it has already excepted.
+func (e *Engine) fill(ctx context.Context, slot int, tokens []llm.Token, synthetic bool) error {
+	if !synthetic || len(tokens) <= synthesised {
+		return e.wait(ctx, sched.Job{Prompt: tokens, Slot: slot})
+	}
+	err := e.sched.Stretch(ctx, slot, tokens)
+	if !errors.Is(err, sched.ErrShort) {
+		return err
+	}
+	if err := e.wait(ctx, sched.Job{Prompt: tokens[:synthesised], Slot: slot}); err != nil {
+		return err
+	}
+	return e.sched.Stretch(ctx, slot, tokens)
+}
+
+// bench is a test under way. Only the scheduler's goroutine touches it.
+type bench struct {
+	test       BenchTest
+	sequences  int
+	prompts    [][]llm.Token
+	begun      int // sequences that have begun
+	generated  int // by all, once all have begun
+	start, end time.Time
+}
+
+func (b *bench) job(slot int, vocab uint32) sched.Job {
+	prompt := b.prompts[slot]
+	j := sched.Job{Prompt: prompt, Slot: slot, Fresh: b.test.Depth == 0}
+	if b.test.Prompt > 0 {
+		j.Prefilled = func(int, int) {
+			if b.start.IsZero() {
+				b.start = time.Now()
+			}
+		}
+		j.Want = func(p int) bool { return p == len(prompt)-1 }
+		j.Row = func(int, []float32) error { b.end = time.Now(); return nil }
+		return j
+	}
+	state, first := uint32(slot+1), true
+	j.Next = func([]float32) (llm.Token, bool, error) {
+		b.end = time.Now()
+		switch {
+		case first:
+			first = false
+			b.begun++
+			if b.begun == b.sequences {
+				b.start = b.end
+			}
+		case b.begun == b.sequences:
+			b.generated++
+		}
+		state = state*1664525 + 1013904223
+		return llm.Token(state >> 8 % vocab), b.generated < b.sequences*b.test.Gen, nil
+	}
+	return j
 }

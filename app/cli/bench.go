@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -9,49 +10,80 @@ import (
 	"strings"
 
 	"godwit/app/config"
+	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/kv"
 )
 
 type benchCmd struct {
-	modelArg
+	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
 	config.Engine
-	Prompt ids    `short:"p" default:"512" placeholder:"512" help:"Prompt lengths; 0 leaves the prompt test out."`
-	Gen    ids    `short:"n" name:"n-gen" default:"128" placeholder:"128" help:"Generated tokens; 0 leaves that test out."`
-	Depth  ids    `short:"d" name:"n-depth" default:"0" placeholder:"0,8192" help:"Tokens already in the context."`
-	Repeat int    `short:"r" name:"repetitions" default:"5" help:"Timed runs of each test, after one that is not timed."`
-	Format string `short:"o" name:"output" enum:"md,json,csv" default:"md" help:"Output: md, json or csv."`
-	JSON   bool   `name:"json" help:"Same as --output json."`
+	Prompt    ids    `short:"p" default:"512" placeholder:"512" help:"Prompt lengths; 0 leaves the prompt test out."`
+	Gen       ids    `short:"n" name:"n-gen" default:"128" placeholder:"128" help:"Generated tokens; 0 leaves that test out."`
+	Depth     ids    `short:"d" name:"n-depth" default:"0" placeholder:"0,8192" help:"Tokens already in the context."`
+	Sequences ids    `name:"sequences" default:"1" placeholder:"1,8" help:"Sequences that read or generate at once."`
+	Synthetic bool   `name:"synthetic" help:"Fill long contexts with copies of the first 512 tokens' cells instead of reading them."`
+	Repeat    int    `short:"r" name:"repetitions" default:"5" help:"Timed runs of each test, after one that is not timed."`
+	Roofline  bool   `name:"roofline" help:"Measure the machine, and each weight type's kernels as a share of it; takes no model."`
+	Format    string `short:"o" name:"output" enum:"md,json,csv" default:"md" help:"Output: md, json or csv."`
+	JSON      bool   `name:"json" help:"Same as --output json."`
 }
 
-// benchRow is one test, with llama-bench's keys.
+// benchRow is one test, with llama-bench's keys and some of ours behind them.
 type benchRow struct {
-	Model    string    `json:"model_filename"`
-	Arch     string    `json:"model_type"`
-	Size     int64     `json:"model_size"`
-	Backend  string    `json:"backend"`
-	Threads  int       `json:"n_threads"`
-	TypeK    string    `json:"type_k"`
-	TypeV    string    `json:"type_v"`
-	Prompt   int       `json:"n_prompt"`
-	Gen      int       `json:"n_gen"`
-	Depth    int       `json:"n_depth"`
-	Average  float64   `json:"avg_ts"`
-	Stddev   float64   `json:"stddev_ts"`
-	Samples  []float64 `json:"samples_ts"`
-	Duration float64   `json:"-"`
+	Model     string    `json:"model_filename"`
+	Arch      string    `json:"model_type"`
+	Size      int64     `json:"model_size"`
+	Backend   string    `json:"backend"`
+	Threads   int       `json:"n_threads"`
+	TypeK     string    `json:"type_k"`
+	TypeV     string    `json:"type_v"`
+	Prompt    int       `json:"n_prompt"`
+	Gen       int       `json:"n_gen"`
+	Depth     int       `json:"n_depth"`
+	Average   float64   `json:"avg_ts"`
+	Stddev    float64   `json:"stddev_ts"`
+	Samples   []float64 `json:"samples_ts"`
+	Sequences int       `json:"n_sequences"`
+	Synthetic bool      `json:"synthetic"`
+	// Slope is the time that a step takes more than at the least depth of the
+	// list, in ns a token of the context and KV head; 0 without such a depth.
+	Slope float64 `json:"ns_token_head"`
 }
 
 // Run measures every pair of types at every depth.
 func (c *benchCmd) Run(r *run) error {
+	if c.JSON {
+		c.Format = "json"
+	}
+	if c.Roofline {
+		return c.roofline(r)
+	}
+	if c.Model == "" {
+		return usage{errors.New("expected a MODEL, or --roofline")}
+	}
+	if c.Repeat < 1 {
+		return usage{fmt.Errorf("--repetitions %d: at least 1", c.Repeat)}
+	}
+	for _, l := range []ids{c.Prompt, c.Gen, c.Depth} {
+		for _, n := range l {
+			if n < 0 {
+				return usage{fmt.Errorf("%d tokens", n)}
+			}
+		}
+	}
+	for _, n := range c.Sequences {
+		if n < 1 {
+			return usage{fmt.Errorf("--sequences %d: at least 1", n)}
+		}
+	}
 	path, err := r.find(c.Model)
 	if err != nil {
 		return err
 	}
-	var rows []benchRow
-	ks, vs := typeList(c.CacheTypeK), typeList(c.CacheTypeV)
-	for _, k := range ks {
-		for _, v := range vs {
+	rows := []benchRow{}
+	for _, k := range typeList(c.CacheTypeK) {
+		for _, v := range typeList(c.CacheTypeV) {
 			got, err := c.pair(r, path, k, v)
 			if err != nil {
 				return err
@@ -59,7 +91,31 @@ func (c *benchCmd) Run(r *run) error {
 			rows = append(rows, got...)
 		}
 	}
-	return r.printBench(c, rows)
+	return r.printBench(c.Format, rows)
+}
+
+// roofline measures the processor.
+func (c *benchCmd) roofline(r *run) error {
+	f, err := device.MeasureCPU(r.ctx, c.Threads)
+	if err != nil {
+		return err
+	}
+	switch c.Format {
+	case "json":
+		return r.json(f)
+	case "csv":
+		fmt.Fprintln(r.out, "type,matvec_gbs,matvec_share,matmul_gops,matmul_share")
+		for _, t := range f.Types {
+			fmt.Fprintf(r.out, "%s,%f,%f,%f,%f\n", t.Type, t.MatVec, t.MatVecShare, t.MatMul, t.MatMulShare)
+		}
+		return nil
+	}
+	fmt.Fprintf(r.out, "%s, %d threads: reads %.1f GB/s, multiplies %.0f Gop/s\n\n", f.Tier, f.Threads, f.Read, f.Peak)
+	fmt.Fprintf(r.out, "| type | matrix × vector | of reading | matrix × 512 | of peak |\n|---|---:|---:|---:|---:|\n")
+	for _, t := range f.Types {
+		fmt.Fprintf(r.out, "| %s | %.1f GB/s | %.0f %% | %.0f Gop/s | %.0f %% |\n", t.Type, t.MatVec, 100*t.MatVecShare, t.MatMul, 100*t.MatMulShare)
+	}
+	return nil
 }
 
 func typeList(s string) []string {
@@ -69,11 +125,35 @@ func typeList(s string) []string {
 	return strings.Split(s, ",")
 }
 
+// tests are those of one pair of types, in the order of the flags.
+func (c *benchCmd) tests() (out []engine.BenchTest) {
+	for _, n := range c.Sequences {
+		for _, d := range c.Depth {
+			t := engine.BenchTest{Depth: d, Sequences: n, Synthetic: c.Synthetic}
+			for _, p := range c.Prompt {
+				if t.Prompt = p; p > 0 {
+					out = append(out, t)
+				}
+			}
+			t.Prompt = 0
+			for _, g := range c.Gen {
+				if t.Gen = g; g > 0 {
+					out = append(out, t)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // pair loads the model with one pair of types and runs its tests.
 func (c *benchCmd) pair(r *run, path, k, v string) ([]benchRow, error) {
 	f := loadFlags{c.Engine}
-	f.CacheTypeK, f.CacheTypeV, f.Parallel, f.KVCells = k, v, 1, 0
+	f.CacheTypeK, f.CacheTypeV = k, v
+	f.Parallel = maxOf(c.Sequences)
+	// One prompt token and the first generated one are not timed; pages are whole.
 	f.CtxSize = maxOf(c.Depth) + max(maxOf(c.Prompt), maxOf(c.Gen)+1) + 1
+	f.KVCells = f.Parallel * (f.CtxSize + kv.PageCells)
 	e, err := r.open(r.ctx, path, &f)
 	if err != nil {
 		return nil, err
@@ -85,28 +165,16 @@ func (c *benchCmd) pair(r *run, path, k, v string) ([]benchRow, error) {
 		Backend: e.Device().Backend, Threads: e.Device().Threads, TypeK: typeName(want.K), TypeV: typeName(want.V),
 	}
 	var rows []benchRow
-	for _, d := range c.Depth {
-		for _, p := range c.Prompt {
-			if p > 0 {
-				row := base
-				row.Prompt, row.Depth = p, d
-				if err := c.measure(r.ctx, e, &row); err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
-			}
+	for _, t := range c.tests() {
+		row := base
+		row.Prompt, row.Gen, row.Depth, row.Sequences = t.Prompt, t.Gen, t.Depth, t.Sequences
+		row.Synthetic = t.Synthetic && t.Depth > 0
+		if err := c.measure(r.ctx, e, t, &row); err != nil {
+			return nil, err
 		}
-		for _, n := range c.Gen {
-			if n > 0 {
-				row := base
-				row.Gen, row.Depth = n, d
-				if err := c.measure(r.ctx, e, &row); err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
-			}
-		}
+		rows = append(rows, row)
 	}
+	slopes(rows, heads(e.KV()))
 	return rows, nil
 }
 
@@ -126,14 +194,18 @@ func maxOf(l ids) int {
 }
 
 // measure times one test: an untimed run, then the timed ones.
-func (c *benchCmd) measure(ctx context.Context, e *engine.Engine, row *benchRow) error {
+func (c *benchCmd) measure(ctx context.Context, e *engine.Engine, t engine.BenchTest, row *benchRow) error {
 	for i := range c.Repeat + 1 {
-		took, err := e.Bench(ctx, row.Depth, row.Prompt, row.Gen)
+		took, err := e.Bench(ctx, t)
 		if err != nil {
 			return err
 		}
+		tokens := t.Prompt
+		if tokens == 0 {
+			tokens = t.Gen
+		}
 		if i > 0 {
-			row.Samples = append(row.Samples, float64(row.Prompt+row.Gen)/took.Seconds())
+			row.Samples = append(row.Samples, float64(tokens*t.Sequences)/took.Seconds())
 		}
 	}
 	n := float64(len(row.Samples))
@@ -147,30 +219,74 @@ func (c *benchCmd) measure(ctx context.Context, e *engine.Engine, row *benchRow)
 	return nil
 }
 
-func (r *run) printBench(c *benchCmd, rows []benchRow) error {
-	switch {
-	case c.JSON || c.Format == "json":
-		if rows == nil {
-			rows = []benchRow{}
+// heads counts the KV heads of all layers whose attention grows with the context.
+func heads(l *kv.Layout) (n int) {
+	for i := range l.Layers {
+		if y := &l.Layers[i]; y.Window == 0 {
+			n += y.KVHeads
 		}
+	}
+	return n
+}
+
+// slopes fills in what a token of the context costs a generated token, from
+// the least depth of the same test on.
+func slopes(rows []benchRow, heads int) {
+	for i := range rows {
+		y := &rows[i]
+		if y.Gen == 0 || heads == 0 {
+			continue
+		}
+		x := y
+		for j := range rows {
+			if z := &rows[j]; z.Gen == y.Gen && z.Sequences == y.Sequences && z.Depth < x.Depth {
+				x = z
+			}
+		}
+		if d := y.Depth - x.Depth; d > 0 {
+			y.Slope = (1/y.Average - 1/x.Average) * 1e9 / float64(d) / float64(heads)
+		}
+	}
+}
+
+func (r *run) printBench(format string, rows []benchRow) error {
+	switch format {
+	case "json":
 		return r.json(rows)
-	case c.Format == "csv":
-		fmt.Fprintln(r.out, "model_filename,backend,n_threads,type_k,type_v,n_prompt,n_gen,n_depth,avg_ts,stddev_ts")
+	case "csv":
+		fmt.Fprintln(r.out, "model_filename,model_type,model_size,backend,n_threads,type_k,type_v,n_prompt,n_gen,n_depth,avg_ts,stddev_ts,n_sequences,synthetic,ns_token_head")
 		for _, b := range rows {
-			fmt.Fprintf(r.out, "%s,%s,%d,%s,%s,%d,%d,%d,%f,%f\n", b.Model, b.Backend, b.Threads, b.TypeK, b.TypeV, b.Prompt, b.Gen, b.Depth, b.Average, b.Stddev)
+			fmt.Fprintf(r.out, "%s,%s,%d,%s,%d,%s,%s,%d,%d,%d,%f,%f,%d,%t,%f\n", b.Model, b.Arch, b.Size, b.Backend, b.Threads,
+				b.TypeK, b.TypeV, b.Prompt, b.Gen, b.Depth, b.Average, b.Stddev, b.Sequences, b.Synthetic, b.Slope)
 		}
 		return nil
 	}
-	fmt.Fprintf(r.out, "| model | size | backend | threads | K | V | test | t/s |\n|---|---:|---|---:|---|---|---|---:|\n")
+	fmt.Fprintf(r.out, "| model | size | backend | threads | K | V | test | t/s | ns a token and KV head |\n|---|---:|---|---:|---|---|---|---:|---:|\n")
 	for _, b := range rows {
-		test := "pp" + strconv.Itoa(b.Prompt)
-		if b.Gen > 0 {
-			test = "tg" + strconv.Itoa(b.Gen)
+		slope := ""
+		if b.Slope != 0 {
+			slope = fmt.Sprintf("%.2f", b.Slope)
 		}
-		if b.Depth > 0 {
-			test += " @ d" + strconv.Itoa(b.Depth)
-		}
-		fmt.Fprintf(r.out, "| %s | %s | %s | %d | %s | %s | %s | %.2f ± %.2f |\n", b.Arch, size(b.Size), b.Backend, b.Threads, b.TypeK, b.TypeV, test, b.Average, b.Stddev)
+		fmt.Fprintf(r.out, "| %s | %s | %s | %d | %s | %s | %s | %.2f ± %.2f | %s |\n",
+			b.Arch, size(b.Size), b.Backend, b.Threads, b.TypeK, b.TypeV, b.test(), b.Average, b.Stddev, slope)
 	}
 	return nil
+}
+
+// test names a test as llama-bench does.
+func (b *benchRow) test() string {
+	name := "pp" + strconv.Itoa(b.Prompt)
+	if b.Gen > 0 {
+		name = "tg" + strconv.Itoa(b.Gen)
+	}
+	if b.Sequences > 1 {
+		name = strconv.Itoa(b.Sequences) + " × " + name
+	}
+	if b.Depth > 0 {
+		name += " @ d" + strconv.Itoa(b.Depth)
+	}
+	if b.Synthetic {
+		name += " (synthetic)"
+	}
+	return name
 }

@@ -45,11 +45,11 @@ func Speed(ctx context.Context, e *engine.Engine, depths []int, prompt, gen, run
 	for i, d := range depths {
 		var read, write mean
 		for n := range runs + 1 {
-			took, err := e.Bench(ctx, d, prompt, 0)
+			took, err := e.Bench(ctx, engine.BenchTest{Depth: d, Prompt: prompt})
 			if err != nil {
 				return r, err
 			}
-			wrote, err := e.Bench(ctx, d, 0, gen)
+			wrote, err := e.Bench(ctx, engine.BenchTest{Depth: d, Gen: gen})
 			if err != nil {
 				return r, err
 			}

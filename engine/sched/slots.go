@@ -177,3 +177,56 @@ func readTokens(r io.Reader, most, vocab int) ([]llm.Token, error) {
 	}
 	return tokens, nil
 }
+
+// ErrShort is what Stretch returns for a slot without a page to copy.
+var ErrShort = errors.New("the slot holds less than a page of these tokens")
+
+// Stretch brings an idle slot that begins with the first page of tokens to all
+// of them, with copies of its last whole page: a long context for
+// measurements, at once. Attention over it costs what it costs over the real
+// one; its results mean nothing.
+func (s *Sched) Stretch(ctx context.Context, i int, tokens []llm.Token) (err error) {
+	e := s.do(ctx, func() {
+		var sl *slot
+		if sl, err = s.idleSlot(i); err != nil {
+			return
+		}
+		if most := s.capacity(); len(tokens) > most {
+			err = &TooLong{len(tokens), most}
+			return
+		}
+		s.cut(i, common(sl.tokens, tokens))
+		if len(sl.tokens) < kv.PageCells {
+			err = ErrShort
+			return
+		}
+		for pos := len(sl.tokens); pos < len(tokens) && err == nil; {
+			n := min(kv.PageCells-pos%kv.PageCells, len(tokens)-pos)
+			if err = s.cache.Extend(sl.seq, n); err == nil {
+				err = s.repeatPage(sl.seq, pos, n)
+			}
+			pos += n
+		}
+		if err != nil {
+			s.empty(i)
+			return
+		}
+		sl.tokens = append(sl.tokens[:0], tokens...)
+	})
+	return errors.Join(e, err)
+}
+
+// repeatPage copies the page before the one of pos, from the same place in it
+// on, in every group.
+func (s *Sched) repeatPage(seq llm.Seq, pos, n int) error {
+	for g := range s.cache.Layout().Groups {
+		src, dst := s.cache.Cell(g, seq, pos-kv.PageCells), s.cache.Cell(g, seq, pos)
+		if src < 0 || dst < 0 {
+			continue
+		}
+		if err := s.prog.CopyCells(g, kv.Packed, dst, src, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

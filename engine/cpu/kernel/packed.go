@@ -39,6 +39,16 @@ func (w *Packed) panel(i int) []byte {
 // [MatMul]); F32, F16 and BF16 take float ones ([MatVecF32], [MatMulF32]).
 func Quantized(t dtype.Type) bool { return formOf(t) != nil }
 
+// Types lists the types that are [Quantized].
+func Types() (list []dtype.Type) {
+	for t, f := range forms {
+		if f != nil {
+			list = append(list, dtype.Type(t))
+		}
+	}
+	return list
+}
+
 // PackedSize is the size of a packed matrix in bytes; false if the type has no packed
 // form (see [Raw]) or cols is not a multiple of its block.
 func PackedSize(t dtype.Type, rows, cols int) (int, bool) {

@@ -6,7 +6,8 @@ import "runtime"
 // can, to measure the bandwidth of memory. The result depends on every byte read.
 func Stream(p []byte) uint64 { return stream(p[:len(p)&^255]) }
 
-// Products does rounds of independent multiplications of bytes on registers and
+// Products does rounds of independent multiplications of weights and
+// activations of 16 bits on registers and
 // returns the number of operations done, a product and a sum being two: the peak that [MatMul]
 // is measured against.
 func Products(rounds int) (ops int64) { return products(rounds) }

@@ -18,10 +18,10 @@ func products(rounds int) int64 {
 		return 0
 	case active == AVX512:
 		peakAVX512(rounds)
-		return int64(rounds) * 12 * 128
+		return int64(rounds) * 12 * 64
 	case active == AVX2:
 		peakAVX2(rounds)
-		return int64(rounds) * 12 * 64
+		return int64(rounds) * 12 * 32
 	}
 	return productsGeneric(rounds)
 }

@@ -9,7 +9,7 @@ package kernel
 //go:noescape
 func readAVX2(p []byte) uint64
 
-// peakAVX2 does n times 12 independent instructions of byte products.
+// peakAVX2 does n times 12 independent products of words, added to sums.
 //
 //go:noescape
 func peakAVX2(n int)

@@ -9,7 +9,7 @@ package kernel
 //go:noescape
 func readAVX512(p []byte) uint64
 
-// peakAVX512 does n times 12 independent instructions of byte products.
+// peakAVX512 does n times 12 independent products of words, added to sums.
 //
 //go:noescape
 func peakAVX512(n int)

@@ -29,7 +29,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// The machine's limits, for one thread: read bandwidth of memory and peak of byte products.
+// The machine's limits, for one thread: read bandwidth of memory and peak of products.
 func BenchmarkRoofline(b *testing.B) {
 	buf := huge(b, 256<<20)
 	for i := 0; i < len(buf); i += 4096 {

@@ -29,14 +29,15 @@ func roofline(v *vec) {
 	v.Store(reg.RAX, v.ReturnIndex(0))
 	v.end()
 
-	v.fn("peak"+v.tier(), "(n int)", "does n times 12 independent instructions of byte products.")
+	v.fn("peak"+v.tier(), "(n int)", "does n times 12 independent products of words, added to sums.")
 	v.ld("n", reg.RCX)
 	v.repeat(1, func() {
 		for i := range 12 {
 			if v.wide {
-				v.VPDPBUSD(v.r(13), v.r(14), v.r(i))
+				v.VPDPWSSD(v.r(13), v.r(14), v.r(i))
 			} else {
-				v.VPMADDUBSW(v.r(13), v.r(14), v.r(i))
+				v.VPMADDWD(v.r(13), v.r(14), v.r(12))
+				v.VPADDD(v.r(12), v.r(i), v.r(i))
 			}
 		}
 	})

@@ -1,0 +1,32 @@
+package engine_test
+
+import (
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/testmodel"
+)
+
+// Every kind of test runs, again over what the run before left, and takes time.
+func TestBench(t *testing.T) {
+	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 1500, Cells: 3200, Parallel: 2})
+	for _, test := range []engine.BenchTest{
+		{Prompt: 8},
+		{Gen: 4},
+		{Gen: 4, Sequences: 2},
+		{Prompt: 8, Sequences: 2},
+		{Depth: 70, Gen: 4},
+		{Depth: 1400, Gen: 4, Sequences: 2, Synthetic: true},
+		{Depth: 1400, Prompt: 8, Synthetic: true},
+		{Depth: 700, Gen: 4, Synthetic: true},
+	} {
+		for range 2 {
+			if took, err := e.Bench(t.Context(), test); err != nil || took <= 0 {
+				t.Errorf("%+v: %v, %v", test, took, err)
+			}
+		}
+	}
+	if _, err := e.Bench(t.Context(), engine.BenchTest{Depth: 1 << 20, Gen: 1, Synthetic: true}); err == nil {
+		t.Error("a depth beyond the context is no error")
+	}
+}
