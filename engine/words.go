@@ -68,11 +68,14 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			if s.plan.RowBytes == 0 {
 				continue // nothing of its own: shared, or a view
 			}
-			n, err := e.sched.RowBytes(ctx, l.Layer, s.side)
+			rows, err := e.sched.RowBytes(ctx, l.Layer, s.side)
 			if err != nil {
 				return p, err
 			}
-			s.plan.RowBytes, s.plan.Bytes = n, int64(n)*int64(l.Cells)
+			y := &e.layout.Layers[l.Layer]
+			s.plan.RowBytes = rows[kv.Packed]
+			s.plan.ExactBytes = int64(rows[kv.Exact]*e.layout.ExactOwn(y)*kv.PageCells + rows[kv.Sinks]*max(e.layout.Settings.Seqs, 1)*y.Exact.Sinks)
+			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
 		if l.Layer < len(use.Skipped) {
 			l.SparseV = kv.SparseV(use.Skipped[l.Layer])

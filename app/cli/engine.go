@@ -89,7 +89,7 @@ func cacheSettings(c *config.Engine) (kv.Want, kv.Settings, error) {
 	}
 	s := kv.Settings{
 		Policy: c.KVPolicy, BoundaryBy: c.BoundaryBy, Strict: c.KVStrict,
-		AutoBits:       c.KVAuto,
+		ExactWindow: c.ExactWindow, ExactSinks: c.ExactSinks, AutoBits: c.KVAuto,
 		AutoAsymmetric: onOff(&c.AutoAsymmetric), SWABypass: onOff(c.SWABypass), Temperature: onOff(&c.TBQTemperature),
 	}
 	return want, s, nil

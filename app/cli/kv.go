@@ -119,16 +119,26 @@ func (c *kvPlanCmd) Run(r *run) error {
 	return err
 }
 
+// exactPart says what of some bytes is in exact form: the newest and the first
+// positions of every conversation.
+func exactPart(l *kv.PlanLayer, bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%d+%d)", size(bytes), l.ExactSinks, l.ExactWindow)
+}
+
 // printPlan prints a plan for people; equal layers in one line.
 func (r *run) printPlan(p *kv.Plan) error {
 	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", p.Model, p.Ctx, p.Wanted.K, p.Wanted.V)
-	t := newTable("LAYERS", "K", "V", "BYTES", "WINDOW", "REASON")
+	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
 	for i := 0; i < len(p.Layers); {
 		first := p.Layers[i]
 		j := i
-		var bytes int64
+		var bytes, exact int64
 		for ; j < len(p.Layers) && samePlan(p.Layers[j], first); j++ {
 			bytes += p.Layers[j].K.Bytes + p.Layers[j].V.Bytes
+			exact += p.Layers[j].K.ExactBytes + p.Layers[j].V.ExactBytes
 		}
 		name := strconv.Itoa(first.Layer)
 		if j-i > 1 {
@@ -145,7 +155,7 @@ func (r *run) printPlan(p *kv.Plan) error {
 			}
 			reason += first.V.Reason
 		}
-		t.add(name, planSide(first.K), planSide(first.V), size(bytes), window, reason)
+		t.add(name, planSide(first.K), planSide(first.V), size(bytes), exactPart(&first, exact), window, reason)
 		i = j
 	}
 	if err := t.write(r.out); err != nil {
@@ -153,6 +163,9 @@ func (r *run) printPlan(p *kv.Plan) error {
 	}
 	for _, e := range p.Events {
 		fmt.Fprintln(r.out, e)
+	}
+	if p.PassingBytes > 0 {
+		fmt.Fprintf(r.out, "\n%s of exact pages for the prompt being read, shared by all layers\n", size(p.PassingBytes))
 	}
 	_, err := fmt.Fprintf(r.out, "\ncache %s, %.2f times less than f16 (%s)\n", size(p.Bytes), float64(p.BytesF16)/float64(max(p.Bytes, 1)), size(p.BytesF16))
 	return err

@@ -3,15 +3,18 @@ package kv
 // Plan is the layout as `kv plan --json` and GET /api/kv print it. Keys are
 // only ever added.
 type Plan struct {
-	Model      string      `json:"model"`
-	Ctx        int         `json:"ctx"`
-	Wanted     PlanWanted  `json:"wanted"`
-	Policy     int         `json:"policy"`
-	Layers     []PlanLayer `json:"layers"`
-	Bytes      int64       `json:"bytes"`
-	BytesF16   int64       `json:"bytes_f16"`
-	StateBytes int64       `json:"state_bytes"`
-	Events     []string    `json:"events"`
+	Model    string      `json:"model"`
+	Ctx      int         `json:"ctx"`
+	Wanted   PlanWanted  `json:"wanted"`
+	Policy   int         `json:"policy"`
+	Layers   []PlanLayer `json:"layers"`
+	Bytes    int64       `json:"bytes"`
+	BytesF16 int64       `json:"bytes_f16"`
+	// PassingBytes are the exact pages that a chunk leaves behind, of Bytes;
+	// all layers share them.
+	PassingBytes int64    `json:"passing_bytes"`
+	StateBytes   int64    `json:"state_bytes"`
+	Events       []string `json:"events"`
 }
 
 // PlanWanted is what a person asked for.
@@ -29,9 +32,14 @@ type PlanLayer struct {
 	KVHeads int      `json:"kv_heads"`
 	Window  int      `json:"window"`
 	Cells   int      `json:"cells"`
+
+	// The newest positions and the first ones that are kept in exact form too.
+	ExactWindow int `json:"exact_window"`
+	ExactSinks  int `json:"exact_sinks"`
 }
 
-// PlanSide is K or V of a layer; sizes in bytes, RowBytes of one token.
+// PlanSide is K or V of a layer; sizes in bytes, RowBytes of one token, Bytes of
+// both parts, ExactBytes of the exact one.
 type PlanSide struct {
 	Wanted   string `json:"wanted"`
 	Active   string `json:"active"`
@@ -40,6 +48,9 @@ type PlanSide struct {
 	HeadDim  int    `json:"head_dim"`
 	Padded   int    `json:"padded"`
 	RowBytes int    `json:"row_bytes"`
+
+	Exact      string `json:"exact"` // form of exact pages; empty: none
+	ExactBytes int64  `json:"exact_bytes"`
 }
 
 // SparseV counts V rows whose weight was tested, and those skipped.
@@ -54,6 +65,7 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 		Model: model, Ctx: ctx, Wanted: PlanWanted{l.Want.K.Name, l.Want.V.Name}, Policy: l.Policy,
 		Layers: []PlanLayer{}, Events: []string{},
 		Bytes: l.Bytes(), BytesF16: l.BytesF16(), StateBytes: l.StateTotal(),
+		PassingBytes: addSat(l.Passing[K], l.Passing[V]),
 	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -63,6 +75,7 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 		p.Layers = append(p.Layers, PlanLayer{
 			Layer: y.Layer, K: planSide(&y.K), V: planSide(&y.V),
 			KVHeads: y.KVHeads, Window: y.Window, Cells: l.Groups[y.Group].Cells(),
+			ExactWindow: y.Exact.Newest, ExactSinks: y.Exact.Sinks,
 		})
 	}
 	for _, e := range l.Events {
@@ -72,10 +85,14 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 }
 
 func planSide(s *SideLayout) PlanSide {
-	return PlanSide{
-		Wanted: s.Wanted.Name, Active: s.Active.Name, Reason: s.Reason, Bytes: s.Bytes,
-		HeadDim: s.HeadDim, Padded: s.Padded, RowBytes: s.RowBytes,
+	p := PlanSide{
+		Wanted: s.Wanted.Name, Active: s.Active.Name, Reason: s.Reason, Bytes: addSat(s.Bytes, s.ExactBytes),
+		HeadDim: s.HeadDim, Padded: s.Padded, RowBytes: s.RowBytes, ExactBytes: s.ExactBytes,
 	}
+	if s.Exact != nil {
+		p.Exact = s.Exact.Name
+	}
+	return p
 }
 
 // String is the event as one line.

@@ -24,12 +24,12 @@ const vocab = 97
 // a row sees. A wrong page, a stale cell or a foreign one changes the answer.
 type fake struct {
 	layout *kv.Layout
-	mem    map[int]*[2][]byte // by layer, K and V
-	strict bool               // cells hold their position, which is checked
-	delay  time.Duration      // of a step
-	rotary []sched.Rotary     // keys are turned vectors; nil: they hold token and position
+	mem    map[int]*[2][3][]byte // by layer, K and V, part
+	strict bool                  // cells hold their position, which is checked
+	delay  time.Duration         // of a step
+	rotary []sched.Rotary        // keys are turned vectors; nil: they hold token and position
 
-	cells []int32 // of the last batch's first span in group 0, by position
+	pages, exact []int32 // tables of the last batch's first span in group 0
 
 	mu    sync.Mutex
 	steps []sched.Step
@@ -42,7 +42,8 @@ type tiny struct {
 	seqs    int
 	context int
 	rows    int
-	window  int // of the second layer; 0: none
+	window  int       // of the second layer; 0: none
+	exact   kv.Window // zero: what the types want
 	shift   bool
 	rotary  []sched.Rotary // keys are turned by their position
 	seed    uint64         // shuffles the pages
@@ -59,15 +60,25 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 		l := &infos[i]
 		l.Cached, l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV, l.Share = true, 2, 2, 64, 64, -1
 	}
-	layout, err := kv.Resolve(kv.Want{K: c.k, V: c.v}, infos, kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows})
+	set := kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows}
+	if c.exact != (kv.Window{}) {
+		set.ExactWindow, set.ExactSinks = &c.exact.Newest, &c.exact.Sinks
+	}
+	layout, err := kv.Resolve(kv.Want{K: c.k, V: c.v}, infos, set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{layout: &layout, mem: map[int]*[2][]byte{}, strict: c.k.Name == "f32" && !c.shift, delay: c.delay, rotary: c.rotary}
+	f := &fake{layout: &layout, mem: map[int]*[2][3][]byte{}, strict: c.k.Name == "f32" && !c.shift, delay: c.delay, rotary: c.rotary}
 	for i := range layout.Layers {
 		y := &layout.Layers[i]
-		n := layout.Groups[y.Group].Cells()
-		f.mem[i] = &[2][]byte{make([]byte, n*y.K.RowBytes), make([]byte, n*y.V.RowBytes)}
+		g := &layout.Groups[y.Group]
+		cells := [3]int{g.Cells(), (g.ExactPages + g.Passing) * kv.PageCells, c.seqs * y.Exact.Sinks}
+		f.mem[i] = new([2][3][]byte)
+		for _, s := range []kv.Side{kv.K, kv.V} {
+			for part, n := range cells {
+				f.mem[i][s][part] = make([]byte, n*y.Side(s).Row(kv.Part(part)))
+			}
+		}
 	}
 	cache, err := kv.New(&layout, kv.Options{Copier: f, Shuffle: rand.New(rand.NewPCG(c.seed, 1)), Model: [32]byte{1}})
 	if err != nil {
@@ -108,36 +119,33 @@ func (f *fake) taken() []sched.Step {
 	return append([]sched.Step(nil), f.steps...)
 }
 
-func (f *fake) row(layer int, s kv.Side, cell int32) []byte {
-	n := f.layout.Layers[layer].Side(s).RowBytes
-	return f.mem[layer][s][int(cell)*n : (int(cell)+1)*n]
+func (f *fake) row(layer int, s kv.Side, part kv.Part, cell int32) []byte {
+	n := f.layout.Layers[layer].Side(s).Row(part)
+	return f.mem[layer][s][part][int(cell)*n : (int(cell)+1)*n]
 }
 
 func (f *fake) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	if part != kv.Packed {
-		return 0
-	}
-	return f.layout.Layers[layer].Side(s).RowBytes
+	return f.layout.Layers[layer].Side(s).Row(part)
 }
 
-func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, _ kv.Part, cell int32) error {
-	copy(dst, f.row(layer, s, cell))
+func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
+	copy(dst, f.row(layer, s, part, cell))
 	return nil
 }
 
-func (f *fake) WriteRow(layer int, s kv.Side, _ kv.Part, cell int32, src []byte) error {
-	copy(f.row(layer, s, cell), src)
+func (f *fake) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
+	copy(f.row(layer, s, part, cell), src)
 	return nil
 }
 
-func (f *fake) CopyCells(group int, _ kv.Part, dst, src int32, n int) error {
+func (f *fake) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	for i := range f.layout.Layers {
 		if f.layout.Layers[i].Group != group {
 			continue
 		}
 		for _, s := range []kv.Side{kv.K, kv.V} {
 			for c := range int32(n) {
-				copy(f.row(i, s, dst+c), f.row(i, s, src+c))
+				copy(f.row(i, s, part, dst+c), f.row(i, s, part, src+c))
 			}
 		}
 	}
@@ -155,11 +163,9 @@ func (f *fake) Close() error                        { return nil }
 // what each wanted row sees.
 func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	time.Sleep(f.delay)
-	f.cells = f.cells[:0]
-	for _, page := range b.Tables[0][0] {
-		for c := range int32(kv.PageCells) {
-			f.cells = append(f.cells, page*kv.PageCells+c)
-		}
+	f.pages, f.exact = append(f.pages[:0], b.Tables[0][0]...), f.exact[:0]
+	if len(b.Exact[0]) > 0 {
+		f.exact = append(f.exact, b.Exact[0][0]...)
 	}
 	x := make([]float32, 64)
 	span := make([]int, len(b.Tokens))
@@ -171,27 +177,20 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	for i := range f.layout.Layers {
 		y := &f.layout.Layers[i]
 		for r, tok := range b.Tokens {
-			cell, err := f.cell(b, y, span[r], int(b.Pos[r]))
-			if err != nil {
+			if _, err := f.cell(b, y, span[r], int(b.Pos[r])); err != nil {
 				return err
 			}
 			if f.rotary != nil {
-				f.turned(i, cell, tok, int(b.Pos[r]))
+				f.turned(b, i, span[r], tok, int(b.Pos[r]))
 				continue
 			}
 			x[0], x[1] = float32(tok), float32(b.Pos[r])
 			for _, s := range []kv.Side{kv.K, kv.V} {
-				side := y.Side(s)
-				if side.Active.Float { // the two values are all that is read
-					side.Active.Encode(f.row(i, s, cell)[:2*side.Active.Bytes], x[:2], kv.At{})
-					continue
-				}
-				for h := range y.KVHeads {
-					side.Active.Encode(f.row(i, s, cell)[h*side.HeadBytes:(h+1)*side.HeadBytes], x, kv.At{Pos: int(b.Pos[r])})
-				}
+				f.write(b, i, s, span[r], int(b.Pos[r]), func(int) []float32 { return x })
 			}
 		}
 	}
+	f.pack(b)
 	for k, r := range b.Outputs {
 		next, err := f.answer(b, span[r], int(b.Pos[r]))
 		if err != nil {
@@ -203,13 +202,74 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 	return nil
 }
 
-// turned writes the key of a token at a position.
-func (f *fake) turned(layer int, cell int32, tok llm.Token, pos int) {
+// write stores the heads of a position in every part that has a place for it.
+func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(head int) []float32) {
 	y := &f.layout.Layers[layer]
-	for h := range y.KVHeads {
-		x := key(f.rotary[layer], tok, h, pos)
-		y.K.Active.Encode(f.row(layer, kv.K, cell)[h*y.K.HeadBytes:(h+1)*y.K.HeadBytes], x, kv.At{Pos: pos, RopeBase: y.RopeBase})
+	side := y.Side(s)
+	for part, cell := range f.parts(b, y, span, pos) {
+		p := kv.Part(part)
+		form := side.Form(p)
+		if cell < 0 || form == nil {
+			continue
+		}
+		row := f.row(layer, s, p, cell)
+		if side.Active.Float && f.rotary == nil { // two values are all that is read
+			form.Encode(row[:2*form.Bytes], x(0)[:2], kv.At{})
+			continue
+		}
+		n := len(row) / y.KVHeads
+		for h := range y.KVHeads {
+			form.Encode(row[h*n:(h+1)*n], x(h), kv.At{Pos: pos, RopeBase: y.RopeBase})
+		}
 	}
+}
+
+// parts are the cells that a position is written to; types that are packed by
+// page wait with the packed one where there is an exact one.
+func (f *fake) parts(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
+	cells := [3]int32{-1, -1, -1}
+	cells[kv.Packed], _ = f.cell(b, y, span, pos)
+	if len(b.Exact[y.Group]) > 0 && b.Exact[y.Group][span][pos/kv.PageCells] >= 0 {
+		cells[kv.Exact] = b.Exact[y.Group][span][pos/kv.PageCells]*kv.PageCells + int32(pos%kv.PageCells)
+		if y.K.Late() && y.V.Late() {
+			cells[kv.Packed] = -1
+		}
+	}
+	if pos < y.Exact.Sinks {
+		cells[kv.Sinks] = int32(int(b.Spans[span].Seq)*y.Exact.Sinks + pos)
+	}
+	return cells
+}
+
+// pack packs the pages that the batch says.
+func (f *fake) pack(b *llm.Batch) {
+	x := make([]float32, 64)
+	for g, list := range b.Packs {
+		for _, p := range list {
+			for k, i := range f.layout.Groups[g].Layers {
+				if step := k * p.Of / len(f.layout.Groups[g].Layers); step < p.From || step >= p.To {
+					continue
+				}
+				y := &f.layout.Layers[i]
+				for _, s := range []kv.Side{kv.K, kv.V} {
+					side := y.Side(s)
+					for c := range int32(kv.PageCells) {
+						from, to := f.row(i, s, kv.Exact, p.Exact*kv.PageCells+c), f.row(i, s, kv.Packed, p.Page*kv.PageCells+c)
+						n := len(from) / y.KVHeads
+						for h := range y.KVHeads {
+							side.Exact.Decode(x, from[h*n:(h+1)*n], kv.At{})
+							side.Active.Encode(to[h*side.HeadBytes:(h+1)*side.HeadBytes], x, kv.At{})
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// turned writes the key of a token at a position.
+func (f *fake) turned(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
+	f.write(b, layer, kv.K, span, pos, func(h int) []float32 { return key(f.rotary[layer], tok, h, pos) })
 }
 
 // key is a vector of a token and head, turned by a position.
@@ -254,11 +314,18 @@ func (f *fake) answer(b *llm.Batch, span, pos int) (int, error) {
 				return 0, err
 			}
 			if !y.K.Active.Float {
-				_, _ = sum.Write(f.row(i, kv.K, cell))
+				part := kv.Packed
+				switch cells := f.parts(b, y, span, p); {
+				case y.K.Sinks != nil && cells[kv.Sinks] >= 0:
+					part, cell = kv.Sinks, cells[kv.Sinks]
+				case y.K.Exact != nil && cells[kv.Exact] >= 0 && p/kv.PageCells >= y.Exact.FirstExact(pos):
+					part, cell = kv.Exact, cells[kv.Exact]
+				}
+				_, _ = sum.Write(f.row(i, kv.K, part, cell))
 				continue
 			}
-			y.K.Active.Decode(x, f.row(i, kv.K, cell), kv.At{})
-			y.V.Active.Decode(v, f.row(i, kv.V, cell), kv.At{})
+			y.K.Active.Decode(x, f.row(i, kv.K, kv.Packed, cell), kv.At{})
+			y.V.Active.Decode(v, f.row(i, kv.V, kv.Packed, cell), kv.At{})
 			if f.strict && (int(x[1]) != p || x[0] != v[0]) {
 				return 0, fmt.Errorf("layer %d: position %d of span %d holds the key of token %v at %v and the value of token %v", i, p, span, x[0], x[1], v[0])
 			}

@@ -60,6 +60,9 @@ func (s *Sched) start(t *task, i int) {
 	}
 	t.stats.Slot = i
 	s.slots[i].task = t
+	if err := s.cache.Keep(s.slots[i].seq, t.stats.Prompt-1); err != nil {
+		panic("sched: a slot without a sequence: " + err.Error())
+	}
 	if t.Next != nil {
 		t.tokens = grow(t.tokens, s.capacity())
 		s.slots[i].tokens = grow(s.slots[i].tokens, s.capacity())

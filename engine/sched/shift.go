@@ -4,7 +4,9 @@ import (
 	"errors"
 	"math"
 
+	"godwit/engine/backend"
 	"godwit/engine/kv"
+	"godwit/engine/llm"
 )
 
 // Rotary says how a layer's keys were turned by their position. No parts: they
@@ -58,10 +60,10 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	l := s.cache.Layout()
 	seq := s.slots[i].seq
 	n := s.cache.Len(seq)
-	if s.o.StateModel || len(s.o.Rotary) != len(l.Layers) || s.exact() {
+	if s.o.StateModel || len(s.o.Rotary) != len(l.Layers) {
 		return false, nil
 	}
-	old := make([][]int32, len(l.Groups))
+	old := make([][]cells, len(l.Groups))
 	for g := range l.Groups {
 		lowest := 0 // what the next row sees
 		if w := l.Groups[g].Window; w > 0 {
@@ -72,11 +74,11 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			if pos >= keep {
 				from += drop
 			}
-			cell := s.cache.Cell(g, seq, from)
-			if cell < 0 && pos >= lowest {
+			c := s.cells(g, seq, from)
+			if c[kv.Packed] < 0 && pos >= lowest {
 				return false, nil
 			}
-			old[g] = append(old[g], cell)
+			old[g] = append(old[g], c)
 		}
 	}
 	// Cells that are given back keep their bytes until the device runs again.
@@ -109,48 +111,143 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	return true, nil
 }
 
-// exact reports whether the device keeps rows in a second, unpacked form.
-func (s *Sched) exact() bool {
-	for i, y := range s.cache.Layout().Layers {
-		if y.Owns() && s.prog.RowBytes(i, kv.K, kv.Exact)+s.prog.RowBytes(i, kv.V, kv.Exact) > 0 {
-			return true
-		}
-	}
-	return false
+// cells are where the parts of a position lie, -1 where it has none.
+type cells [3]int32
+
+func (s *Sched) cells(group int, seq llm.Seq, pos int) cells {
+	return cells{s.cache.Cell(group, seq, pos), s.cache.ExactCell(group, seq, pos), s.cache.SinkCell(group, seq, pos)}
 }
 
 // moveRows copies one side of a layer from its old cells to those that the
 // sequence has now. All rows are read before the first is written, since old
 // and new cells overlap.
-func (s *Sched) moveRows(i, layer int, side kv.Side, old []int32, keep, drop int, turn []turned) error {
+func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, turn []turned) error {
 	y := &s.cache.Layout().Layers[layer]
-	size := y.Side(side).RowBytes
-	if size == 0 {
+	if y.Side(side).RowBytes == 0 {
 		return nil // V that is a view of K
 	}
-	rows := make([]byte, len(old)*size)
-	for pos, cell := range old {
-		if cell < 0 {
-			continue
+	m := mover{prog: s.prog, y: y, layer: layer, side: side, x: make([]float32, y.Side(side).HeadDim*y.KVHeads)}
+	rows := make([][3][]byte, len(old))
+	for pos, from := range old {
+		m.turn, m.from, m.to = nil, pos, pos
+		if pos >= keep {
+			m.from += drop
+			if side == kv.K {
+				m.turn = turn
+			}
 		}
-		row := rows[pos*size : (pos+1)*size]
-		if err := s.prog.ReadRow(row, layer, side, kv.Packed, cell); err != nil {
+		var err error
+		if rows[pos], err = m.read(from, m.wanted(s.cells(y.Group, s.slots[i].seq, pos))); err != nil {
 			return err
-		}
-		if side == kv.K && pos >= keep {
-			turnRow(y, row, pos+drop, pos, turn)
 		}
 	}
-	for pos, cell := range old {
-		if cell < 0 {
-			continue
-		}
-		to := s.cache.Cell(y.Group, s.slots[i].seq, pos)
-		if err := s.prog.WriteRow(layer, side, kv.Packed, to, rows[pos*size:(pos+1)*size]); err != nil {
-			return err
+	for pos := range rows {
+		to := s.cells(y.Group, s.slots[i].seq, pos)
+		for part, row := range rows[pos] {
+			if row == nil {
+				continue
+			}
+			if err := s.prog.WriteRow(layer, side, kv.Part(part), to[part], row); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// mover takes rows of one side of a layer from one position to another.
+type mover struct {
+	prog     backend.Program
+	y        *kv.LayerLayout
+	layer    int
+	side     kv.Side
+	from, to int
+	turn     []turned  // of a key; nil: it stays as it is
+	x        []float32 // all heads of a row
+}
+
+// wanted leaves of c the parts that hold a row: types that are packed by page
+// are not packed while there is an exact row.
+func (m *mover) wanted(c cells) cells {
+	s := m.y.Side(m.side)
+	for part := range c {
+		if s.Row(kv.Part(part)) == 0 {
+			c[part] = -1
+		}
+	}
+	if s.Late() && c[kv.Exact] >= 0 {
+		c[kv.Packed] = -1
+	}
+	return c
+}
+
+// read returns the row of every part that to has: its bytes where the row stays
+// as it is and had that part, else encoded from the most exact part it had.
+func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
+	from = m.wanted(from)
+	if from[kv.Packed] < 0 && from[kv.Exact] < 0 {
+		return rows, nil // given back, out of the window
+	}
+	s, decoded := m.y.Side(m.side), false
+	for part := range rows {
+		p := kv.Part(part)
+		if to[p] < 0 {
+			continue
+		}
+		rows[p] = make([]byte, s.Row(p))
+		if m.turn == nil && from[p] >= 0 {
+			if err := m.prog.ReadRow(rows[p], m.layer, m.side, p, from[p]); err != nil {
+				return rows, err
+			}
+			continue
+		}
+		if !decoded {
+			if err := m.decode(from); err != nil {
+				return rows, err
+			}
+			decoded = true
+		}
+		m.each(s.Form(p), rows[p], func(x []float32, row []byte, t *kv.Type, at kv.At) {
+			at.Pos = m.to
+			t.Encode(row, x, at)
+		})
+	}
+	return rows, nil
+}
+
+// decode puts the values of a row, turned, into x.
+func (m *mover) decode(from cells) error {
+	best := kv.Packed
+	for _, p := range []kv.Part{kv.Exact, kv.Sinks} {
+		if from[p] >= 0 {
+			best = p
+		}
+	}
+	s := m.y.Side(m.side)
+	row := make([]byte, s.Row(best))
+	if err := m.prog.ReadRow(row, m.layer, m.side, best, from[best]); err != nil {
+		return err
+	}
+	m.each(s.Form(best), row, func(x []float32, row []byte, t *kv.Type, at kv.At) {
+		t.Decode(x, row, at)
+		for i := range m.turn {
+			m.turn[i].apply(x)
+		}
+	})
+	return nil
+}
+
+// each calls f for every KV head of a row.
+func (m *mover) each(t *kv.Type, row []byte, f func(x []float32, row []byte, t *kv.Type, at kv.At)) {
+	s := m.y.Side(m.side)
+	n := t.RowBytes(s.HeadDim)
+	for h := range m.y.KVHeads {
+		at := kv.At{Pos: m.from, RopeBase: m.y.RopeBase}
+		if s.Channels != nil {
+			at.Channels = &s.Channels[h]
+		}
+		f(m.x[h*s.HeadDim:(h+1)*s.HeadDim], row[h*n:(h+1)*n], t, at)
+	}
 }
 
 // turned is a RotaryPart with the sine and cosine of a distance.
@@ -171,25 +268,6 @@ func newTurn(r Rotary, drop int) []turned {
 		list = append(list, t)
 	}
 	return list
-}
-
-// turnRow decodes the keys of a row, turns them, and encodes them again.
-func turnRow(y *kv.LayerLayout, row []byte, from, to int, turn []turned) {
-	k := &y.K
-	x := make([]float32, k.HeadDim)
-	for h := range y.KVHeads {
-		head := row[h*k.HeadBytes : (h+1)*k.HeadBytes]
-		at := kv.At{Pos: from, RopeBase: y.RopeBase}
-		if k.Channels != nil {
-			at.Channels = &k.Channels[h]
-		}
-		k.Active.Decode(x, head, at)
-		for _, t := range turn {
-			t.apply(x)
-		}
-		at.Pos = to
-		k.Active.Encode(head, x, at)
-	}
 }
 
 func (t *turned) apply(x []float32) {

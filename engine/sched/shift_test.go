@@ -108,9 +108,10 @@ func TestShiftKeys(t *testing.T) {
 		{Parts: []sched.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
 	}
 	const context, keep = 160, 10
-	for _, typ := range kv.Types() {
+	for i, typ := range kv.Types() {
 		t.Run(typ.Name, func(t *testing.T) {
-			s, f := newTiny(t, tiny{k: typ, v: typ, cells: 256, seqs: 1, context: context, rows: 32, shift: true, rotary: rotary, seed: 4})
+			exact := []kv.Window{{}, {Newest: 20, Sinks: 3}, {Newest: 90, Sinks: 30}}[i%3]
+			s, f := newTiny(t, tiny{k: typ, v: typ, cells: 256, seqs: 1, context: context, rows: 32, shift: true, rotary: rotary, exact: exact, seed: 4})
 			prompt := text(3, context-1)
 			r := run(t, s, sched.Job{Prompt: prompt, Slot: 0, Keep: keep}, 3)
 			if r.err != nil || r.stats.Shifts != 1 {
@@ -144,14 +145,19 @@ func TestShiftKeys(t *testing.T) {
 // exact one.
 func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r sched.Rotary) (once, twice float64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
-	row := f.row(layer, kv.K, f.cells[pos])
+	part, page := kv.Packed, f.pages[pos/kv.PageCells]
+	if y.K.Exact != nil && f.exact[pos/kv.PageCells] >= 0 {
+		part, page = kv.Exact, f.exact[pos/kv.PageCells]
+	}
+	row, form := f.row(layer, kv.K, part, page*kv.PageCells+int32(pos%kv.PageCells)), y.K.Form(part)
+	n := len(row) / y.KVHeads
 	for h := range y.KVHeads {
 		exact := key(r, tok, h, pos)
-		fresh, got := make([]byte, y.K.HeadBytes), make([]float32, 64)
-		y.K.Active.Encode(fresh, exact, at)
-		y.K.Active.Decode(got, fresh, at)
+		fresh, got := make([]byte, n), make([]float32, 64)
+		form.Encode(fresh, exact, at)
+		form.Decode(got, fresh, at)
 		once += distance(got, exact)
-		y.K.Active.Decode(got, row[h*y.K.HeadBytes:(h+1)*y.K.HeadBytes], at)
+		form.Decode(got, row[h*n:(h+1)*n], at)
 		twice += distance(got, exact)
 	}
 	return once, twice

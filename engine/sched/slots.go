@@ -60,9 +60,13 @@ func (s *Sched) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// RowBytes reads back what a layer's memory holds for a token.
-func (s *Sched) RowBytes(ctx context.Context, layer int, side kv.Side) (n int, err error) {
-	err = s.do(ctx, func() { n = s.prog.RowBytes(layer, side, kv.Packed) })
+// RowBytes reads back what a layer's memory holds for a token, by part.
+func (s *Sched) RowBytes(ctx context.Context, layer int, side kv.Side) (n [3]int, err error) {
+	err = s.do(ctx, func() {
+		for p := range n {
+			n[p] = s.prog.RowBytes(layer, side, kv.Part(p))
+		}
+	})
 	return n, err
 }
 

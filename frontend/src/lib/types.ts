@@ -197,6 +197,8 @@ export interface PlanSide {
   head_dim: number;
   padded: number;
   row_bytes: number;
+  exact: string;
+  exact_bytes: number;
 }
 
 export interface PlanLayer {
@@ -207,6 +209,8 @@ export interface PlanLayer {
   kv_heads: number;
   window: number;
   cells: number;
+  exact_window: number;
+  exact_sinks: number;
 }
 
 export interface Plan {
@@ -217,6 +221,7 @@ export interface Plan {
   layers: PlanLayer[];
   bytes: number;
   bytes_f16: number;
+  passing_bytes: number;
   state_bytes: number;
   events: string[];
 }
