@@ -6,12 +6,35 @@
 // largest of the chunk.
 //
 // q and res are [rows][heads][DK]; tiles has the first row and the number of rows
-// of each tile, at most ROWS; partial is [rows][heads][parts][DV + 2]. counts has
+// of each tile, at most QUERIES/HEADS; partial is [rows][heads][parts][DV + 2]. counts has
 // three 64-bit numbers: weights considered, weights below sparse_v, V rows read.
 // Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
+//
+// QUERIES is the most queries of a threadgroup and LANES the most values of a
+// head that the instance has room for; with READERS 0 how K and V lie in their
+// rows is read from the parameters, with 1 it is compiled in.
 #define CHUNK 512
-#define QUERIES (HEADS * ROWS)
-#define WIDE_K ((DK + 7) / 8 * 8)
+#define HEADS p.slice_heads
+#define DK p.dk
+#define DV p.dv
+#if READERS == 0
+#undef K_PACK
+#undef K_BITS
+#undef K_AFFINE
+#undef K_TAIL
+#undef V_PACK
+#undef V_BITS
+#undef V_AFFINE
+#undef V_TAIL
+#define K_PACK p.k_pack
+#define K_BITS p.k_bits
+#define K_AFFINE p.k_affine
+#define K_TAIL p.k_tail
+#define V_PACK p.v_pack
+#define V_BITS p.v_bits
+#define V_AFFINE p.v_affine
+#define V_TAIL p.v_tail
+#endif
 #define RUNS ((DV + 7) / 8)
 #define SUBSETS (THREADS / RUNS)
 #define ROOM (QUERIES * CHUNK < THREADS * 8 ? THREADS * 8 : QUERIES * CHUNK)
@@ -26,9 +49,9 @@ FUNC void count(device uint *number, uint n) {
 KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tables, 3), IN(int, tiles, 4), IN(uchar, k_cache, 5),
 	IN(uchar, v_cache, 6), IN(float, k_form, 7), IN(float, v_form, 8), OUT(float, partial, 9), INOUT(uint, counts, 10),
 	PARAMS(attend_params, p, 11) INDICES) {
-	SHARED(float, query, QUERIES * WIDE_K);
+	SHARED(float, query, QUERIES * LANES);
 #if K_RES
-	SHARED(float, signs, QUERIES * WIDE_K);
+	SHARED(float, signs, QUERIES * LANES);
 #endif
 	SHARED(float, score, ROOM);
 	SHARED(float, k_levels, 32);
@@ -39,11 +62,11 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 	SHARED(float, gain, QUERIES); // what the weights of the chunk are multiplied with
 	uint t = thread_x, slices = (p.group + HEADS - 1) / HEADS;
 	uint kv_head = group_y / slices, first_head = group_y % slices * HEADS;
-	uint heads = min(uint(HEADS), p.group - first_head);
+	uint heads = min(HEADS, p.group - first_head);
 	first_head += kv_head * p.group;
 	uint first = uint(tiles[2 * group_z]), count_rows = uint(tiles[2 * group_z + 1]);
-	for (uint i = t; i < QUERIES * WIDE_K; i += THREADS) {
-		uint j = i / WIDE_K, at = i % WIDE_K;
+	for (uint i = t; i < QUERIES * LANES; i += THREADS) {
+		uint j = i / LANES, at = i % LANES;
 		bool there = j / HEADS < count_rows && j % HEADS < heads && at < DK;
 		uint from = ((first + j / HEADS) * p.heads + first_head + j % HEADS) * DK + at;
 		query[i] = there ? q[from] : 0.0f;
@@ -82,20 +105,20 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 					form_load8(K_PACK, K_BITS, K_AFFINE, DK - K_TAIL, row, i, p.k_elems, p.k_bytes, p.k_code_at, p.k_high_at,
 						p.k_scale_at, p.k_min_at, k_levels, v);
 					for (uint j = 0; j < QUERIES; j++) {
-						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * WIDE_K + i + k], v[k], dot[j]);
+						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * LANES + i + k], v[k], dot[j]);
 					}
 #if K_RES
 					device const uchar *block = row + i / p.k_elems * p.k_bytes;
 					uint bits = block[p.k_res_bits + i % p.k_elems / 8];
 					float d = from_half(block + p.k_res_at);
 					for (uint j = 0; j < QUERIES; j++) {
-						for (uint k = 0; k < 8; k++) dot[j] = fma(signs[j * WIDE_K + i + k], (bits >> k & 1) != 0 ? d : -d, dot[j]);
+						for (uint k = 0; k < 8; k++) dot[j] = fma(signs[j * LANES + i + k], (bits >> k & 1) != 0 ? d : -d, dot[j]);
 					}
 #endif
 				}
 				for (uint i = 0; i < K_TAIL; i++) {
 					float v = from_half(row + p.k_tail_at + 2 * i);
-					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * WIDE_K + DK - K_TAIL + i], v, dot[j]);
+					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * LANES + DK - K_TAIL + i], v, dot[j]);
 				}
 			}
 			for (uint j = 0; j < QUERIES; j++) {

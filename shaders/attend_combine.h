@@ -3,12 +3,12 @@
 // overflowed become the largest number, NaN becomes 0.
 KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, form, 2), OUT(float, y, 3),
 	PARAMS(attend_combine_params, p, 4) INDICES) {
-	SHARED(float, v, DV);
+	SHARED(float, v, LANES);
 	uint t = thread_x, head = group_y * p.heads + group_x;
-	for (uint i = t; i < DV; i += THREADS) {
+	for (uint i = t; i < p.lanes; i += THREADS) {
 		float top = LOWEST, total = 0.0f, sum = 0.0f;
 		for (uint part = 0; part < p.parts; part++) {
-			device const float *from = partial + (head * p.parts + part) * (DV + 2);
+			device const float *from = partial + (head * p.parts + part) * (p.lanes + 2);
 			if (from[1] == 0.0f) continue;
 			float most = max(top, from[0]);
 			float fade = total > 0.0f ? exp(top - most) : 0.0f, gain = exp(from[0] - most);
@@ -24,7 +24,7 @@ KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, for
 		v[i] = total > 0.0f ? sum * (1.0f / total) : sum;
 	}
 	barrier();
-	for (uint at = 0; at < p.turned; at += SIZE) turn_back(v + at, form + PRE, p.inverse, SIZE, t);
+	for (uint at = 0; at < p.turned; at += p.size) turn_back(v + at, form + PRE, p.inverse, p.size, t);
 	for (uint i = t; i < p.dim; i += THREADS) {
 		float a = v[i];
 		y[head * p.dim + i] = a == a ? min(max(a, LOWEST), -LOWEST) : 0.0f;

@@ -2,7 +2,27 @@ package shaders
 
 import (
 	"fmt"
+	"sync"
+
+	"godwit/engine/kv"
 )
+
+// laneClasses are the sizes of heads that instances have room for, and queries
+// how many they work on.
+var (
+	laneClasses = []int{64, 128, 256, 640}
+	queries     = []int{1, 2, 4, 8}
+)
+
+// laneClass is the smallest class that has room for lanes; 0 where none has.
+func laneClass(lanes int) int {
+	for _, n := range laneClasses {
+		if lanes <= n {
+			return n
+		}
+	}
+	return 0
+}
 
 // Attention is the attend kernel for a pair of caches.
 type Attention struct {
@@ -17,28 +37,26 @@ type Attention struct {
 // head and tiles of at most rows rows: as many as registers and shared memory
 // hold, heads first. The grid is parts by Slices by tiles.
 func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
-	if v.Lanes > 8*Find("attend").Group {
-		return nil, fmt.Errorf("%w: heads of %d values, at most %d", ErrForm, v.Lanes, 8*Find("attend").Group)
+	lanes := laneClass(k.Lanes)
+	most := mostQueries(lanes, k.HasResidual())
+	if laneClass(v.Lanes) == 0 || most == 0 {
+		return nil, fmt.Errorf("%w: heads of %d and %d values, at most %d", ErrForm, k.Lanes, v.Lanes, laneClasses[len(laneClasses)-1])
 	}
 	group := heads / kvHeads
-	most := 8
-	room := func(n int) int { return 4 * (n*(k.Lanes+7)*(1+int(truth(k.HasResidual()))) + max(n*ChunkCells, 1024)) }
-	for room(most) > maxShared && most > 1 {
-		most /= 2
-	}
-	if room(most) > maxShared {
-		return nil, fmt.Errorf("%w: heads of %d values need %d bytes of shared memory of %d", ErrForm, k.Lanes, room(most), maxShared)
-	}
 	a := &Attention{Kernel: Find("attend"), Heads: min(group, most)}
 	a.Rows = max(1, min(rows, most/a.Heads))
-	a.Constants = Constants{"HEADS": a.Heads, "ROWS": a.Rows, "DK": k.Lanes, "DV": v.Lanes, "K_RES": int(truth(k.HasResidual()))}
-	k.reader("K", a.Constants)
-	v.reader("V", a.Constants)
-	a.Params = AttendParams{
-		Heads: uint32(heads), KVHeads: uint32(kvHeads), Group: uint32(group), Parts: 1,
-		KHeadBytes: uint32(k.HeadBytes), VHeadBytes: uint32(v.HeadBytes),
+	n := 0
+	for queries[n] < a.Heads*a.Rows {
+		n++
 	}
+	a.Constants = attendConstants(k, v, queries[n], lanes)
 	p := &a.Params
+	*p = AttendParams{
+		Heads: uint32(heads), KVHeads: uint32(kvHeads), Group: uint32(group), SliceHeads: uint32(a.Heads), Parts: 1,
+		DK: uint32(k.Lanes), DV: uint32(v.Lanes), KHeadBytes: uint32(k.HeadBytes), VHeadBytes: uint32(v.HeadBytes),
+	}
+	p.KPack, p.KBits, p.KAffine, p.KTail = k.reader()
+	p.VPack, p.VBits, p.VAffine, p.VTail = v.reader()
 	f := k.form
 	p.KElems, p.KBytes, p.KCodeAt, p.KHighAt = uint32(f.Elems), uint32(f.Bytes), uint32(f.Codes.At), uint32(f.Codes.High)
 	p.KScaleAt, p.KMinAt, p.KTailAt = uint32(f.Scale.At), uint32(f.Scale.Min), k.tailAt()
@@ -51,6 +69,80 @@ func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	return a, nil
 }
 
+// mostQueries is how many queries of a class of heads fit in shared memory; 0
+// where not one does.
+func mostQueries(lanes int, residual bool) int {
+	for i := len(queries) - 1; i >= 0 && lanes > 0; i-- {
+		n := queries[i]
+		if 4*(n*lanes*(1+int(truth(residual)))+max(n*ChunkCells, 1024)) <= maxShared {
+			return n
+		}
+	}
+	return 0
+}
+
+// attendConstants are those of attend for a pair: how K and V are read is
+// compiled in for the pairs that are met most.
+func attendConstants(k, v *Cache, queries, lanes int) Constants {
+	c := Constants{
+		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": int(truth(k.HasResidual())),
+		"K_PACK": 0, "K_BITS": 0, "K_AFFINE": 0, "K_TAIL": 0, "V_PACK": 0, "V_BITS": 0, "V_AFFINE": 0, "V_TAIL": 0,
+	}
+	if !frequent()[[2]reader{k.readerOf(), v.readerOf()}] {
+		return c
+	}
+	c["READERS"] = 1
+	for side, r := range map[string]reader{"K": k.readerOf(), "V": v.readerOf()} {
+		c[side+"_PACK"], c[side+"_BITS"], c[side+"_AFFINE"], c[side+"_TAIL"] = int(r.pack), int(r.bits), int(r.affine), int(r.tail)
+	}
+	return c
+}
+
+// reader is how the values of a row are found.
+type reader struct{ pack, bits, affine, tail uint32 }
+
+func (c *Cache) readerOf() (r reader) {
+	r.pack, r.bits, r.affine, r.tail = c.reader()
+	return r
+}
+
+// reader is what attend has to know of one side.
+func (c *Cache) reader() (pack, bits, affine, tail uint32) {
+	p, _ := packing(c.form)
+	pack, bits, affine = uint32(p), uint32(c.form.Codes.Bits), truth(c.form.Scale.Affine)
+	if c.tail != nil {
+		tail = uint32(c.tail.Dim - (c.seg.Dim + c.tail.Dim - c.HeadDim))
+	}
+	return pack, bits, affine, tail
+}
+
+// frequent is the pairs that the presets name, and those of one safe type.
+var frequent = sync.OnceValue(func() map[[2]reader]bool {
+	pairs := map[[2]reader]bool{}
+	each(func(k, v *Cache) { pairs[[2]reader{k.readerOf(), v.readerOf()}] = true })
+	return pairs
+})
+
+// each calls f for the caches of every frequent pair at the usual sizes of heads.
+func each(f func(k, v *Cache)) {
+	for _, dim := range []int{64, 96, 128, 256} {
+		for _, t := range kv.Types() {
+			if t.Group == kv.Safe {
+				if c := resolved(t, dim, kv.K); c != nil {
+					f(c, c)
+				}
+			}
+		}
+		for _, p := range kv.Presets() {
+			in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
+			w := p.Want(in)
+			if k, v := resolved(w.K, dim, kv.K), resolved(w.V, dim, kv.V); k != nil && v != nil {
+				f(k, v)
+			}
+		}
+	}
+}
+
 // Slices is the grid's second size.
 func (a *Attention) Slices() int {
 	p := &a.Params
@@ -59,17 +151,7 @@ func (a *Attention) Slices() int {
 
 // PartialFloats is the number of floats of partial for rows rows.
 func (a *Attention) PartialFloats(rows int) int {
-	return rows * int(a.Params.Heads) * int(a.Params.Parts) * (a.Constants["DV"] + 2)
-}
-
-// reader adds the constants of one side.
-func (c *Cache) reader(side string, to Constants) {
-	pack, _ := packing(c.form)
-	to[side+"_PACK"], to[side+"_BITS"] = int(pack), c.form.Codes.Bits
-	to[side+"_AFFINE"], to[side+"_TAIL"] = int(truth(c.form.Scale.Affine)), 0
-	if c.tail != nil {
-		to[side+"_TAIL"] = c.tail.Dim - (c.seg.Dim + c.tail.Dim - c.HeadDim)
-	}
+	return rows * int(a.Params.Heads) * int(a.Params.Parts) * int(a.Params.DV+2)
 }
 
 // tailAt is the byte offset of the tail in a cell.

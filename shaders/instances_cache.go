@@ -22,6 +22,28 @@ func cacheInstances(add func(string, Constants)) {
 			}
 		}
 	}
+	attendInstances(add)
+}
+
+// attendInstances adds attend for any pair, and for the frequent ones.
+func attendInstances(add func(string, Constants)) {
+	shapes := func(k, v *Cache) {
+		for _, lanes := range laneClasses {
+			for _, n := range queries {
+				if n <= mostQueries(lanes, k.HasResidual()) {
+					add("attend", attendConstants(k, v, n, lanes))
+				}
+			}
+		}
+	}
+	for _, t := range kv.Types() {
+		for _, dim := range cacheDims {
+			if c := resolved(t, dim, kv.K); c != nil {
+				shapes(c, c)
+			}
+		}
+	}
+	each(shapes)
 }
 
 // resolved is what a type becomes on one side at a head size; nil where that has

@@ -236,18 +236,18 @@ func (c *Cache) Query(heads int) []Launch {
 // rows; sinks is 1 where each head has a logit without a value.
 func (c *Cache) Combine(heads, parts, sinks int) Launch {
 	p := AttendCombineParams{
-		Heads: uint32(heads), Parts: uint32(parts), Dim: uint32(c.HeadDim), Sinks: uint32(sinks), Inverse: one(c.form.Rotation.Inverse),
+		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinks), Inverse: one(c.form.Rotation.Inverse),
 	}
-	size := 1
+	p.Size = 1
 	if c.turns() > 0 {
-		size, p.Turned = c.group(), uint32(c.Lanes)
+		p.Size, p.Turned = uint32(c.group()), uint32(c.Lanes)
 		if c.tail != nil {
 			p.Turned -= uint32(c.tail.Dim)
 		}
 	}
 	return Launch{
 		Kernel: Find("attend_combine"), Params: Bytes(&p), Table: c.Table(),
-		Constants: Constants{"DV": c.Lanes, "SIZE": size, "TURNS": c.turns()},
+		Constants: Constants{"LANES": laneClass(c.Lanes), "TURNS": c.turns()},
 	}
 }
 

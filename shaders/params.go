@@ -181,13 +181,18 @@ type (
 		Factor  float32
 	}
 
-	// AttendParams: Group is query heads a KV head; Window counts positions, 0 for
+	// AttendParams: Group is query heads a KV head, SliceHeads those of a
+	// threadgroup; DK and DV are lanes; Pack to Tail count where the kernel has no
+	// constants for them; Window counts positions, 0 for
 	// all; the rest is graph.Attention's, the cache type's and the layout's.
 	AttendParams struct {
 		Heads         uint32
 		KVHeads       uint32
 		Group         uint32
+		SliceHeads    uint32
 		Parts         uint32
+		DK            uint32
+		DV            uint32
 		Window        uint32
 		Bidirectional uint32
 		Scale         float32
@@ -195,6 +200,10 @@ type (
 		Sharpen       float32
 		Soften        float32
 		SparseV       float32
+		KPack         uint32
+		KBits         uint32
+		KAffine       uint32
+		KTail         uint32
 		KHeadBytes    uint32
 		KElems        uint32
 		KBytes        uint32
@@ -205,6 +214,10 @@ type (
 		KResAt        uint32
 		KResBits      uint32
 		KTailAt       uint32
+		VPack         uint32
+		VBits         uint32
+		VAffine       uint32
+		VTail         uint32
 		VHeadBytes    uint32
 		VElems        uint32
 		VBytes        uint32
@@ -215,11 +228,14 @@ type (
 		VTailAt       uint32
 	}
 
-	// AttendCombineParams: Dim is the width of a head of y, Turned the lanes that
+	// AttendCombineParams: Lanes is the width of a part, Dim of a head of y, Size
+	// the lanes of a rotation, Turned the lanes that
 	// are turned back; Sinks is 1 where there are some.
 	AttendCombineParams struct {
 		Heads   uint32
 		Parts   uint32
+		Lanes   uint32
+		Size    uint32
 		Dim     uint32
 		Turned  uint32
 		Sinks   uint32

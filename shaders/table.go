@@ -153,7 +153,7 @@ var Kernels = []Kernel{
 		// grid: Params.Parts by Attention.Slices by tiles
 		Name: "attend", Files: []string{"form.h", "load_form.h", "temper.h", "attend.h"}, Group: 128, Params: AttendParams{},
 		Constants: []string{
-			"HEADS", "ROWS", "DK", "DV", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
+			"QUERIES", "LANES", "READERS", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
 		},
 		Args: []Arg{
 			{"q", "float", In},
@@ -172,7 +172,7 @@ var Kernels = []Kernel{
 	{
 		// grid: heads by rows
 		Name: "attend_combine", Files: []string{"form.h", "rotate.h", "attend_combine.h"}, Group: 128, Params: AttendCombineParams{},
-		Constants: []string{"DV", "SIZE", "TURNS"},
+		Constants: []string{"LANES", "TURNS"},
 		Args:      []Arg{{"partial", "float", In}, {"sinks", "float", In}, {"form", "float", In}, {"y", "float", Out}},
 	},
 }
