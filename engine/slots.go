@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"godwit/engine/kv"
 	"godwit/engine/sched"
 )
 
@@ -13,6 +14,7 @@ var (
 	ErrClosed  = sched.ErrClosed
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
+	ErrFull    = kv.ErrFull // others hold the cells
 )
 
 // The scheduler's own words.

@@ -236,6 +236,8 @@ func explain(err error) *wire.Error {
 		return wire.Bad("id_slot", "%v", err)
 	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding):
 		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
+	case errors.Is(err, engine.ErrFull):
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)
 	case errors.Is(err, engine.ErrGap):
 		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)
 	case errors.Is(err, engine.ErrClosed), errors.Is(err, context.Canceled):

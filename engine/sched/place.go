@@ -131,9 +131,13 @@ func (s *Sched) longest(t *task) (src, n int) {
 		return 0, 0
 	}
 	for i := range s.slots {
-		l := common(s.slots[i].tokens, t.tokens[:len(t.tokens)-1]) / kv.PageCells * kv.PageCells
-		if s.o.StateModel {
-			l = common(s.slots[i].tokens, t.tokens[:len(t.tokens)-1])
+		sl := &s.slots[i]
+		l := common(sl.tokens, t.tokens[:len(t.tokens)-1])
+		if sl.mixed > 0 {
+			l = min(l, sl.mixed)
+		}
+		if !s.o.StateModel {
+			l = l / kv.PageCells * kv.PageCells
 		}
 		if l > n {
 			src, n = i, l
@@ -173,6 +177,9 @@ func (s *Sched) cut(i, n int) {
 		return
 	}
 	s.slots[i].tokens = s.slots[i].tokens[:got]
+	if got <= s.slots[i].mixed {
+		s.slots[i].mixed = 0
+	}
 	s.align(i, got)
 }
 
@@ -187,7 +194,7 @@ func (s *Sched) align(i, got int) {
 // empty drops what a slot holds.
 func (s *Sched) empty(i int) {
 	s.cache.Drop(s.slots[i].seq)
-	s.slots[i].tokens = s.slots[i].tokens[:0]
+	s.slots[i].tokens, s.slots[i].mixed = s.slots[i].tokens[:0], 0
 }
 
 // common is the length of the longest common prefix.

@@ -149,6 +149,7 @@ type slot struct {
 	tokens []llm.Token // what the cells hold
 	task   *task
 	used   uint64
+	mixed  int // cells from here on were computed behind text that a shift has dropped; 0: none
 }
 
 // rowUse says whose output a batch row is.

@@ -45,7 +45,7 @@ func (s *Sched) shift(i int) error {
 	case err != nil:
 		return err
 	case moved:
-		sl.tokens = append(sl.tokens[:0], t.tokens...)
+		sl.tokens, sl.mixed = append(sl.tokens[:0], t.tokens...), keep
 	default:
 		s.empty(i)
 	}

@@ -91,6 +91,33 @@ func TestShiftShared(t *testing.T) {
 	}
 }
 
+// What a shift has moved was computed behind text that is gone. It is not taken
+// for the prefix of another prompt; the start that was kept is.
+func TestShiftedIsNotReused(t *testing.T) {
+	const context, keep = 300, 130
+	s, _ := newTiny(t, tiny{cells: 2048, seqs: 3, context: context, rows: 32, shift: true, seed: 4})
+	prompt := text(1, 280)
+	r := run(t, s, sched.Job{Prompt: prompt, Slot: 0, Keep: keep}, 40)
+	if r.err != nil || r.stats.Shifts != 1 {
+		t.Fatalf("%d shifts, %v", r.stats.Shifts, r.err)
+	}
+	drop := (context - keep) / 2
+	now := slices.Concat(prompt, r.tokens)
+	now = slices.Concat(now[:keep], now[keep+drop:])
+	if len(now) < 192+1 {
+		t.Fatalf("%d tokens are left, want more than three pages", len(now))
+	}
+	r = run(t, s, sched.Job{Prompt: now, Slot: -1}, 2)
+	ended(t, "the shifted text", r, now, 2, 0)
+	if r.stats.Cached != 128 {
+		t.Errorf("%d tokens reused, want the 128 of the start", r.stats.Cached)
+	}
+	r = run(t, s, sched.Job{Prompt: now, Slot: -1}, 2)
+	if ended(t, "again", r, now, 2, 0); r.stats.Cached != 192 {
+		t.Errorf("%d tokens reused of what was read afresh, want 192", r.stats.Cached)
+	}
+}
+
 // freqs are the angles of rotary embedding at position 1.
 func freqs(n int) []float32 {
 	out := make([]float32, n)

@@ -108,7 +108,8 @@ func (s *Sched) Save(ctx context.Context, i int, w io.Writer) (n int, err error)
 	return n, errors.Join(e, err)
 }
 
-// Restore fills a slot from what Save wrote. On an error the slot is empty.
+// Restore fills a slot from what Save wrote, and drops idle sequences where
+// there are too few cells for it. On an error the slot is empty.
 func (s *Sched) Restore(ctx context.Context, i int, r io.Reader) (n int, err error) {
 	e := s.do(ctx, func() {
 		var sl *slot
@@ -119,6 +120,8 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.Reader) (n int, err err
 		var tokens []llm.Token
 		if tokens, err = readTokens(r, s.o.Context, s.o.Vocab); err != nil {
 			return
+		}
+		for s.cache.Free() < len(tokens) && s.dropIdle() {
 		}
 		if err = s.cache.Load(r, sl.seq, s.prog); errors.Is(err, kv.ErrSession) {
 			err = fmt.Errorf("%w: %w", ErrSession, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,48 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	ended(t, "afterwards", run(t, s, sched.Job{Prompt: prompt, Slot: 1}, 3), prompt, 3, 0)
+}
+
+// A slot is restored at the expense of those that nobody uses; where answers
+// hold all cells it is refused and they go on.
+func TestRestoreMakesRoom(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 1})
+	prompt := text(5, 200)
+	first := run(t, s, sched.Job{Prompt: prompt, Slot: 0}, 3)
+	var file bytes.Buffer
+	if _, err := s.Save(t.Context(), 0, &file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		run(t, s, sched.Job{Prompt: text(uint64(10+i), 100), Slot: i}, 1)
+	}
+	if use, err := s.Usage(t.Context()); err != nil || use.Free != 0 {
+		t.Fatalf("%d cells are free, %v; want a full cache", use.Free, err)
+	}
+	if n, err := s.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); err != nil || n != 202 {
+		t.Fatalf("restored %d tokens, %v", n, err)
+	}
+	r := run(t, s, sched.Job{Prompt: prompt, Slot: -1}, 3)
+	if r.err != nil || r.stats.Cached != 192 || !slices.Equal(r.tokens, first.tokens) {
+		t.Errorf("%d tokens reused, want 192; %v, want %v; %v", r.stats.Cached, r.tokens, first.tokens, r.err)
+	}
+	running := make(chan struct{})
+	var once sync.Once
+	long := text(9, 400)
+	done, err := begin(t.Context(), s, sched.Job{Prompt: long, Slot: 0}, 100, func() {
+		once.Do(func() { close(running) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	if n, err := s.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); !errors.Is(err, kv.ErrFull) || n != 0 {
+		t.Errorf("restored %d tokens beside an answer that has all cells, %v", n, err)
+	}
+	ended(t, "the answer", <-done, long, 100, 0)
 }
 
 // Busy slots, and slots that are not there, are left alone.
