@@ -105,6 +105,10 @@ const (
 	trellisSeam  = 24 // values on each side of the seam that decide how it is closed
 )
 
+// TrellisNear is how many of n values on each side of the seam the free run
+// goes over.
+func TrellisNear(n int) int { return min(trellisSeam, n/2) }
+
 // Trellis encodes for one table. The arithmetic is that of 16-bit vector code,
 // which gives the same windows.
 type Trellis struct {
@@ -130,7 +134,7 @@ func (c *Trellis) Encode(w []uint8, z []int16) {
 	var from [maxBlock][trellisLevels / 2]uint8
 	states := trellisLevels >> c.Bits
 	n := len(z)
-	near := min(trellisSeam, n/2)
+	near := TrellisNear(n)
 
 	k := 0
 	for i := near - 1; i >= 0; i-- {
@@ -145,7 +149,7 @@ func (c *Trellis) Encode(w []uint8, z []int16) {
 	state := best(cost[:states])
 	for k > seam {
 		k--
-		state = c.back(state, from[k][state])
+		state = c.Back(state, from[k][state])
 	}
 
 	for s := range cost[:states] {
@@ -158,12 +162,12 @@ func (c *Trellis) Encode(w []uint8, z []int16) {
 	for i := range n {
 		x := from[n-1-i][state]
 		w[i] = x<<(trellisWindow-c.Bits) | uint8(state)
-		state = c.back(state, x)
+		state = c.Back(state, x)
 	}
 }
 
-// back is the state before: the high bits of the window that ended in state.
-func (c *Trellis) back(state int, x uint8) int {
+// Back is the state before: the high bits of the window that ended in state.
+func (c *Trellis) Back(state int, x uint8) int {
 	return (int(x)<<(trellisWindow-c.Bits) | state) >> c.Bits
 }
 

@@ -20,6 +20,8 @@ func encoderOf(t *kv.Type) encoder {
 	case t.Residual != nil || t.Polar != nil || t.Scale.Affine || len(t.Codes.Boundaries) > 15:
 	case t.Codes.Packing == kv.Int8 && t.Scale.Rule == kv.StockAmax:
 		return (*codes).encodeAmax
+	case t.Scale.Rule == kv.Unbiased && size == t.Elems:
+		return (*codes).encodeTrellis
 	case t.Codes.Boundaries == nil || size < t.Elems:
 	case t.Scale.Rule == kv.CorrectedNorm:
 		return (*codes).encodeCorrected

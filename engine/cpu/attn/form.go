@@ -204,6 +204,7 @@ type Scratch struct {
 	head  []float32 // the values of a head
 	code8 []byte    // its codes
 	w8    weights8
+	paths *paths // of the trellis encoder; nil without trellis codes
 }
 
 // NewScratch makes a worker's memory for some forms.
@@ -217,6 +218,9 @@ func NewScratch(forms ...*Form) *Scratch {
 		row, padded = max(row, f.row), max(padded, f.Padded)
 		for _, p := range f.parts {
 			codes = max(codes, p.scratch())
+			if c, ok := p.(interface{ trellised() bool }); ok && c.trellised() && s.paths == nil {
+				s.paths = new(paths)
+			}
 		}
 	}
 	s.row, s.codes, s.code8 = make([]byte, row), aligned(codes), make([]byte, padded)

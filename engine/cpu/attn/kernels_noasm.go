@@ -24,6 +24,8 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValuesGeneric(dst, strings, y, elems, chunk, used)
 }
 
+func searchTrellis(w []uint8, z []int16, y *trellis, _ *paths) { y.run.Encode(w, z) }
+
 func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
 
 func (p *planes) reads(int) bool { return false }

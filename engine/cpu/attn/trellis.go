@@ -16,8 +16,9 @@ type trellis struct {
 	bytes int       // of a string
 	table [256]byte // levels, on K 128 above
 	run   *kv.Trellis
-	order [64]byte // bytes of a string that windows are cut from, for vector code
-	shift [64]byte // where in its eight of those bytes each window begins
+	steps [256]int16 // its levels in the order of vector code
+	order [64]byte   // bytes of a string that windows are cut from, for vector code
+	shift [64]byte   // where in its eight of those bytes each window begins
 }
 
 func newTrellis(t *kv.Type, s kv.Side) *trellis {
@@ -30,6 +31,13 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 		if s == kv.K {
 			y.table[i] += 128
 		}
+	}
+	for i := range y.steps {
+		from := i
+		if y.bits == 4 { // high bits 0 and 8, 1 and 9 and so on stand together
+			from = i/32*16 + i%32/16*128 + i%16
+		}
+		y.steps[i] = y.run.Table[from]
 	}
 	y.arrange(s)
 	return y
@@ -62,6 +70,9 @@ func (y *trellis) arrange(s kv.Side) {
 		}
 	}
 }
+
+// trellised reports whether a part has trellis codes.
+func (p *codes) trellised() bool { return p.cyclic != nil }
 
 // string is the codes of block b of a cell.
 func (p *codes) string(page []byte, cell, b int) []byte {

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -88,5 +89,49 @@ func BenchmarkTrellisTile(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tile)), "ns/value")
 			})
 		}
+	})
+}
+
+// The encoder of every tier chooses the windows of the plain one, on ordinary
+// values and at the ends of their range.
+func TestTrellisSearch(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(10, 10))
+		s := new(paths)
+		eachTrellis(t, func(form *kv.Type) {
+			y := newTrellis(form, kv.K)
+			z, got, want := make([]int16, form.Elems), make([]byte, form.Elems), make([]byte, form.Elems)
+			for round := range 60 {
+				for i := range z {
+					v := rng.NormFloat64() * 80
+					if round%4 == 3 {
+						v *= float64(rng.IntN(8))
+					}
+					z[i] = int16(min(max(v, -254), 254))
+				}
+				if round == 0 {
+					clear(z)
+				}
+				searchTrellis(got, z, y, s)
+				y.run.Encode(want, z)
+				if !bytes.Equal(got, want) {
+					t.Fatalf("%s %d round %d:\n% x, plain\n% x", form.Name, form.Elems, round, got, want)
+				}
+			}
+		})
+	})
+}
+
+func BenchmarkTrellisWrite(b *testing.B) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	eachTrellis(b, func(form *kv.Type) {
+		f := New(form, form.Elems, Options{Side: kv.K})
+		s, page, x := NewScratch(f), make([]byte, f.PageBytes()), random(rng, form.Elems)
+		b.Run(fmt.Sprintf("%s/%d", form.Name, form.Elems), func(b *testing.B) {
+			for b.Loop() {
+				f.Write(page, 3, x, kv.At{}, s)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(x)), "ns/value")
+		})
 	})
 }

@@ -28,6 +28,7 @@ var families = []family{
 	{"float_avx512", float512},
 	{"fused_avx512", fused512},
 	{"trellis_avx512", trellis512},
+	{"viterbi_avx512", viterbi512},
 	{"weigh_avx512", weigh512},
 	{"prep_avx512", prep512},
 	{"codes_avx2", codes2},
