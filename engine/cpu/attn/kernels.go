@@ -1,13 +1,14 @@
 package attn
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"godwit/engine/dtype"
 )
 
 // The kernels each have a plain Go form, which is the reference, and variants
-// by tier; kernels_amd64.go and kernels_noasm.go choose. Integer sums are
+// by tier; kernels_amd64.go, kernels_arm64.go and kernels_noasm.go choose. Integer sums are
 // exact, and what follows them is a product and a sum, each rounded, so int8
 // arithmetic gives the same bits everywhere; the float kernels may fuse
 // products into sums. Some ask for the memory that lies ahead bytes from what
@@ -50,6 +51,9 @@ type mulAddArgs struct {
 	steps  uint64     // a bit for each step to add
 	ahead  int
 }
+
+// lastStep is the number of the highest bit.
+func lastStep(steps uint64) int { return bits.Len64(steps) - 1 }
 
 // dotTokensArgs are the arguments of dotTokens for one panel of rows.
 type dotTokensArgs struct {

@@ -1,8 +1,6 @@
 package attn
 
 import (
-	"math/bits"
-
 	"golang.org/x/sys/cpu"
 
 	"godwit/engine/cpu/kernel"
@@ -92,9 +90,6 @@ func turnFloats(dst, x []byte, width int, stored dtype.Type) {
 		turnF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
 	}
 }
-
-// lastStep is the number of the highest bit.
-func lastStep(steps uint64) int { return bits.Len64(steps) - 1 }
 
 func mulAdd(a *mulAddArgs) {
 	switch {

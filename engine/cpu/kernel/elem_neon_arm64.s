@@ -205,11 +205,10 @@ again1:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
 	FMOVQ F0, 0(R0)
@@ -286,11 +285,10 @@ again2:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
 	FMOVQ F0, 0(R0)
@@ -403,11 +401,10 @@ again3:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V8.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc48 // fmul v8.4s, v2.4s, v1.4s
 	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
 	VORR V8.B16, V8.B16, V5.B16
 	VFMLA V6.S4, V8.S4, V5.S4
@@ -484,11 +481,10 @@ again4:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
 	FMOVQ F0, 0(R0)
@@ -592,11 +588,10 @@ again7:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fe80 // fdiv v0.4s, v20.4s, v4.4s
 	FMOVQ F0, 0(R0)
@@ -676,11 +671,10 @@ again8:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e32d485 // fadd v5.4s, v4.4s, v18.4s
 	WORD $0x6e25fc85 // fdiv v5.4s, v4.4s, v5.4s
 	WORD $0x6e25dca6 // fmul v6.4s, v5.4s, v5.4s
@@ -762,11 +756,10 @@ again9:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 0(R0)
 	ADD $16, R0, R0
 	ADD $16, R1, R1
@@ -834,11 +827,10 @@ again10:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
 	FMOVQ 0(R2), F1
@@ -919,11 +911,10 @@ again11:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V4.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc44 // fmul v4.4s, v2.4s, v1.4s
 	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s
 	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
 	FMOVQ 0(R2), F1
@@ -1442,11 +1433,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 0(R1)
 	WORD $0x4e20d508 // fadd v8.4s, v8.4s, v0.4s
 	FMOVQ 16(R2), F0
@@ -1475,11 +1465,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 16(R1)
 	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
 	FMOVQ 32(R2), F0
@@ -1508,11 +1497,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 32(R1)
 	WORD $0x4e20d54a // fadd v10.4s, v10.4s, v0.4s
 	FMOVQ 48(R2), F0
@@ -1541,11 +1529,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 48(R1)
 	WORD $0x4e20d56b // fadd v11.4s, v11.4s, v0.4s
 	FMOVQ 64(R2), F0
@@ -1574,11 +1561,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 64(R1)
 	WORD $0x4e20d58c // fadd v12.4s, v12.4s, v0.4s
 	FMOVQ 80(R2), F0
@@ -1607,11 +1593,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 80(R1)
 	WORD $0x4e20d5ad // fadd v13.4s, v13.4s, v0.4s
 	FMOVQ 96(R2), F0
@@ -1640,11 +1625,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 96(R1)
 	WORD $0x4e20d5ce // fadd v14.4s, v14.4s, v0.4s
 	FMOVQ 112(R2), F0
@@ -1673,11 +1657,10 @@ again36:
 	VSUB V3.S4, V1.S4, V1.S4
 	VADD V19.S4, V3.S4, V3.S4
 	VSHL $23, V3.S4, V3.S4
-	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
 	VADD V19.S4, V1.S4, V1.S4
 	VSHL $23, V1.S4, V1.S4
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	VORR V2.B16, V2.B16, V0.B16
+	WORD $0x6e23dc42 // fmul v2.4s, v2.4s, v3.4s
+	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
 	FMOVQ F0, 112(R1)
 	WORD $0x4e20d5ef // fadd v15.4s, v15.4s, v0.4s
 	ADD $128, R1, R1

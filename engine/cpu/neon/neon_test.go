@@ -38,6 +38,8 @@ func everything() *File {
 		f.Fill(V(15*i), 0x0f0f0f0f<<i, R0)
 		f.Fill(V(15*i), 15<<i, R0)
 		f.Repeat(V(15*i), R(12*i))
+		f.Look(V(15*i), 9, 1+i, V(31-i))
+		f.Look(V(15*i), 20, 4, V(31-i))
 	}
 	return f
 }

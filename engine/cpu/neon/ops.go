@@ -44,6 +44,9 @@ var three = map[string]op{
 	"fcmgt.4s":   {0x6ea0e400, "", ""},
 	"cmtst.16b":  {0x4e208c00, "", "VCMTST"},
 	"cmtst.4s":   {0x4ea08c00, "", "VCMTST"},
+	"umin.8h":    {0x6e606c00, "", "VUMIN"},
+	"trn1.2d":    {0x4ec02800, "", "VTRN1"},
+	"trn2.2d":    {0x4ec06800, "", "VTRN2"},
 	"umax.4s":    {0x6ea06400, "", "VUMAX"},
 	"umin.4s":    {0x6ea06c00, "", "VUMIN"},
 	"smax.4s":    {0x4ea06400, "", ""},
@@ -68,7 +71,6 @@ var three = map[string]op{
 	"uzp2.4s":    {0x4e805800, "", "VUZP2"},
 	"trn1.4s":    {0x4e802800, "", "VTRN1"},
 	"trn2.4s":    {0x4e806800, "", "VTRN2"},
-	"tbl.16b":    {0x4e000000, "16b {16b} 16b", ""},
 	"sdot":       {0x4e809400, "4s 16b 16b", ""},
 	"udot":       {0x6e809400, "4s 16b 16b", ""},
 	"smull":      {0x0e20c000, "8h 8b 8b", ""},
@@ -92,35 +94,41 @@ var byElement = map[string]op{
 
 // two are instructions of one source.
 var two = map[string]op{
-	"sadalp.4s": {0x4e606800, "4s 8h", ""},
-	"saddlp.4s": {0x4e602800, "4s 8h", ""},
-	"uadalp.4s": {0x6e606800, "4s 8h", ""},
-	"uaddlp.4s": {0x6e602800, "4s 8h", ""},
-	"saddlp.8h": {0x4e202800, "8h 16b", ""},
-	"scvtf.4s":  {0x4e21d800, "", ""},
-	"ucvtf.4s":  {0x6e21d800, "", ""},
-	"fcvtns.4s": {0x4e21a800, "", ""},
-	"fcvtl":     {0x0e217800, "4s 4h", ""},
-	"fcvtl2":    {0x4e217800, "4s 8h", ""},
-	"fcvtn":     {0x0e216800, "4h 4s", ""},
-	"fcvtn2":    {0x4e216800, "8h 4s", ""},
-	"fcmlt.4s":  {0x4ea0e800, "4s 4s 0.0", ""}, // below zero
-	"rshrn.8b":  {0x0f088c00, "8b 8h 8", ""},   // by 8
-	"rshrn2":    {0x4f088c00, "16b 8h 8", ""},
-	"mvn.16b":   {0x6e205800, "", ""},
-	"fabs.4s":   {0x4ea0f800, "", ""},
-	"fneg.4s":   {0x6ea0f800, "", ""},
-	"frintn.4s": {0x4e218800, "", ""},
-	"neg.4s":    {0x6ea0b800, "", ""},
-	"xtn.4h":    {0x0e612800, "4h 4s", ""},
-	"xtn2.8h":   {0x4e612800, "8h 4s", ""},
-	"xtn.8b":    {0x0e212800, "8b 8h", ""},
-	"xtn2.16b":  {0x4e212800, "16b 8h", ""},
-	"rev64.4s":  {0x4ea00800, "", "VREV64"},
-	"addv.4s":   {0x4eb1b800, "s 4s", ""},
-	"umaxv.4s":  {0x6eb0a800, "s 4s", ""},
-	"shll":      {0x2e613800, "4s 4h 16", ""},
-	"shll2":     {0x6e613800, "4s 8h 16", ""},
+	"sadalp.4s":  {0x4e606800, "4s 8h", ""},
+	"saddlp.4s":  {0x4e602800, "4s 8h", ""},
+	"uadalp.4s":  {0x6e606800, "4s 8h", ""},
+	"uaddlp.4s":  {0x6e602800, "4s 8h", ""},
+	"saddlp.8h":  {0x4e202800, "8h 16b", ""},
+	"scvtf.4s":   {0x4e21d800, "", ""},
+	"ucvtf.4s":   {0x6e21d800, "", ""},
+	"fcvtns.4s":  {0x4e21a800, "", ""},
+	"fcvtl":      {0x0e217800, "4s 4h", ""},
+	"fcvtl2":     {0x4e217800, "4s 8h", ""},
+	"fcvtn":      {0x0e216800, "4h 4s", ""},
+	"fcvtn2":     {0x4e216800, "8h 4s", ""},
+	"fcmeq.0":    {0x4ea0d800, "4s 4s 0.0", ""}, // equal to zero
+	"fcmlt.0":    {0x4ea0e800, "4s 4s 0.0", ""}, // below zero
+	"rshrn.8b":   {0x0f088c00, "8b 8h 8", ""},   // by 8
+	"rshrn2":     {0x4f088c00, "16b 8h 8", ""},
+	"mvn.16b":    {0x6e205800, "", ""},
+	"fabs.4s":    {0x4ea0f800, "", ""},
+	"fneg.4s":    {0x6ea0f800, "", ""},
+	"frintn.4s":  {0x4e218800, "", ""},
+	"neg.4s":     {0x6ea0b800, "", ""},
+	"fcvtas.4s":  {0x4e21c800, "", ""},
+	"sqxtun.4h":  {0x2e612800, "4h 4s", ""},
+	"sqxtun2.8h": {0x6e612800, "8h 4s", ""},
+	"uqxtn.8b":   {0x2e214800, "8b 8h", ""},
+	"uqxtn2":     {0x6e214800, "16b 8h", ""},
+	"xtn.4h":     {0x0e612800, "4h 4s", ""},
+	"xtn2.8h":    {0x4e612800, "8h 4s", ""},
+	"xtn.8b":     {0x0e212800, "8b 8h", ""},
+	"xtn2.16b":   {0x4e212800, "16b 8h", ""},
+	"rev64.4s":   {0x4ea00800, "", "VREV64"},
+	"addv.4s":    {0x4eb1b800, "s 4s", ""},
+	"umaxv.4s":   {0x6eb0a800, "s 4s", ""},
+	"shll":       {0x2e613800, "4s 4h 16", ""},
+	"shll2":      {0x6e613800, "4s 8h 16", ""},
 }
 
 // shifts are instructions of one source and a number of bits.
@@ -178,11 +186,18 @@ func (f *File) V(name string, dst, n, m V) {
 		f.Op("%s V%d.%s, V%d.%s, V%d.%s", o.name, int(m), swapped(a[2]), int(n), swapped(a[1]), int(dst), swapped(a[0]))
 		return
 	}
-	first := fmt.Sprintf("v%d.%s", int(n), a[1])
-	if inner, ok := strings.CutPrefix(a[1], "{"); ok {
-		first = fmt.Sprintf("{v%d.%s", int(n), inner)
+	f.word(o.word|uint32(m)<<16|uint32(n)<<5|uint32(dst), "%s v%d.%s, v%d.%s, v%d.%s", base, int(dst), a[0], int(n), a[1], int(m), a[2])
+}
+
+// Look writes a look-up: the bytes of m choose among those of so many
+// registers from table on, and are 0 beyond.
+func (f *File) Look(dst, table V, registers int, m V) {
+	var list []string
+	for i := range registers {
+		list = append(list, fmt.Sprintf("v%d.16b", int(table)+i))
 	}
-	f.word(o.word|uint32(m)<<16|uint32(n)<<5|uint32(dst), "%s v%d.%s, %s, v%d.%s", base, int(dst), a[0], first, int(m), a[2])
+	w := 0x4e000000 | uint32(registers-1)<<13 | uint32(m)<<16 | uint32(table)<<5 | uint32(dst)
+	f.word(w, "tbl v%d.16b, {%s}, v%d.16b", int(dst), strings.Join(list, ", "), int(m))
 }
 
 // ByElement writes an instruction whose second source is element i of m.

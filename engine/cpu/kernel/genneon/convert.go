@@ -21,7 +21,7 @@ var blockOps = []struct {
 
 func blocks(f *File) {
 	for _, o := range blockOps {
-		v := &vec{File: f, free: 31}
+		v := &vec{Constants{File: f, Free: 31}}
 		v.Func(o.name, o.sig, o.doc, 0)
 		o.emit(v)
 		v.Ret()
@@ -77,7 +77,7 @@ func fromBF16(v *vec) { v.convert(true, func() { v.N("shll", 0, 0) }) }
 
 // toF16 clears the payload of a NaN, which the hardware keeps.
 func toF16(v *vec) {
-	payload := v.bits("payload", 0xfe00fe00)
+	payload := v.Bits("payload", 0xfe00fe00)
 	v.convert(false, func() {
 		v.V("fcmeq.4s", 1, 0, 0)
 		v.N("xtn.4h", 1, 1)
@@ -88,9 +88,9 @@ func toF16(v *vec) {
 }
 
 func toBF16(v *vec) {
-	bit := v.bits("bit", 1)
-	round := v.bits("round", 0x7fff)
-	quiet := v.bits("quiet", 0x40)
+	bit := v.Bits("bit", 1)
+	round := v.Bits("round", 0x7fff)
+	quiet := v.Bits("quiet", 0x40)
 	v.convert(false, func() {
 		v.Shift("ushr.4s", 1, 0, 16)
 		v.V("and.16b", 2, 1, bit)
@@ -107,7 +107,7 @@ func toBF16(v *vec) {
 // maximum compares, so that a NaN never wins.
 func maximum(v *vec) {
 	v.args("x")
-	v.Move(1, v.bits("lowest", 0xff800000))
+	v.Move(1, v.Bits("lowest", 0xff800000))
 	v.each(func(int) {
 		v.Load(0, R0, 0)
 		v.V("fcmgt.4s", 2, 0, 1)

@@ -75,8 +75,8 @@ func (m *mat) decodeNibbles() {
 		m.Shift("ushr.16b", hi, lo, 4)
 		m.V("and.16b", lo, lo, vMask)
 		if m.table != nil {
-			m.V("tbl.16b", lo, vMask2, lo)
-			m.V("tbl.16b", hi, vMask2, hi)
+			m.Look(lo, vMask2, 1, lo)
+			m.Look(hi, vMask2, 1, hi)
 		}
 	}
 }

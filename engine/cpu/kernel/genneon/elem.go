@@ -112,7 +112,7 @@ var elemOps = []elemOp{
 
 func elements(f *File) {
 	for _, o := range elemOps {
-		v := &vec{File: f, free: 31}
+		v := &vec{Constants{File: f, Free: 31}}
 		v.Func(o.name+"NEON", o.kernelSig(), o.doc+" n is a multiple of "+map[bool]string{false: "four.", true: "32."}[o.sum], 0)
 		names, kinds := o.params()
 		r := R0
@@ -248,12 +248,12 @@ func sum(v *vec) {
 }
 
 func expSum(v *vec) {
-	k := v.expConsts()
+	k := v.Exp()
 	v.Scalar("shift", 7)
 	v.reduce(func(acc V, disp int) {
 		v.Load(0, R2, disp)
 		v.V("fsub.4s", 0, 0, 7)
-		v.exp(k, 0)
+		k.Of(0, 1)
 		v.Store(0, R1, disp)
 		v.V("fadd.4s", acc, acc, 0)
 	}, R1, R2)

@@ -6,7 +6,7 @@ import . "godwit/engine/cpu/neon"
 // planes, the upper one rounded. R3 holds the largest magnitude as bits.
 func quantize(v *vec) {
 	v.args("dst", "x")
-	abs := v.bits("absBits", 0x7fffffff)
+	abs := v.Bits("absBits", 0x7fffffff)
 	v.Op("MOVW $0x46fe0000, R4") // actTop
 	v.Op("FMOVS R4, F16")
 	odd, next, again := v.NewLabel("odd"), v.NewLabel("next"), v.NewLabel("block")

@@ -1,33 +1,11 @@
 package main
 
-import (
-	"encoding/binary"
-	"math"
-
-	. "godwit/engine/cpu/neon"
-)
+import . "godwit/engine/cpu/neon"
 
 // vec writes element kernels. Their slices come as pointers in R0 to R4, in
 // the order of the signature, and the number of values, a multiple of four, or
 // of 32 for sums, in R9. V16 to V31 hold constants.
-type vec struct {
-	*File
-	free int // the next register for a constant
-}
-
-// constant loads a float into every lane of a register for good.
-func (v *vec) constant(name string, f float32) V { return v.bits(name, math.Float32bits(f)) }
-
-func (v *vec) bits(name string, b uint32) V {
-	r := V(v.free)
-	v.free--
-	var data [16]byte
-	for i := range 4 {
-		binary.LittleEndian.PutUint32(data[4*i:], b)
-	}
-	v.Const(r, name, data, R19)
-	return r
-}
+type vec struct{ Constants }
 
 // step moves pointers on.
 func (v *vec) step(bytes int, pointers []R) {
@@ -81,10 +59,4 @@ func (v *vec) reduce(body func(acc V, disp int), pointers ...R) {
 	for i := range V(4) {
 		v.StorePair(sums+2*i, sums+2*i+1, R0, 32*int(i))
 	}
-}
-
-// horner leaves p·x + c in dst, which is neither.
-func (v *vec) horner(dst, p, x, c V) {
-	v.Move(dst, c)
-	v.V("fmla.4s", dst, p, x)
 }

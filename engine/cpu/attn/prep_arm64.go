@@ -1,0 +1,77 @@
+package attn
+
+// whole reports whether n values fill the registers of the kernels below.
+func whole(n int) bool { return assembly() && n > 0 && n%32 == 0 }
+
+func hadamard(x, pre, post []float32, c float32) {
+	n := len(x)
+	_, _ = pre[n-1], post[n-1]
+	if !whole(n) || n&(n-1) != 0 {
+		hadamardGeneric(x, pre, post, c)
+		return
+	}
+	hadamardNEON(&x[0], n, &pre[0], &post[0], c)
+}
+
+func maxAbs(x []float32) float32 {
+	if !whole(len(x)) {
+		return maxAbsGeneric(x)
+	}
+	return maxAbsNEON(&x[0], len(x))
+}
+
+func roundInt8(dst []int8, x []float32, inv float32) int32 {
+	_ = dst[(len(x)/32-1)*32*panel+31]
+	if !whole(len(x)) {
+		return roundInt8Generic(dst, x, inv)
+	}
+	return roundInt8NEON(&dst[0], &x[0], len(x), inv)
+}
+
+func remainder(dst, x []float32, inv, step float32) {
+	_ = dst[len(x)-1]
+	if !whole(len(x)) {
+		remainderGeneric(dst, x, inv, step)
+		return
+	}
+	remainderNEON(&dst[0], &x[0], len(x), inv, step)
+}
+
+func roundAway(dst []uint8, x []float32, inv float32) {
+	_ = dst[len(x)-1]
+	if !whole(len(x)) {
+		roundAwayGeneric(dst, x, inv)
+		return
+	}
+	roundAwayNEON(&dst[0], &x[0], len(x), inv)
+}
+
+func toHalf(dst []byte, x []float32) {
+	_ = dst[2*len(x)-1]
+	if !assembly() || len(x)%8 != 0 {
+		toHalfGeneric(dst, x)
+		return
+	}
+	toHalfNEON(&dst[0], &x[0], len(x))
+}
+
+func codesOf(dst []uint8, x, boundaries []float32) {
+	_ = dst[len(x)-1]
+	if !whole(len(x)) {
+		codesOfGeneric(dst, x, boundaries)
+		return
+	}
+	codesOfNEON(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
+}
+
+// A row that is written is taken apart in plain Go.
+
+func scatterTokens(plane, c []uint8, step, width, first int) {
+	scatterTokensGeneric(plane, c, step, width, first)
+}
+
+func scatterValues(plane, c []uint8, step, width, at, first int) {
+	scatterValuesGeneric(plane, c, step, width, at, first)
+}
+
+func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
