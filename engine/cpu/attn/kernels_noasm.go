@@ -16,16 +16,6 @@ func decode(dst, codes []byte, groups, vecs int, l *levels) {
 
 func turn(dst, codes []byte, vecs int, flip byte) { turnGeneric(dst, codes, vecs, flip) }
 
-func trellisTokens(dst, strings []byte, y *trellis, elems, _ int) {
-	trellisTokensGeneric(dst, strings, y, elems)
-}
-
-func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint64, _ int) {
-	trellisValuesGeneric(dst, strings, y, elems, chunk, used)
-}
-
-func searchTrellis(w []uint8, z []int16, y *trellis, _ *paths) { y.run.Encode(w, z) }
-
 func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
 
 func (p *planes) reads(int) bool { return false }

@@ -3,7 +3,7 @@ package kernel
 import "unsafe"
 
 func matMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, _ int) {
-	if active == Generic || w.Cols == 0 || formOf(w.Type).bytes > 0 { // form_grid.go
+	if active == Generic || w.Cols == 0 {
 		matMulGeneric(y, ldy, w, a, row0, row1, panel0, panel1)
 		return
 	}

@@ -133,3 +133,13 @@ func matIQ4XSx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matIQ4XSx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx1Dot multiplies panels of Grid by 1 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx4Dot multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)

@@ -7870,3 +7870,599 @@ again90:
 	SUBS $1, R9, R9
 	BGT again87
 	RET
+
+// func matGridx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matGridx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again91:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again92:
+	FMOVQ 0(R1), F25
+	WORD $0x4f02e410 // movi v16.16b, #64
+	VSUB V16.B16, V25.B16, V25.B16
+	FMOVQ 16(R1), F16
+	FMOVQ F16, 256(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ F16, 272(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ F16, 288(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ F16, 304(R15)
+	ADD $80, R1, R22
+	ADD $336, R1, R1
+	MOVD $8, R11
+
+again93:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again94:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again94
+	ADD $84, R4, R4
+	ADD $256, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again93
+	SUBS $1, R8, R8
+	BGT again92
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again91
+	RET
+
+// func matGridx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matGridx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again95:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again96:
+	FMOVQ 0(R1), F25
+	WORD $0x4f02e410 // movi v16.16b, #64
+	VSUB V16.B16, V25.B16, V25.B16
+	FMOVQ 16(R1), F16
+	FMOVQ F16, 256(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ F16, 272(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ F16, 288(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ F16, 304(R15)
+	ADD $80, R1, R22
+	ADD $336, R1, R1
+	MOVD $8, R11
+
+again97:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again98:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	FMOVD 76(R7), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R7), F10
+	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again98
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $256, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again97
+	SUBS $1, R8, R8
+	BGT again96
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again95
+	RET

@@ -37,6 +37,8 @@ func matNEON(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, 
 			matQ6Kx1NEON(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
 			matIQ4XSx1NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx1NEON(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
@@ -68,6 +70,8 @@ func matNEON(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, 
 			matQ6Kx4NEON(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
 			matIQ4XSx4NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx4NEON(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
@@ -108,6 +112,8 @@ func matDot(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, p
 			matQ6Kx1Dot(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
 			matIQ4XSx1Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx1Dot(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}
@@ -139,6 +145,8 @@ func matDot(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, p
 			matQ6Kx4Dot(y, ldy, w, a, lda, blocks, panels)
 		case dtype.IQ4_XS:
 			matIQ4XSx4Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx4Dot(y, ldy, w, a, lda, blocks, panels)
 		default:
 			return false
 		}

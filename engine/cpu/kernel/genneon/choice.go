@@ -20,7 +20,7 @@ func matrixChoice() string {
 			fmt.Fprintf(&b, "case %d:\nswitch t {\n", n)
 			for i := range formList {
 				f := &formList[i]
-				fmt.Fprintf(&b, "case dtype.%s:\n%s(y, ldy, w, a, lda, blocks, panels)\n", f.name, matName(f, n, dot))
+				fmt.Fprintf(&b, "case %s:\n%s(y, ldy, w, a, lda, blocks, panels)\n", f.cases(), matName(f, n, dot))
 			}
 			b.WriteString("default:\nreturn false\n}\n")
 		}

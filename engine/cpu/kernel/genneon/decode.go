@@ -74,7 +74,7 @@ func (m *mat) decodeNibbles() {
 		m.Load(lo, R12, m.nib+64*int(j))
 		m.Shift("ushr.16b", hi, lo, 4)
 		m.V("and.16b", lo, lo, vMask)
-		if m.table != nil {
+		if m.table != nil || m.grid {
 			m.Look(lo, vMask2, 1, lo)
 			m.Look(hi, vMask2, 1, hi)
 		}

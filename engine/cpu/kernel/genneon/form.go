@@ -1,14 +1,17 @@
 package main
 
+import "strings"
+
 // form is a weight type as the matrix kernels see it; package kernel's
 // documentation has the layout.
 type form struct {
 	name   string
-	blk    int  // bytes of a block of 16 rows
-	grp    int  // bytes of a group of 32 columns
-	first  int  // offset of the first group
-	subs   int  // groups of a block
-	halves bool // scales for 16 columns
+	types  []string // that have this form; empty: the one of its name
+	blk    int      // bytes of a block of 16 rows
+	grp    int      // bytes of a group of 32 columns
+	first  int      // offset of the first group
+	subs   int      // groups of a block
+	halves bool     // scales for 16 columns
 	mins   bool
 	shift  int // codes are 1<<shift too large; 0 if they are right
 	top    int // largest magnitude of a code as multiplied
@@ -17,6 +20,7 @@ type form struct {
 	nib   int // offset of the nibbles in a group
 	plane int // offset of the 1-bit codes in a group, -1 for none
 	table *[16]int8
+	grid  bool // a table at the start of each block, of levels that are 64 too large
 	scale scaleKind
 }
 
@@ -33,13 +37,14 @@ const (
 type scaleKind int
 
 const (
-	scaleF16 scaleKind = iota // float16, and a float16 minimum if mins
-	scaleE8                   // a power of two in a byte
-	scale6x2                  // Q4_K, Q5_K
-	scaleI8                   // Q6_K
-	scale4x2                  // Q2_K
-	scale6                    // Q3_K
-	scaleXS                   // IQ4_XS
+	scaleF16  scaleKind = iota // float16, and a float16 minimum if mins
+	scaleE8                    // a power of two in a byte
+	scale6x2                   // Q4_K, Q5_K
+	scaleI8                    // Q6_K
+	scale4x2                   // Q2_K
+	scale6                     // Q3_K
+	scaleXS                    // IQ4_XS
+	scaleGrid                  // float32 and a byte, after the table
 )
 
 var (
@@ -61,4 +66,16 @@ var formList = []form{
 	{name: "Q5_K", blk: 2816, grp: 320, first: 256, subs: 8, mins: true, top: 31, nib: 64, scale: scale6x2},
 	{name: "Q6_K", blk: 3360, grp: 384, first: 288, subs: 8, halves: true, shift: 5, top: 63, plane: -1, codes: sixes, scale: scaleI8},
 	{name: "IQ4_XS", blk: 2176, grp: 256, first: 128, subs: 8, top: 127, plane: -1, table: &levelsNL, scale: scaleXS},
+	{
+		name: "Grid", types: []string{"IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0"},
+		blk: 2384, grp: 256, first: 336, subs: 8, halves: true, top: 63, plane: -1, grid: true, scale: scaleGrid,
+	},
+}
+
+// cases are the types in a switch.
+func (f *form) cases() string {
+	if len(f.types) == 0 {
+		return "dtype." + f.name
+	}
+	return "dtype." + strings.Join(f.types, ", dtype.")
 }

@@ -242,6 +242,9 @@ func (m *mat) dots(from, to int) {
 func (m *mat) longDots(from, to int) {
 	lo, hi, x, sum, sum2, upper := vT, vT+1, vT+2, vSum, vT+3, vK
 	period := min(to-from, 32767/(128*m.top))
+	if (to-from)%period != 0 {
+		panic("genneon: " + m.name + " widens at the wrong time")
+	}
 	for plane := range V(2) {
 		for k := from; k < to; k++ {
 			i := k - from

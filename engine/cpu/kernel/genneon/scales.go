@@ -16,6 +16,10 @@ func (m *mat) wideHalf(src, dst int) {
 
 // superScales prepares a block of 256 columns; R22 points at the byte scales of its first group.
 func (m *mat) superScales() {
+	if m.scale == scaleGrid {
+		m.gridTable()
+		return
+	}
 	m.wideHalf(0, locD)
 	switch m.scale {
 	case scale6x2:
@@ -40,6 +44,18 @@ func (m *mat) superScales() {
 		m.scalesXS()
 	}
 	m.Op("ADD $%d, R15, R22", locBytes)
+}
+
+// gridTable loads the levels of a block and moves the units of its rows.
+func (m *mat) gridTable() {
+	m.Load(vMask2, R1, 0)
+	m.Fill(vW, 0x40404040, R19)
+	m.V("sub.16b", vMask2, vMask2, vW)
+	for i := range 4 {
+		m.Load(vW, R1, 16+16*i)
+		m.Store(vW, R15, locD+16*i)
+	}
+	m.Op("ADD $80, R1, R22")
 }
 
 // scaleStep is the distance from the byte scales of a group to the next.
@@ -76,7 +92,7 @@ func (m *mat) groupScales() {
 		m.byteScale(vM, false, 128, locMin)
 	case scaleXS:
 		m.byteScale(vD, true, 0, locD)
-	case scaleI8, scale6:
+	case scaleI8, scale6, scaleGrid:
 		m.byteScale(vD, true, 0, locD)
 		m.byteScale(vD+1, true, 16, locD)
 	case scale4x2:
