@@ -158,11 +158,12 @@ func (m *Model) calibrationText() ([]llm.Token, error) {
 // headStats gathers statistics over the rows of all layers.
 type headStats struct {
 	layers []kv.LayerInfo
+	from   int                  // first position that counts
 	heads  [][]*kv.ChannelStats // [layer][KV head]
 }
 
 func newHeadStats(layers []kv.LayerInfo) *headStats {
-	s := &headStats{layers: layers, heads: make([][]*kv.ChannelStats, len(layers))}
+	s := &headStats{layers: layers, from: calibrationSinks, heads: make([][]*kv.ChannelStats, len(layers))}
 	for i := range layers {
 		in := &layers[i]
 		if !in.Cached || in.Share >= 0 || in.MLA {
@@ -178,7 +179,7 @@ func newHeadStats(layers []kv.LayerInfo) *headStats {
 // add counts a row of a layer. Queries of a layer that reads another's keys
 // count there.
 func (s *headStats) add(layer, pos int, q, k []float32) {
-	if pos < calibrationSinks {
+	if pos < s.from {
 		return
 	}
 	in := &s.layers[layer]

@@ -120,6 +120,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		err = e.calibrate(ctx)
 	}
 	if err == nil {
+		err = e.evenKeys(ctx)
+	}
+	if err == nil {
 		err = e.start(ctx)
 	}
 	if err != nil {

@@ -176,13 +176,17 @@ func samePlan(a, b kv.PlanLayer) bool {
 }
 
 func planSide(s kv.PlanSide) string {
+	name := s.Active
 	switch {
 	case s.Active == "":
 		return "-"
 	case s.Active != s.Wanted:
-		return s.Wanted + " -> " + s.Active
+		name = s.Wanted + " -> " + s.Active
 	}
-	return s.Active
+	if s.Channels != "" {
+		name += ", " + s.Channels
+	}
+	return name
 }
 
 // formFlags name an encoding and what it needs to know.

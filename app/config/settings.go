@@ -59,7 +59,7 @@ type Engine struct {
 	ExactSinks     *int    `toml:"exact_sinks" name:"exact-sinks" placeholder:"N" min:"0" max:"64" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the first N tokens unpacked for good. Unset: the type's own."`
 	KVAuto         float64 `toml:"kv_auto" name:"kv-auto" placeholder:"BITS" default:"0" min:"0" max:"4" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value, 2 to 4, over keys and values of the layers by how much each matters to this model, in place of the types. 0: off."`
 	KVCalibrate    bool    `toml:"kv_calibrate" name:"kv-calibrate" negatable:"" default:"true" applies:"load" group:"KV cache" help:"Measure how a model's keys lie before its first use with a cache type that wants to know: seconds, once. Off: keys of such types stay at 8 bits."`
-	InnerQ         InnerQ  `toml:"innerq" kong:"-" hidden:"" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of the keys after N calibration groups. 0: off."`
+	InnerQ         InnerQ  `toml:"innerq" name:"innerq" placeholder:"N[,STRENGTH]" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of rotated keys, as measured over N groups of 128 values of a built-in text at load. 0: off."`
 	AttnMath       string  `toml:"attn_math" name:"attn-math" default:"auto" enum:"auto,float,int8" applies:"load" group:"KV cache" help:"Arithmetic of attention over packed types. auto: int8 where it is faster; float: as exact as the codes."`
 	ContextShift   bool    `toml:"context_shift" name:"context-shift" negatable:"" default:"false" applies:"load" group:"KV cache" help:"When a conversation is full, drop its middle and go on, instead of ending the answer."`
 }

@@ -99,6 +99,7 @@ type SideLayout struct {
 	Bytes          int64  // the whole pool
 	Segments       []Segment
 	Channels       []Channels // calibration, one a KV head; nil: none
+	Even           bool       // they are InnerQ's, or will be
 
 	Exact      *Type // the form of exact pages, in the same rotated domain; nil: none
 	ExactRow   int   // one token in it, all KV heads

@@ -51,6 +51,10 @@ type PlanSide struct {
 
 	Exact      string `json:"exact"` // form of exact pages; empty: none
 	ExactBytes int64  `json:"exact_bytes"`
+
+	// Channels says how those of the keys are brought near each other:
+	// "calibrated", "innerq", or empty.
+	Channels string `json:"channels"`
 }
 
 // SparseV counts V rows whose weight was tested, and those skipped.
@@ -91,6 +95,12 @@ func planSide(s *SideLayout) PlanSide {
 	}
 	if s.Exact != nil {
 		p.Exact = s.Exact.Name
+	}
+	switch {
+	case s.Even:
+		p.Channels = "innerq"
+	case s.Channels != nil:
+		p.Channels = "calibrated"
 	}
 	return p
 }

@@ -76,7 +76,7 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if s.Seqs < 0 || s.Seqs > maxSeqs || s.UBatch < 0 || s.UBatch > maxCells {
 		return Layout{}, fmt.Errorf("kv: %d sequences and %d rows a run; at most %d and %d are possible", s.Seqs, s.UBatch, maxSeqs, maxCells)
 	}
-	if err := s.checkWindow(); err != nil {
+	if err := errors.Join(s.checkWindow(), s.InnerQ.check(), s.checkEven(layers)); err != nil {
 		return Layout{}, err
 	}
 	r := resolver{layers: slices.Clone(layers), set: s, want: want, k: choice{t: want.K}, v: choice{t: want.V}}
@@ -223,6 +223,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	if c := r.set.Calibration; c != nil && y.K.Active.Levelled && !in.MLA {
 		y.K.Channels = c.Layers[len(r.out.Layers)].Keys
 	}
+	r.even(&y)
 	if r.set.Temperature != Off {
 		y.Temper = y.K.Active.Temper
 	}

@@ -30,6 +30,8 @@ type Settings struct {
 	Each           []Want       // types by layer, before policies; nil: the same everywhere
 	Calibration    *Calibration // of the model's keys; nil: none, or none yet
 	Uncalibrated   bool         // there will be none: keys that want one are q8_0
+	InnerQ         InnerQ       // evens out the channels of keys that no calibration levels; zero: off
+	Even           [][]Channels // its tables by layer and KV head; nil: not measured yet
 	ExactWindow    *int         // newest positions that are kept exact too; nil: as the types want
 	ExactSinks     *int         // first positions that are kept exact for good; nil: as the types want
 	Checkpoints    int          // recurrent states kept to rewind to, over all sequences; 0: two a sequence, negative: none

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"math"
+	"testing"
+
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// InnerQ measures its tables at load and scales keys and queries against each
+// other: over keys of 8 bits the logits stay as near to those of a float cache
+// as they are without it. The same load gives the same tables.
+func TestInnerQ(t *testing.T) {
+	tokens := make([]llm.Token, 150)
+	for i := range tokens {
+		tokens[i] = llm.Token(37 * i % 200)
+	}
+	load := func(file, k string, q kv.InnerQ) *Engine {
+		e, err := Open(t.Context(), golden.Path(t, "models", "tiny", file+".gguf"), Options{
+			Context: 256, Parallel: 1, Threads: 1, Want: kv.Want{K: named(t, k), V: kv.F32}, KV: kv.Settings{InnerQ: q, SWABypass: kv.Off},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
+	tables := 0
+	for _, file := range []string{"llama-hd64", "gemma3-hd256", "gemma4-e", "deepseek2-mla"} {
+		rows := func(e *Engine) []float32 {
+			list, err := e.Logits(t.Context(), tokens, []int{70, 149}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		off := func(got, want []float32) (sum float64) {
+			for i := range want {
+				sum += float64(got[i]-want[i]) * float64(got[i]-want[i])
+			}
+			return math.Sqrt(sum)
+		}
+		exact := rows(load(file, "f32", kv.InnerQ{}))
+		plain := rows(load(file, "q8_0-rot", kv.InnerQ{}))
+		e := load(file, "q8_0-rot", kv.InnerQ{Groups: 256, Strength: 1})
+		even := rows(e)
+		p, err := e.Plan(t.Context(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Layers[0].K.Channels == "" { // even already, or latent
+			if off(even, plain) != 0 {
+				t.Errorf("%s: no table, and other logits", file)
+			}
+			continue
+		}
+		tables++
+		if a, b := off(plain, exact), off(even, exact); b == a || !(b < 2*a) {
+			t.Errorf("%s: off by %g, without InnerQ by %g", file, b, a)
+		}
+		same(t, file+" again", rows(load(file, "q8_0-rot", kv.InnerQ{Groups: 256, Strength: 1})), even)
+	}
+	if tables == 0 {
+		t.Error("no model has uneven channels")
+	}
+}
