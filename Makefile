@@ -52,7 +52,7 @@ test-window: ## the real window under Xvfb
 test-clients: ## the official clients against the real server
 	@$(STAGE) clients 240 app/api build/ci/clients.sh
 
-bench: ## benchmarks of the kernels
+bench: ## measure this machine and append it to docs/performance.md
 	@build/bench.sh
 
 bench-ui: ## measure the page in a real browser: opening, long chats, streaming

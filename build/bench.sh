@@ -1,6 +1,53 @@
 #!/usr/bin/env bash
-# bench.sh runs the benchmarks of the kernels and prints them.
+# bench.sh measures this machine: its limits, the two demo models, the cache
+# types by depth, and every kernel against its generic Go version. It appends
+# what it found to docs/performance.md, with date, machine and commit, and fails
+# if a kernel is slower than generic Go. Ten minutes on a quiet machine.
+#   build/bench.sh [threads]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+page=docs/performance.md
+threads=${1:-0}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+go build -o "$tmp/godwit" ./app/cmd/godwit
+godwit() { "$tmp/godwit" --log-level error "$@"; }
+godwit pull demo >&2
+godwit pull gemma-demo >&2
 
-go test -run '^$' -bench "${BENCH:-.}" -benchmem ./engine/...
+bench() { # prints the command too
+	printf '\n`godwit bench %s`\n\n' "$*"
+	godwit bench -t "$threads" "$@"
+}
+
+# A kernel's benchmark has the tier in its name; attention's runs once a tier.
+tiers=$(go test -count 1 -run '^TestTiers$' -v ./engine/cpu/kernel | sed -n 's/.*kernels \[\(.*\)\].*/\1/p')
+kernels() {
+	go test -run '^$' -cpu 1 -count 2 -benchtime 20ms -bench '(MatVecCache|Element)$|MatMul$/././x2048' ./engine/cpu/kernel
+	for tier in $tiers; do
+		GODWIT_CPU_TIER=$tier go test -run '^$' -cpu 1 -count 2 -benchtime 20ms -bench 'Decode$/L2/^d128/^g4|Prefill$/^d128' ./engine/cpu/attn |
+			sed "s,^Benchmark,BenchmarkAttention/$tier/,"
+	done
+}
+
+cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+slower=0
+{
+	printf '\n### %s, %s %s%s, commit %s\n' "$(date -u +%F)" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}" "$(git describe --always --dirty)"
+	read -r load _ </proc/loadavg 2>/dev/null && printf '\nThe load was %s when it began.\n' "$load"
+	bench --roofline
+	for model in demo gemma-demo; do
+		bench "$model" -p 512 -n 128
+	done
+	bench demo -p 0 -n 128 --sequences 1,8
+	for kv in f16 q8_0 turbo4 turbo3 turbo2 tbq3; do
+		bench demo -p 0 -n 16 -r 3 -d 1024,4096,16384,32768 --synthetic -ctk "$kv" -ctv "$kv"
+	done
+	printf '\n'
+	kernels >"$tmp/kernels"
+	# shellcheck disable=SC2086 # the tiers are words
+	python3 build/bench/slower.py $tiers <"$tmp/kernels" || slower=$?
+} >"$tmp/entry"
+cat "$tmp/entry"
+cat "$tmp/entry" >>"$page"
+exit "$slower"
