@@ -25,6 +25,7 @@ type sessionHeader struct {
 	Page   int            `json:"page"`  // PageCells
 	Len    int            `json:"len"`   // positions of the sequence
 	Keep   int            `json:"keep"`  // where its prompt ends, a page border
+	Marks  []int          `json:"marks"` // positions of the checkpoints of the recurrent state, ascending
 	Policy int            `json:"policy"`
 	Groups []sessionGroup `json:"groups"`
 	Layers []sessionLayer `json:"layers"`
@@ -84,7 +85,10 @@ func (h *sessionGroup) exact(n int) (rows int) {
 // header describes what is held of a sequence.
 func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout
-	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy}
+	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy, Marks: []int{}}
+	for _, m := range s.earlier() {
+		h.Marks = append(h.Marks, m.pos)
+	}
 	for g := range l.Groups {
 		y := sessionGroup{
 			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Sinks: l.Groups[g].Exact.Sinks,

@@ -13,14 +13,16 @@ import (
 	"godwit/engine/llm"
 )
 
-// visit is called for each row, or for each state where row is -1, in the
-// order of the file; buf has the row's size.
+// visit is called for each row, in the order of the file; buf has its size.
 type visit func(buf []byte, layer int, side Side, part Part, cell int32) error
+
+// visitState is called for each recurrent state.
+type visitState func(buf []byte, layer int, slot int32) error
 
 // walk visits everything that is saved of a sequence: by layer the packed, the
 // exact and the sink rows of K, then those of V, each in position order, and
-// its recurrent state.
-func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, row, state visit) error {
+// the recurrent states in slots: the live one and the checkpoints.
+func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visit, state visitState) error {
 	var buf []byte
 	sized := func(n int) []byte {
 		if cap(buf) < n {
@@ -45,9 +47,12 @@ func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, row, state visit) error
 				return err
 			}
 		}
-		if y.StateBytes > 0 && n > 0 {
-			if err := state(sized(int(y.StateBytes)), i, K, Packed, -1); err != nil {
-				return fmt.Errorf("layer %d state: %w", y.Layer, err)
+		if y.StateBytes == 0 || n == 0 {
+			continue
+		}
+		for k, slot := range slots {
+			if err := state(sized(int(y.StateBytes)), i, slot); err != nil {
+				return fmt.Errorf("layer %d state %d of %d: %w", y.Layer, k, len(slots), err)
 			}
 		}
 	}
@@ -81,9 +86,9 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 	return nil
 }
 
-// saved is the size of the rows and states of a sequence of n positions in a
-// file.
-func (c *Cache) saved(n int, groups []sessionGroup) int64 {
+// saved is the size of the rows, and of so many states a layer, of a sequence
+// of n positions in a file.
+func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 	var size int64
 	add := func(row, count int) {
 		if row > 0 && count > 0 {
@@ -93,7 +98,7 @@ func (c *Cache) saved(n int, groups []sessionGroup) int64 {
 	for i := range c.layout.Layers {
 		y := &c.layout.Layers[i]
 		if n > 0 {
-			size = addSat(size, y.StateBytes)
+			add(int(y.StateBytes), states)
 		}
 		if !y.Owns() {
 			continue
@@ -153,10 +158,14 @@ func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 	write := func(b []byte) error { _, err := out.Write(b); return err }
 	err = errors.Join(write(start), write(head))
 	if err == nil {
-		err = c.walk(seq, h.Groups, func(buf []byte, layer int, side Side, part Part, cell int32) error {
+		slots := []int32{c.State(seq)}
+		for _, m := range s.earlier() {
+			slots = append(slots, m.slot)
+		}
+		err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
 			return errors.Join(rows.ReadRow(buf, layer, side, part, cell), write(buf))
-		}, func(buf []byte, layer int, _ Side, _ Part, _ int32) error {
-			return errors.Join(states.ReadState(buf, layer, c.State(seq)), write(buf))
+		}, func(buf []byte, layer int, slot int32) error {
+			return errors.Join(states.ReadState(buf, layer, slot), write(buf))
 		})
 	}
 	if err == nil {
@@ -193,7 +202,7 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	most := 4*len(own) + 1<<10
+	most := 4*len(own) + 1<<10 + 12*maxSaved
 	for g := range c.exact {
 		most += 12 * len(c.exact[g].refs) // numbers of pages
 	}
@@ -209,17 +218,18 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err := c.place(seq, h); err != nil {
 		return err
 	}
-	in = io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups))), sum)
-	err = c.walk(seq, h.Groups, func(buf []byte, layer int, side Side, part Part, cell int32) error {
+	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
+	in = io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
+	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
 		if err := readFull(in, buf); err != nil {
 			return err
 		}
 		return rows.WriteRow(layer, side, part, cell, buf)
-	}, func(buf []byte, layer int, _ Side, _ Part, _ int32) error {
-		if err := readFull(in, buf); err != nil {
+	}, func(buf []byte, layer int, slot int32) error {
+		if err := readFull(in, buf); err != nil || slot < 0 {
 			return err
 		}
-		return states.WriteState(layer, c.State(seq), buf)
+		return states.WriteState(layer, slot, buf)
 	})
 	if err != nil {
 		return err
@@ -286,6 +296,9 @@ func (c *Cache) accept(h *sessionHeader, rows Rows) error {
 	if h.Len < 0 || h.Keep < 0 || h.Keep%PageCells != 0 {
 		return fmt.Errorf("%w: a length of %d, a prompt of %d", ErrSession, h.Len, h.Keep)
 	}
+	if why := h.misplaced(c.states.on()); why != "" {
+		return fmt.Errorf("%w: %s", ErrSession, why)
+	}
 	s := &sequence{len: h.Len, keep: h.Keep}
 	for g := range h.Groups {
 		y := &h.Groups[g]
@@ -297,6 +310,22 @@ func (c *Cache) accept(h *sessionHeader, rows Rows) error {
 		}
 	}
 	return nil
+}
+
+// misplaced says in words what is wrong with the checkpoints of a saved
+// sequence, in a model that has recurrent states or has none; empty if nothing is.
+func (h *sessionHeader) misplaced(states bool) string {
+	if n := len(h.Marks); n > maxSaved || n > 0 && !states {
+		return fmt.Sprintf("%d checkpoints, at most %d in models with recurrent state", n, maxSaved)
+	}
+	last := 0
+	for _, pos := range h.Marks {
+		if pos <= last || pos >= h.Len {
+			return fmt.Sprintf("a checkpoint at %d after %d, of %d positions", pos, last, h.Len)
+		}
+		last = pos
+	}
+	return ""
 }
 
 // misfits says in words what is wrong with the exact pages of a saved group;

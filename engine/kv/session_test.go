@@ -97,6 +97,51 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// Checkpoints come along: a loaded sequence rewinds to where the saved one did,
+// as far as there is room for them.
+func TestLoadCheckpoints(t *testing.T) {
+	w := newTwin(t, "hybrid", 1)
+	for range 4 {
+		w.extend(t, 0, 50)
+		if err := w.c.Checkpoint(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.extend(t, 0, 7)
+	var file bytes.Buffer
+	if err := w.c.Save(&file, 0, w.m); err != nil {
+		t.Fatal(err)
+	}
+	// Five slots: the end of the loaded sequence has one, others may hold some.
+	for _, c := range []struct{ taken, pos, want int }{
+		{0, 206, 200}, {0, 199, 150}, {0, 60, 50}, {3, 206, 200}, {3, 199, 150}, {3, 60, 50}, {0, 30, 0},
+	} {
+		n := newTwin(t, "hybrid", 2)
+		for range c.taken {
+			n.extend(t, 1, 20)
+			if err := n.c.Checkpoint(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.c.Load(bytes.NewReader(file.Bytes()), 0, n.m); err != nil {
+			t.Fatal(err)
+		}
+		n.values[0] = slices.Clone(w.values[0])
+		n.check(t)
+		if got := n.cutTo(t, 0, c.pos); got != c.want {
+			t.Errorf("%d slots taken: cut to %d reached %d, want %d", c.taken, c.pos, got, c.want)
+		}
+	}
+	for _, marks := range [][]int{{0}, {-5}, {50, 50}, {60, 50}, {207}, {1, 2, 3, 4, 5, 6, 7, 8, 9}} {
+		n := newTwin(t, "hybrid", 2)
+		err := n.c.Load(bytes.NewReader(reheader(t, file.Bytes(), func(h *sessionHeader) { h.Marks = marks })), 0, n.m)
+		if !errors.Is(err, ErrSession) || !strings.Contains(err.Error(), "checkpoint") {
+			t.Errorf("checkpoints at %d: %v", marks, err)
+		}
+		n.check(t)
+	}
+}
+
 // A length beyond the cache is ErrFull, whatever it is.
 func TestLoadFull(t *testing.T) {
 	_, file := saved(t, "full", 3)

@@ -97,6 +97,39 @@ func (c *Cache) Checkpoint(seq llm.Seq) error {
 	return nil
 }
 
+// maxSaved is how many checkpoints are saved with a sequence: the newest, where
+// its next prompts are likely to part from it.
+const maxSaved = 8
+
+// earlier are the newest checkpoints before the end of the sequence. The state
+// at its end is the live one.
+func (s *sequence) earlier() []mark {
+	list := s.marks
+	if n := len(list); n > 0 && list[n-1].pos == s.len {
+		list = list[:n-1]
+	}
+	return list[max(0, len(list)-maxSaved):]
+}
+
+// restoreMarks makes room for checkpoints at these positions and returns their
+// slots, -1 where there is none.
+func (c *Cache) restoreMarks(s *sequence, at []int) []int32 {
+	slots := make([]int32, len(at))
+	for i, pos := range at {
+		slots[i] = -1
+		if len(c.states.free) == 0 && !c.forget() {
+			continue
+		}
+		n := len(c.states.free) - 1
+		slot := c.states.free[n]
+		c.states.free = c.states.free[:n]
+		c.clock++
+		c.states.refs[slot], c.states.used[slot] = 1, c.clock
+		s.marks, slots[i] = append(s.marks, mark{pos, slot}), slot
+	}
+	return slots
+}
+
 // forget gives up the longest unused checkpoint, for every sequence that holds it.
 func (c *Cache) forget() bool {
 	oldest := int32(-1)
