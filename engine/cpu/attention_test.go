@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -307,16 +308,26 @@ func (r *rigRun) fill(t testing.TB, seq llm.Seq, n int, row func(cell int, side 
 }
 
 // With one key that answers the query among 8,192, Sparse V skips more than
-// half of the cells, and the output moves by no more than what they weighed.
+// half of the cells, and the output moves by no more than what they weighed:
+// for one token and for a prompt, and with GODWIT_TEST=all for values of every
+// type.
 func TestSparseV(t *testing.T) {
-	for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "q8_0"}, {"f32", "q4_0"}, {"turbo4", "bf16"}} {
+	pairs := [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "q8_0"}, {"f32", "q4_0"}, {"turbo4", "bf16"}}
+	if os.Getenv("GODWIT_TEST") == "all" {
+		for _, typ := range kv.Types() {
+			pairs = append(pairs, [2]string{"q8_0", typ.Name})
+		}
+	}
+	for _, types := range pairs {
 		for _, float := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/%s/float=%v", types[0], types[1], float), func(t *testing.T) {
-				testSparseV(t, attnRig{
-					k: types[0], v: types[1], heads: 2, kvHeads: 1, dim: 128, dimV: 128, cells: 1 << 14, rows: 4,
-					options: backend.Options{Threads: 2, FloatAttn: float},
+			for _, rows := range []int{1, 3} {
+				t.Run(fmt.Sprintf("%s/%s/float=%v/rows=%d", types[0], types[1], float, rows), func(t *testing.T) {
+					testSparseV(t, attnRig{
+						k: types[0], v: types[1], heads: 2, kvHeads: 1, dim: 128, dimV: 128, cells: 1 << 14, rows: rows,
+						options: backend.Options{Threads: 2, FloatAttn: float},
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -341,20 +352,24 @@ func testSparseV(t *testing.T, c attnRig) {
 			}
 			return x
 		})
-		b := r.batch(t, piece{0, []llm.Token{0}})
+		b := r.batch(t, piece{0, make([]llm.Token, c.rows)})
 		r.run(t, b)
 		return b.Logits, r.prog.Skipped()[0]
 	}
+	var considered int64 // row i sees the cells and i+1 of the batch
+	for i := range c.rows {
+		considered += int64((n + i + 1) * c.heads)
+	}
 	off, s := decode(0)
-	if s.Skipped != 0 || s.Considered != (n+1)*int64(c.heads) {
-		t.Errorf("off: %d of %d skipped, want 0 of %d", s.Skipped, s.Considered, (n+1)*c.heads)
+	if s.Skipped != 0 || s.Considered != considered {
+		t.Errorf("off: %d of %d skipped, want 0 of %d", s.Skipped, s.Considered, considered)
 	}
 	least, _ := decode(math.SmallestNonzeroFloat32)
 	if !slices.Equal(off, least) {
 		t.Errorf("off differs from leaving out weights of zero")
 	}
 	on, s := decode(tau)
-	if s.Skipped*2 < s.Considered || s.Considered != (n+1)*int64(c.heads) {
+	if s.Skipped*2 < s.Considered || s.Considered != considered {
 		t.Errorf("%d of %d cells skipped, want more than half", s.Skipped, s.Considered)
 	}
 	// Weights of a row sum to at least 1; |V| rotated is at most the length of
