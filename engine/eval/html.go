@@ -14,8 +14,8 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Cache types on {{.Report.Model}}</title>
 <style>
-body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd}
+body{font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}td{white-space:nowrap}td,th{padding:.2rem .45rem;text-align:right;border-bottom:1px solid #ddd}
 td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}
 .wide{overflow-x:auto}figure{margin:2rem 0}figcaption{color:#555}code{font-size:13px}
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td,th{border-color:#444}figcaption{color:#aaa}svg{background:#eee;color:#222}}
@@ -39,10 +39,26 @@ type figure struct {
 
 // HTML writes the report as one self-contained page.
 func (r *Report) HTML(w io.Writer) error {
-	table := r.Table(true)
+	table := merged(r.Table(true))
 	return page.Execute(w, map[string]any{
 		"Report": r, "Head": table[0], "Lines": table[1:], "Notes": r.Notes(), "Figures": r.figures(),
 	})
+}
+
+// merged puts standard errors into the cells of their values.
+func merged(table [][]string) [][]string {
+	out := make([][]string, len(table))
+	for i, line := range table {
+		for j, text := range line {
+			switch last := len(out[i]) - 1; {
+			case table[0][j] != "±":
+				out[i] = append(out[i], text)
+			case i > 0 && text != "-":
+				out[i][last] += " ± " + text
+			}
+		}
+	}
+	return out
 }
 
 func (r *Report) figures() []figure {
@@ -61,7 +77,9 @@ func (r *Report) figures() []figure {
 			in.points = append(in.points, point{float64(d.Depth), d.Prefill})
 			out.points = append(out.points, point{float64(d.Depth), d.Decode})
 		}
-		reading, writing = append(reading, in), append(writing, out)
+		if len(in.points) > 0 {
+			reading, writing = append(reading, in), append(writing, out)
+		}
 	}
 	var figures []figure
 	for _, f := range []struct {
@@ -99,9 +117,49 @@ var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#
 // Sizes of a plot.
 const (
 	plotWidth, plotHeight       = 760, 360
-	plotLeft, plotTop           = 70, 20
+	plotLeft, plotTop           = 84, 20
 	plotRight, plotBottomMargin = 230, 50
 )
+
+// ticks are round numbers a step apart, the first no more than low and the last
+// no less than high, five or so; 0 and 1 where these are no such numbers.
+func ticks(low, high float64) []float64 {
+	const most, largest = 5, 1e15
+	switch {
+	case !(math.Abs(low) <= largest) || !(math.Abs(high) <= largest):
+		return []float64{0, 1}
+	case !(high > low):
+		high = low + 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/most)))
+	for _, f := range []float64{1, 2, 5, 10} {
+		if (high-low)/(f*step) <= most {
+			step *= f
+			break
+		}
+	}
+	var out []float64
+	for i := math.Floor(low / step); len(out) == 0 || out[len(out)-1] < high; i++ {
+		out = append(out, i*step)
+	}
+	return out
+}
+
+// logTicks are powers of ten likewise, as their exponents; and twice and five
+// times these where the powers are few.
+func logTicks(low, high float64) []float64 {
+	out := []float64{math.Floor(low)}
+	few := math.Ceil(high)-out[0] < 3
+	for last := out[0]; last < high; {
+		decade := math.Floor(last + 1e-9)
+		if few {
+			out = append(out, decade+math.Log10(2), decade+math.Log10(5))
+		}
+		last = decade + 1
+		out = append(out, last)
+	}
+	return out
+}
 
 // plot draws series as lines with dots; with logarithm y is a power of ten.
 func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HTML {
@@ -115,35 +173,32 @@ func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HT
 	if zeroY {
 		low.y = 0
 	}
+	xs, ys := ticks(low.x, high.x), ticks(low.y, high.y)
 	if logarithm {
-		low.y, high.y = math.Floor(low.y), math.Ceil(high.y)
+		ys = logTicks(low.y, high.y)
 	}
-	if high.x <= low.x {
-		high.x = low.x + 1
-	}
-	if high.y <= low.y {
-		high.y = low.y + 1
-	}
+	low, high = point{xs[0], ys[0]}, point{xs[len(xs)-1], ys[len(ys)-1]}
+	high.x, high.y = math.Max(high.x, low.x+1e-9), math.Max(high.y, low.y+1e-9)
 	width, height := float64(plotWidth-plotLeft-plotRight), float64(plotHeight-plotTop-plotBottomMargin)
 	at := func(p point) (float64, float64) {
 		return plotLeft + (p.x-low.x)/(high.x-low.x)*width, plotTop + height - (p.y-low.y)/(high.y-low.y)*height
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" role="img">`, plotWidth, plotHeight)
-	const steps = 4
-	for i := range steps + 1 {
-		share := float64(i) / steps
-		x, y := at(point{low.x + share*(high.x-low.x), low.y + share*(high.y-low.y)})
-		label := low.y + share*(high.y-low.y)
+	for _, v := range ys {
+		_, y := at(point{low.x, v})
 		if logarithm {
-			label = math.Pow(10, label)
+			v = math.Pow(10, v)
 		}
-		fmt.Fprintf(&b, `<line x1="%d" x2="%g" y1="%.1f" y2="%.1f" stroke="#ccc"/><text x="%d" y="%.1f" text-anchor="end">%.3g</text>`,
-			plotLeft, plotLeft+width, y, y, plotLeft-6, y+4, label)
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%.6g</text>`, x, plotHeight-plotBottomMargin+18, math.Round(low.x+share*(high.x-low.x)))
+		fmt.Fprintf(&b, `<line x1="%d" x2="%g" y1="%.1f" y2="%.1f" stroke="#ccc"/><text x="%d" y="%.1f" text-anchor="end">%.4g</text>`,
+			plotLeft, plotLeft+width, y, y, plotLeft-6, y+4, v)
+	}
+	for _, v := range xs {
+		x, _ := at(point{v, low.y})
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%.7g</text>`, x, plotHeight-plotBottomMargin+18, v)
 	}
 	fmt.Fprintf(&b, `<text x="%g" y="%d" text-anchor="middle">%s</text>`, plotLeft+width/2, plotHeight-10, template.HTMLEscapeString(xName))
-	fmt.Fprintf(&b, `<text transform="translate(16,%g) rotate(-90)" text-anchor="middle">%s</text>`, plotTop+height/2, template.HTMLEscapeString(yName))
+	fmt.Fprintf(&b, `<text transform="translate(14,%g) rotate(-90)" text-anchor="middle">%s</text>`, plotTop+height/2, template.HTMLEscapeString(yName))
 	for i, s := range list {
 		colour := colours[i%len(colours)]
 		dash := []string{"", "6 3", "2 3"}[i/len(colours)%3]
@@ -175,14 +230,16 @@ func heat(grid []NeedleCell) template.HTML {
 			depths = append(depths, g.Depth)
 		}
 	}
-	const cell, left, top = 44, 90, 24
+	const cell, left, top = 44, 150, 24
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" width="%d" role="img">`, left+cell*len(lengths)+200, top+cell*len(depths)+10, left+cell*len(lengths)+200)
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %[1]d %[2]d" width="%[1]d" role="img">`, left+cell*len(lengths)+10, top+cell*len(depths)+10)
 	for i, n := range lengths {
 		fmt.Fprintf(&b, `<text x="%d" y="16" text-anchor="middle">%d</text>`, left+cell*i+cell/2, n)
 	}
 	for i, d := range depths {
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">depth %.0f %%</text>`, left-8, top+cell*i+cell/2+4, 100*d)
+		for j, facts := range []string{"one fact", "one of four"} {
+			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">depth %.0f %%, %s</text>`, left-8, top+cell*i+cell/2*j+15, 100*d, facts)
+		}
 	}
 	for _, g := range grid {
 		x, y := left+cell*slices.Index(lengths, g.Tokens), top+cell*slices.Index(depths, g.Depth)
