@@ -50,6 +50,9 @@ func TestTinyModelsOnKernels(t *testing.T) {
 	}
 }
 
+// noKernel are the weight types that GPU kernels do not read yet.
+var noKernel = []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ1_S", "IQ1_M"}
+
 // Every weight type gives what float arithmetic over its values gives, or an
 // error that names it.
 func TestQuantModelsOnKernels(t *testing.T) {
@@ -58,8 +61,12 @@ func TestQuantModelsOnKernels(t *testing.T) {
 			want, run := readFloats(t, m.Ideal), m.Runs[0]
 			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: kv.Want{K: kv.F32, V: kv.F32}}
 			e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
-			if errors.Is(err, backend.ErrUnsupported) && strings.Contains(strings.ToLower(err.Error()), "type "+strings.TrimPrefix(m.Name, "quant-")) {
-				t.Skip(err)
+			name := strings.ToUpper(strings.TrimPrefix(m.Name, "quant-"))
+			if slices.Contains(noKernel, name) {
+				if !errors.Is(err, backend.ErrUnsupported) || !strings.Contains(err.Error(), "type "+name+", on emu") {
+					t.Errorf("%s: %v", name, err)
+				}
+				return
 			}
 			if err != nil {
 				t.Fatal(err)

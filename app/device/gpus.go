@@ -1,6 +1,9 @@
 package device
 
-import "godwit/engine/backend"
+import (
+	"godwit/cuda"
+	"godwit/engine/backend"
+)
 
 // gpus lists the GPU backends of this build.
-func gpus() []backend.Driver { return nil }
+func gpus() []backend.Driver { return []backend.Driver{cuda.NVIDIA(), cuda.AMD()} }

@@ -20,6 +20,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" "${pkgs[@]}" >"$log" 2>&1 || status=$?
+if [ "$status" -eq 0 ]; then
+	CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" -run "$onkernels" ./engine >>"$log" 2>&1 || status=$?
+fi
 if [ "$status" -ne 0 ]; then
 	grep -vE '^ *(=== |--- PASS)' "$log" | tail -n 100 >&2
 	exit "$status"

@@ -1,0 +1,190 @@
+// Package cuda runs the kernels on NVIDIA cards through the CUDA driver API and
+// on AMD cards through HIP's, which has the same shape. The driver's library is
+// opened when a device is asked for; no toolkit is needed, and a machine
+// without a driver gets an error that says so.
+//
+// NVIDIA's driver compiles the PTX that is part of this package; AMD's kernels
+// are compiled by hiprtc, which comes with the driver, at first use and kept on
+// disk.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"godwit/engine/backend"
+	"godwit/engine/gpu"
+)
+
+// The classes of errors of a machine that cannot run kernels.
+var (
+	errNone = errors.New("no driver")
+	errOld  = errors.New("the driver is too old")
+)
+
+const (
+	// minDriver is the first version of the driver API that accepts the PTX.
+	minDriver = 11080
+	// minCapability is what the PTX is made for, tens and ones: 7.5.
+	minCapability = 75
+)
+
+// NVIDIA is the driver of NVIDIA cards.
+func NVIDIA() backend.Driver { return driver("cuda", loadNVIDIA) }
+
+// AMD is the driver of AMD cards.
+func AMD() backend.Driver { return driver("hip", loadAMD) }
+
+// The libraries are opened once, when they are first asked for.
+var (
+	loadNVIDIA = sync.OnceValues(func() (*api, error) { return load(nvidia) })
+	loadAMD    = sync.OnceValues(func() (*api, error) { return load(amd) })
+)
+
+func driver(kind string, load func() (*api, error)) backend.Driver {
+	return gpu.Driver{
+		Kind: kind,
+		List: func() ([]backend.Info, error) {
+			a, err := load()
+			if errors.Is(err, errNone) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", kind, err)
+			}
+			list, err := a.devices(kind)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", kind, err)
+			}
+			return list, nil
+		},
+		Connect: func(i int) (gpu.Device, error) {
+			a, err := load()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", kind, err)
+			}
+			d, err := a.open(kind, i)
+			if err != nil {
+				return nil, fmt.Errorf("%s: device %d: %w", kind, i, err)
+			}
+			return d, nil
+		},
+	}
+}
+
+// load opens the library and starts it.
+func load(f flavor) (*api, error) {
+	find, err := library(libraries[f])
+	if err != nil {
+		return nil, err
+	}
+	a := &api{flavor: f}
+	if err := a.bind(find); err != nil {
+		return nil, err
+	}
+	return a, a.begin()
+}
+
+// begin starts the library and checks its version.
+func (a *api) begin() error {
+	if err := a.call("init", a.start, 0); err != nil {
+		var e *callError
+		if errors.As(err, &e) && e.code == noDevice {
+			return nil // there is none to list
+		}
+		return err
+	}
+	var version int32
+	if err := a.call("version", a.version, ptr(&version)); err != nil {
+		return err
+	}
+	if a.flavor == nvidia && version < minDriver {
+		return fmt.Errorf("%w: it is made for CUDA %d.%d, wanted is %d.%d or newer", errOld,
+			version/1000, version%1000/10, minDriver/1000, minDriver%1000/10)
+	}
+	return nil
+}
+
+// card is a device of the driver.
+type card struct {
+	handle     int32
+	name       string
+	memory     int64
+	capability int // tens and ones
+	processors int
+}
+
+// numbers of the attributes that are read, by flavor.
+var (
+	attrMajor      = [2]uintptr{75, 23}
+	attrMinor      = [2]uintptr{76, 61}
+	attrProcessors = [2]uintptr{16, 63}
+)
+
+// devices lists the cards.
+func (a *api) devices(kind string) ([]backend.Info, error) {
+	var n int32
+	if err := a.call("count devices", a.count, ptr(&n)); err != nil {
+		var e *callError
+		if errors.As(err, &e) && (e.code == noDevice || e.code == notInitialized) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	var list []backend.Info
+	for i := range int(n) {
+		c, err := a.card(i)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a.info(kind, c))
+	}
+	return list, nil
+}
+
+// notInitialized is the result of calls after an initialisation that found no
+// device.
+const notInitialized = 3
+
+// card reads what a card is.
+func (a *api) card(i int) (*card, error) {
+	c := &card{}
+	if err := a.call("device", a.device, ptr(&c.handle), uintptr(i)); err != nil {
+		return nil, err
+	}
+	var name [256]byte
+	if err := a.call("device name", a.name, ptr(&name[0]), uintptr(len(name)), uintptr(c.handle)); err != nil {
+		return nil, err
+	}
+	n := 0
+	for n < len(name) && name[n] != 0 {
+		n++
+	}
+	c.name = string(name[:n])
+	if err := a.call("device memory", a.total, ptr(&c.memory), uintptr(c.handle)); err != nil {
+		return nil, err
+	}
+	var major, minor, processors int32
+	for _, q := range []struct {
+		to *int32
+		at uintptr
+	}{{&major, attrMajor[a.flavor]}, {&minor, attrMinor[a.flavor]}, {&processors, attrProcessors[a.flavor]}} {
+		if err := a.call("device attribute", a.attribute, ptr(q.to), q.at, uintptr(c.handle)); err != nil {
+			return nil, err
+		}
+	}
+	c.capability, c.processors = int(major*10+minor), int(processors)
+	return c, nil
+}
+
+func (a *api) info(kind string, c *card) backend.Info {
+	what := "compute capability"
+	if a.flavor == amd {
+		what = "compute level"
+	}
+	return backend.Info{
+		Backend: kind, Device: c.name, Memory: c.memory,
+		Detail: fmt.Sprintf("%s, %s %d.%d, %d processors", c.name, what, c.capability/10, c.capability%10, c.processors),
+	}
+}

@@ -1,0 +1,208 @@
+package cuda
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ebitengine/purego"
+
+	"godwit/engine/backend"
+	"godwit/engine/backend/backendtest"
+	"godwit/engine/gpu"
+	"godwit/shaders"
+)
+
+// TestConformance runs every op through the driver code, launches and graphs,
+// with the PTX that is part of the binary standing for its kernels.
+func TestConformance(t *testing.T) {
+	f := newFake(t)
+	backendtest.Run(t, driver("cuda", f.api), backend.Options{FloatAttn: true}, "an exact window")
+	if f.graphs == 0 {
+		t.Error("no graph was started")
+	}
+	if len(f.memory) != 0 {
+		t.Errorf("%d buffers are left", len(f.memory))
+	}
+}
+
+func TestDevices(t *testing.T) {
+	f := newFake(t)
+	list, err := driver("cuda", f.api).Devices()
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if i := list[0]; i.Device != "fake card" || i.Memory != 1<<34 || i.Detail != "fake card, compute capability 8.6, 4 processors" {
+		t.Errorf("%+v", i)
+	}
+	f.cards = 0
+	if list, err := driver("cuda", f.api).Devices(); err != nil || len(list) != 0 {
+		t.Error(list, err)
+	}
+}
+
+// What can be wrong with a machine is one error that says what, with numbers.
+func TestNoDevice(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spoil  func(*fake)
+		device int
+		wants  []string
+		is     error
+	}{
+		{"old driver", func(f *fake) { f.version = 11040 }, 0, []string{"CUDA 11.4", "11.8 or newer"}, errOld},
+		{"missing function", func(f *fake) { delete(f.symbols, "cuGraphLaunch") }, 0, []string{"cuGraphLaunch"}, errOld},
+		{"no card", func(f *fake) { f.cards = 0 }, 0, []string{"device 0", "0 devices"}, nil},
+		{"wrong card", func(*fake) {}, 3, []string{"device 3", "1 devices"}, nil},
+		{"old card", func(f *fake) { f.major = 6 }, 0, []string{"fake card", "6.6", "7.5 or newer"}, backend.ErrUnsupported},
+		{"broken driver", func(f *fake) { f.fail["cuInit"] = launchFailed }, 0, []string{"init", "719", "unspecified launch failure"}, nil},
+		{"no context", func(f *fake) { f.fail["cuDevicePrimaryCtxRetain"] = outOfMemory }, 0, []string{"context", "out of memory"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake(t)
+			c.spoil(f)
+			_, err := driver("cuda", f.api).Open(c.device, backend.Options{})
+			judge(t, err, c.wants, c.is)
+		})
+	}
+}
+
+func judge(t *testing.T, err error, wants []string, is error) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, w := range append(wants, "cuda: ") {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	if is != nil && !errors.Is(err, is) {
+		t.Errorf("%q is not %q", err, is)
+	}
+}
+
+func open(t *testing.T, f *fake) gpu.Device {
+	t.Helper()
+	a, err := f.api()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.open("cuda", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		clear(f.fail)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func TestMemory(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f)
+	f.free = 1000
+	_, err := d.Alloc(4096, nil, "cache")
+	judge(t, err, []string{"cache wants 4096 bytes, 1000 of 17179869184 free"}, backend.ErrMemory)
+	b, err := d.Alloc(3, []byte{1, 2, 3}, "weights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ offset, n int }{{-1, 1}, {2, 2}, {4, 0}} {
+		if err := d.Upload(b, int64(c.offset), make([]byte, c.n)); err == nil {
+			t.Errorf("upload of %d bytes at %d of 3", c.n, c.offset)
+		}
+		if err := d.Download(make([]byte, c.n), b, int64(c.offset)); err == nil {
+			t.Errorf("download of %d bytes at %d of 3", c.n, c.offset)
+		}
+	}
+	got := make([]byte, 2)
+	if err := d.Download(got, b, 1); err != nil || got[0] != 2 || got[1] != 3 {
+		t.Error(got, err)
+	}
+	for range 2 {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(f.memory) != 0 || f.free != 1000 {
+		t.Errorf("%d buffers left, %d bytes free", len(f.memory), f.free)
+	}
+}
+
+// A kernel that is not in the pack, or that the driver refuses, is an error of
+// its own; the device works on.
+func TestCompile(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f)
+	_, err := d.Pipeline(shaders.Find("route"), shaders.Constants{"EXPERTS": 3})
+	judge(t, err, []string{"route EXPERTS=3"}, backend.ErrUnsupported)
+	f.fail["cuModuleLoadDataEx"] = 218
+	_, err = d.Pipeline(shaders.Find("binary"), nil)
+	judge(t, err, []string{"binary", "218", "a PTX JIT compilation failed", "ptxas fatal: wrong"}, nil)
+	delete(f.fail, "cuModuleLoadDataEx")
+	if _, err := d.Pipeline(shaders.Find("binary"), nil); err != nil {
+		t.Error(err)
+	}
+	if err := d.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The first error of a launch sticks and comes back from every wait.
+func TestLost(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f)
+	p, err := d.Pipeline(shaders.Find("unary"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(64, nil, "values")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.fail["cuLaunchKernel"] = launchFailed
+	q := shaders.UnaryParams{Count: 16, By: 1}
+	d.Launch(p, [3]uint32{1, 1, 1}, []gpu.Bind{{Buffer: b}, {Buffer: b}}, shaders.Bytes(&q))
+	for _, err := range []error{d.Submit(), d.Wait(), d.Download(make([]byte, 4), b, 0)} {
+		judge(t, err, []string{"launch unary", "719", "unspecified launch failure"}, nil)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A launch allocates nothing. Callbacks into Go do, so a function of the C
+// library that gives 0 here, which is success, stands for the driver's.
+func TestLaunchAllocs(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f)
+	nothing, err := purego.Dlsym(purego.RTLD_DEFAULT, "isatty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Pipeline(shaders.Find("unary"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(64, nil, "values")
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := *d.(*device).api
+	quiet := real
+	quiet.launch, quiet.current = nothing, nothing
+	d.(*device).api = &quiet
+	q := shaders.UnaryParams{Count: 16, By: 1}
+	args, params := []gpu.Bind{{Buffer: b}, {Buffer: b, Offset: 32}}, shaders.Bytes(&q)
+	if n := testing.AllocsPerRun(100, func() { d.Launch(p, [3]uint32{1, 1, 1}, args, params) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	d.(*device).api = &real
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,309 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"godwit/engine/backend"
+	"godwit/engine/gpu"
+	"godwit/shaders"
+)
+
+// device is an opened card: one context, one stream, on which launches run in
+// order.
+type device struct {
+	*api
+	kind    string
+	card    *card
+	context uintptr
+	stream  uintptr
+	modules []uintptr
+	err     error // the first one; it sticks
+	words   launchWords
+}
+
+// launchWords is the memory that a launch hands to the driver: the arguments,
+// where each lies, and the words of the calls themselves, which would else be
+// allocated for each.
+type launchWords struct {
+	buffers [maxArgs]uint64
+	list    [maxArgs + 1]unsafe.Pointer
+	call    [11]uintptr
+	enter   [1]uintptr
+}
+
+// maxArgs is the most buffers that a kernel takes.
+const maxArgs = 16
+
+// open makes a context for a card.
+func (a *api) open(kind string, i int) (gpu.Device, error) {
+	var n int32
+	if err := a.call("count devices", a.count, ptr(&n)); err != nil {
+		return nil, err
+	}
+	if i < 0 || i >= int(n) {
+		return nil, fmt.Errorf("there are %d devices", n)
+	}
+	c, err := a.card(i)
+	if err != nil {
+		return nil, err
+	}
+	if a.flavor == nvidia && c.capability < minCapability {
+		return nil, fmt.Errorf("%w: %s has compute capability %d.%d, wanted is %d.%d or newer", backend.ErrUnsupported,
+			c.name, c.capability/10, c.capability%10, minCapability/10, minCapability%10)
+	}
+	d := &device{api: a, kind: kind, card: c}
+	for i := range d.words.buffers {
+		d.words.list[i] = unsafe.Pointer(&d.words.buffers[i])
+	}
+	if err := a.call("context", a.retain, ptr(&d.context), uintptr(c.handle)); err != nil {
+		return nil, err
+	}
+	leave, err := d.enter()
+	if err == nil {
+		err = a.call("stream", a.streamCreate, ptr(&d.stream), nonBlocking)
+		leave()
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// nonBlocking keeps a stream apart from the default one.
+const nonBlocking = 1
+
+// enter makes the context current on this thread until leave is called: the
+// owner of the device need not stay on one.
+func (d *device) enter() (leave func(), err error) {
+	runtime.LockOSThread()
+	d.words.enter[0] = d.context
+	if err := d.call("context", d.current, d.words.enter[:]...); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	return runtime.UnlockOSThread, nil
+}
+
+// Info describes the card and what is free of its memory.
+func (d *device) Info() backend.Info {
+	i := d.info(d.kind, d.card)
+	if free, _, err := d.memory(); err == nil {
+		i.Free = free
+	}
+	return i
+}
+
+// memory is what is free and there in all.
+func (d *device) memory() (free, total int64, err error) {
+	leave, err := d.enter()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer leave()
+	err = d.call("free memory", d.memInfo, ptr(&free), ptr(&total))
+	return free, total, err
+}
+
+// buffer is memory of a card.
+type buffer struct {
+	d    *device
+	at   uint64
+	size int64
+}
+
+// Alloc makes a buffer and copies data into it, or zeros.
+func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error) {
+	if data != nil && int64(len(data)) != size || size <= 0 {
+		return nil, fmt.Errorf("%s: %s: %d bytes of data for %d", d.kind, label, len(data), size)
+	}
+	free, total, err := d.memory()
+	if err != nil {
+		return nil, err
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	b := &buffer{d: d, size: size}
+	if err := d.call("allocate", d.alloc, ptr(&b.at), uintptr(size)); err != nil {
+		var e *callError
+		if errors.As(err, &e) && e.code == outOfMemory {
+			return nil, fmt.Errorf("%w: %s: %s wants %d bytes, %d of %d free", backend.ErrMemory, d.kind, label, size, free, total)
+		}
+		return nil, err
+	}
+	if data == nil {
+		err = d.call("clear", d.set, uintptr(b.at), 0, uintptr(size), d.stream)
+	} else {
+		err = d.call("copy to the device", d.toDevice, uintptr(b.at), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(size), d.stream)
+	}
+	if err == nil {
+		err = d.call("wait", d.streamWait, d.stream)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.call("free", d.free, uintptr(b.at)))
+	}
+	return b, nil
+}
+
+// Size is the number of bytes.
+func (b *buffer) Size() int64 { return b.size }
+
+// Close frees the memory.
+func (b *buffer) Close() error {
+	if b.at == 0 {
+		return nil
+	}
+	leave, err := b.d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	at := b.at
+	b.at = 0
+	return b.d.call("free", b.d.free, uintptr(at))
+}
+
+// Upload copies to a buffer; the host's memory is free again when it returns.
+func (d *device) Upload(dst gpu.Buffer, offset int64, src []byte) error {
+	b, err := d.within(dst, offset, len(src))
+	if err != nil || len(src) == 0 {
+		return err
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = d.call("copy to the device", d.toDevice, uintptr(b.at)+uintptr(offset), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), d.stream)
+	return d.stick(err)
+}
+
+// Download waits and copies from a buffer.
+func (d *device) Download(dst []byte, src gpu.Buffer, offset int64) error {
+	b, err := d.within(src, offset, len(dst))
+	if err != nil {
+		return err
+	}
+	if d.err != nil || len(dst) == 0 {
+		return d.Wait()
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = d.call("copy from the device", d.toHost, uintptr(unsafe.Pointer(&dst[0])), uintptr(b.at)+uintptr(offset), uintptr(len(dst)), d.stream)
+	if err == nil {
+		err = d.call("wait", d.streamWait, d.stream)
+	}
+	return d.stick(err)
+}
+
+// within checks a range of a buffer.
+func (d *device) within(x gpu.Buffer, offset int64, n int) (*buffer, error) {
+	b := x.(*buffer)
+	if b.at == 0 || offset < 0 || offset > b.size-int64(n) {
+		return nil, fmt.Errorf("%s: %d bytes at %d of a buffer of %d", d.kind, n, offset, b.size)
+	}
+	return b, nil
+}
+
+// stick keeps the first error and returns it.
+func (d *device) stick(err error) error {
+	d.note(err)
+	return d.err
+}
+
+// note keeps the first error, which the next Submit or Wait returns.
+func (d *device) note(err error) {
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("%s: %w", d.kind, err)
+	}
+}
+
+// Launch starts a kernel on the stream.
+func (d *device) Launch(p gpu.Pipeline, grid [3]uint32, args []gpu.Bind, params []byte) {
+	if d.err != nil {
+		return
+	}
+	leave, err := d.enter()
+	if err != nil {
+		d.note(err)
+		return
+	}
+	defer leave()
+	w, k := &d.words, p.(*pipeline)
+	for i, a := range args {
+		w.buffers[i] = a.Buffer.(*buffer).at + uint64(a.Offset)
+	}
+	at := &w.list[len(args)]
+	usual := *at
+	if len(params) > 0 {
+		*at = unsafe.Pointer(unsafe.SliceData(params))
+	}
+	// The list lies in the device, which is on the heap and in use: it stays where
+	// it is.
+	w.call = [...]uintptr{
+		k.function, uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]), uintptr(k.kernel.Group), 1, 1,
+		0, d.stream, uintptr(unsafe.Pointer(&w.list[0])), 0,
+	}
+	err = d.call(k.what, d.launch, w.call[:]...)
+	runtime.KeepAlive(params)
+	*at = usual
+	d.note(err)
+}
+
+// Barrier does nothing: launches of a stream run one after another.
+func (d *device) Barrier() {}
+
+// Submit returns the first error; launches have been started already.
+func (d *device) Submit() error { return d.err }
+
+// Wait waits for all launches.
+func (d *device) Wait() error {
+	if d.err != nil {
+		return d.err
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return d.stick(d.call("wait", d.streamWait, d.stream))
+}
+
+// Close frees what the device holds; buffers are their owners'.
+func (d *device) Close() error {
+	if d.context == 0 {
+		return nil
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range d.modules {
+		errs = append(errs, d.call("unload", d.unload, m))
+	}
+	if d.stream != 0 {
+		errs = append(errs, d.call("end stream", d.streamDestroy, d.stream))
+	}
+	leave()
+	d.modules, d.stream, d.context = nil, 0, 0
+	return errors.Join(append(errs, d.call("end context", d.release, uintptr(d.card.handle)))...)
+}
+
+// pipeline is a kernel of a module.
+type pipeline struct {
+	kernel   *shaders.Kernel
+	function uintptr
+	what     string // what errors call a launch
+}
+
+// Kernel is what was compiled.
+func (p *pipeline) Kernel() *shaders.Kernel { return p.kernel }

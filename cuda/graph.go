@@ -1,0 +1,74 @@
+package cuda
+
+import (
+	"errors"
+
+	"godwit/engine/gpu"
+)
+
+// relaxed lets other threads call the driver while launches are captured.
+const relaxed = 2
+
+// graph is captured launches that start as one.
+type graph struct {
+	d    *device
+	exec uintptr
+}
+
+// Begin collects the launches that follow.
+func (d *device) Begin() error {
+	leave, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return d.stick(d.call("begin capture", d.beginCapture, d.stream, relaxed))
+}
+
+// End returns what was collected.
+func (d *device) End() (gpu.Graph, error) {
+	leave, err := d.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var captured uintptr
+	if err := d.call("end capture", d.endCapture, d.stream, ptr(&captured)); err != nil || d.err != nil {
+		return nil, errors.Join(d.err, err)
+	}
+	g := &graph{d: d}
+	err = d.call("instantiate graph", d.instantiate, ptr(&g.exec), captured, 0)
+	if err = errors.Join(err, d.call("end graph", d.graphDestroy, captured)); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Replay starts a graph.
+func (d *device) Replay(x gpu.Graph) {
+	if d.err != nil {
+		return
+	}
+	leave, err := d.enter()
+	if err != nil {
+		d.note(err)
+		return
+	}
+	defer leave()
+	d.note(d.call("start graph", d.graphLaunch, x.(*graph).exec, d.stream))
+}
+
+// Close frees the graph.
+func (g *graph) Close() error {
+	if g.exec == 0 {
+		return nil
+	}
+	leave, err := g.d.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	exec := g.exec
+	g.exec = 0
+	return g.d.call("end graph", g.d.execDestroy, exec)
+}

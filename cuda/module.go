@@ -1,0 +1,72 @@
+package cuda
+
+import (
+	"bytes"
+	"fmt"
+
+	"godwit/engine/gpu"
+	"godwit/shaders"
+)
+
+// Numbers of options of the driver's compiler: where it writes what is wrong,
+// and how many bytes there are for it.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
+
+// jitValues is the values of those options, a pointer's size each.
+type jitValues struct {
+	log  *byte
+	size uintptr
+}
+
+// Pipeline hands the driver the kernel's PTX, or on AMD cards what hiprtc makes
+// of its source.
+func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline, error) {
+	if len(k.Args) > maxArgs {
+		return nil, fmt.Errorf("%s: %d arguments, at most %d", d.kind, len(k.Args), maxArgs)
+	}
+	var image []byte
+	var err error
+	if d.flavor == amd {
+		image, err = d.codeObject(k, c)
+	} else {
+		image, err = ptx(k, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.kind, err)
+	}
+	leave, err := d.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	module, err := d.load(image)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", d.kind, k.Name, err)
+	}
+	d.modules = append(d.modules, module)
+	p := &pipeline{kernel: k, what: "launch " + k.Name}
+	name := append([]byte(k.Name), 0)
+	if err := d.call("find kernel", d.function, ptr(&p.function), module, ptr(&name[0])); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", d.kind, k.Name, err)
+	}
+	return p, nil
+}
+
+// load gives an image to the driver; the error has what its compiler wrote.
+func (d *device) load(image []byte) (module uintptr, err error) {
+	if d.flavor == amd {
+		err = d.call("load", d.loadModule, ptr(&module), ptr(&image[0]), 0, 0, 0)
+		return module, err
+	}
+	log := make([]byte, 8192)
+	options := [2]int32{jitErrorLog, jitErrorLogSize}
+	values := jitValues{&log[0], uintptr(len(log))}
+	err = d.call("compile", d.loadModule, ptr(&module), ptr(&image[0]), 2, ptr(&options[0]), ptr(&values))
+	if text, _, _ := bytes.Cut(log, []byte{0}); err != nil && len(text) > 0 {
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(text))
+	}
+	return module, err
+}

@@ -1,0 +1,29 @@
+package cuda
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/windows"
+)
+
+// libraries are the names of the driver's library, the newest first.
+var libraries = [2][]string{
+	nvidia: {"nvcuda.dll"},
+	amd:    {"amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"},
+}
+
+// compilers are the libraries that may hold hiprtc, beside the driver's own.
+var compilers = []string{"hiprtc0701.dll", "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll"}
+
+// library opens the first of some libraries that is there. Only the system's
+// folder is searched.
+func library(names []string) (find func(string) (uintptr, error), err error) {
+	for _, name := range names {
+		lib, e := windows.LoadLibraryEx(name, 0, windows.LOAD_LIBRARY_SEARCH_SYSTEM32)
+		if e == nil {
+			return func(symbol string) (uintptr, error) { return windows.GetProcAddress(lib, symbol) }, nil
+		}
+		err = e
+	}
+	return nil, fmt.Errorf("%w: %w", errNone, err)
+}
