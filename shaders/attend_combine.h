@@ -23,7 +23,6 @@ KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, for
 		}
 		v[i] = total > 0.0f ? sum * (1.0f / total) : sum;
 	}
-	barrier();
 	for (uint at = 0; at < p.turned; at += p.size) turn_back(v + at, form + PRE, p.inverse, p.size, t);
 	for (uint i = t; i < p.dim; i += THREADS) {
 		float a = v[i];

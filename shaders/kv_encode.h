@@ -66,7 +66,6 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	polar_pack(out + p.radius_at, code, 3, t);
 	polar_pack(out + p.angle_at, sign, 4, t);
 	if (t == 0) put_half(out + p.sigma_at, more[0]);
-	barrier();
 #endif
 #if RULE == CORRECTED_NORM
 	if (t == 0) {
@@ -126,26 +125,22 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		if (!(scale[i / p.elems] < p.floor)) v[i] = v[i] * (1.0f / scale[i / p.elems]);
 	}
 	if (RULE == PLAIN_NORM) turn(v, form + PRE, p.forward, SIZE, t);
-	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) {
 		bool empty = scale[i / p.elems] < p.floor;
 		code[i] = uchar(empty ? 0 : code_of(form, v[i]));
 		if (!empty) v[i] = v[i] - form[code[i]];
+		if (RESIDUAL == 2) v[i] *= form[PRE + 3 * SIZE + i]; // changes no square
 	}
 	barrier();
 #if RESIDUAL
-	if (t == 0) {
+	if (t == 0 && !zero) {
 		float sum = 0.0f;
 		for (uint i = 0; i < SIZE && RESIDUAL == 1; i++) sum += fabs(v[i]);
-		more[0] = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
+		sum = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
+		for (uint b = 0; b < blocks; b++) put_half(out + b * p.bytes + p.res_at, sum * scale[blocks - 1]);
 	}
-	barrier();
-	if (RESIDUAL == 2) {
-		times(v, form + PRE + 3 * SIZE, 1.0f, SIZE, t);
-		walsh(v, SIZE, t);
-	}
+	if (RESIDUAL == 2) walsh(v, SIZE, t);
 	for (uint i = t; i < SIZE; i += THREADS) sign[i] = !zero && v[i] >= 0.0f ? 1 : 0;
-	if (t < blocks && !zero) put_half(out + t * p.bytes + p.res_at, more[0] * scale[blocks - 1]);
 #endif
 #elif RULE == STOCK_FITTED
 	turn(v, form + PRE, p.forward, SIZE, t);

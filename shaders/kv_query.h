@@ -8,7 +8,6 @@ KERNEL(kv_query)(IN(float, x, 0), IN(float, form, 1), OUT(float, y, 2), OUT(floa
 		uint at = group_x * SIZE + i;
 		v[i] = at < p.dim ? x[head * p.head_dim + p.first + at] : 0.0f;
 	}
-	barrier();
 	turn(v, form + PRE, p.scale, SIZE, t);
 	uint to = head * p.lanes + p.lane_at + group_x * SIZE;
 	for (uint i = t; i < SIZE; i += THREADS) {
@@ -16,7 +15,6 @@ KERNEL(kv_query)(IN(float, x, 0), IN(float, form, 1), OUT(float, y, 2), OUT(floa
 		if (RESIDUAL == 1) res[to + i] = v[i] * p.factor;
 	}
 #if RESIDUAL == 2
-	barrier();
 	times(v, form + PRE + 3 * SIZE, 1.0f, SIZE, t);
 	walsh(v, SIZE, t);
 	for (uint i = t; i < SIZE; i += THREADS) res[to + i] = v[i] * p.factor;

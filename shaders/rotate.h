@@ -18,6 +18,9 @@ FUNC void times(threadgroup float *v, device const float *by, float scale, uint 
 	for (uint i = thread_index; i < n; i += THREADS) v[i] = v[i] * scale * by[i];
 }
 
+// Where a value is read or written alone it is by thread i modulo THREADS, so
+// that times needs no barrier of its own.
+
 // turn rotates n values: times pre, transform, with TURNS 2 times mid and again,
 // times scale and post. The vectors of n values lie one after another in signs.
 FUNC void turn(threadgroup float *v, device const float *signs, float scale, uint n, uint thread_index) {

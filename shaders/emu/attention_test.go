@@ -25,14 +25,20 @@ type attendCase struct {
 	sparse         float32
 	temper         kv.Temper
 	sinks, mla     bool
-	both           bool // bidirectional
-	still          bool // all keys alike
-	edit           func(string) string
+	both           bool                // bidirectional
+	still          bool                // all keys alike
+	sharp          bool                // queries four times as long
+	edit           func(string) string // of the source of attend and attend_combine
 }
 
 // inputs are q, k and v of all positions.
 func (c *attendCase) inputs() (q, k, v []float32) {
 	q, k, v = normal(1, c.cells*c.heads*c.dimK), normal(2, c.cells*c.kvHeads*c.dimK), normal(3, c.cells*c.kvHeads*c.dimV)
+	for i := range q {
+		if c.sharp {
+			q[i] *= 4
+		}
+	}
 	if c.still {
 		for i := range k {
 			k[i] = k[i%(c.kvHeads*c.dimK)]
@@ -119,6 +125,16 @@ type counts struct{ considered, skipped, read uint64 }
 // run attends on every device and returns the output.
 func (c *attendCase) run(t *testing.T) ([]float32, counts) {
 	t.Helper()
+	y, n, err := c.try(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y, n
+}
+
+// try is run for kernels that may be faulty.
+func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
+	t.Helper()
 	q, k, v := c.inputs()
 	q = q[(c.cells-c.rows)*c.heads*c.dimK:]
 	kc, err := shaders.NewCache(c.k, c.dimK, 0)
@@ -152,27 +168,33 @@ func (c *attendCase) run(t *testing.T) ([]float32, counts) {
 	if c.both {
 		a.Params.Bidirectional = 1
 	}
-	out := once{
+	out, err := once{
 		kernel: "attend", constants: a.Constants, params: shaders.Bytes(&a.Params), edit: c.edit,
 		grid: [3]uint32{a.Params.Parts, uint32(a.Slices()), uint32(len(tiles) / 2)},
 		args: map[string][]byte{
 			"q": turned, "res": res, "rows": raw(rows), "tables": raw(tables), "tiles": raw(tiles), "k_cache": kCache, "v_cache": vCache,
 			"k_form": raw(kc.Table()), "v_form": raw(vc.Table()), "partial": nans(a.PartialFloats(c.rows)), "counts": make([]byte, 24),
 		},
-	}.run(t)
+	}.try()
+	if err != nil {
+		return nil, counts{}, err
+	}
 	sinks := 0
 	if c.sinks {
 		sinks = 1
 	}
 	l := vc.Combine(c.heads, int(a.Params.Parts), sinks)
-	y := once{
-		kernel: "attend_combine", constants: l.Constants, params: l.Params, grid: [3]uint32{uint32(c.heads), uint32(c.rows), 1},
+	merged, err := once{
+		kernel: "attend_combine", constants: l.Constants, params: l.Params, edit: c.edit, grid: [3]uint32{uint32(c.heads), uint32(c.rows), 1},
 		args: map[string][]byte{
 			"partial": out["partial"], "sinks": raw(c.sink()), "form": raw(l.Table), "y": nans(c.rows * c.heads * c.dimV),
 		},
-	}.run(t)["y"]
+	}.try()
+	if err != nil {
+		return nil, counts{}, err
+	}
 	n := out["counts"]
-	return as[float32](y), counts{binary.LittleEndian.Uint64(n), binary.LittleEndian.Uint64(n[8:]), binary.LittleEndian.Uint64(n[16:])}
+	return as[float32](merged["y"]), counts{binary.LittleEndian.Uint64(n), binary.LittleEndian.Uint64(n[8:]), binary.LittleEndian.Uint64(n[16:])}, nil
 }
 
 // turn is the queries in the domain of the keys, and the residual's vector.
@@ -222,12 +244,22 @@ func longest(x []float32, n int) (most float64) {
 	return most
 }
 
-func (c *attendCase) check(t *testing.T, what string) []float32 {
+func (c *attendCase) check(t *testing.T, what string) {
 	t.Helper()
-	got, _ := c.run(t)
+	if err := c.judge(t); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// judge compares a case with its oracle.
+func (c *attendCase) judge(t *testing.T) error {
+	t.Helper()
+	got, _, err := c.try(t)
+	if err != nil {
+		return err
+	}
 	bound := c.bound()
-	near(t, what, got, c.oracle(t), func(int) float64 { return bound })
-	return got
+	return differ(got, c.oracle(t), func(int) float64 { return bound })
 }
 
 // typed is a form at a head size.
@@ -305,5 +337,83 @@ func TestAttendTiles(t *testing.T) {
 		if one[i] != four[i] {
 			t.Fatalf("value %d is %g alone and %g in a tile", i, one[i], four[i])
 		}
+	}
+}
+
+// sparseWant is what attend must count for one row of keys in f32: weights are
+// measured against the largest of their 512 positions, and a row of V is read if
+// any head of its KV head keeps it. The output is that of the kept weights, the
+// sum that of all.
+func (c *attendCase) sparseWant() (n counts, out []float64) {
+	q, k, v := c.inputs()
+	q = q[(c.cells-1)*c.heads*c.dimK:]
+	group := c.heads / c.kvHeads
+	kept := map[[2]int]bool{}
+	for h := range c.heads {
+		acc, sum, top := make([]float64, c.dimV), 0.0, math.Inf(-1)
+		for first := 0; first < c.cells; first += shaders.ChunkCells {
+			logits, most := []float64{}, math.Inf(-1)
+			for pos := first; pos < min(first+shaders.ChunkCells, c.cells); pos++ {
+				var dot float64
+				for i := range c.dimK {
+					dot += float64(q[h*c.dimK+i]) * float64(k[(pos*c.kvHeads+h/group)*c.dimK+i])
+				}
+				logits = append(logits, dot*float64(c.scale()))
+				most = max(most, logits[len(logits)-1])
+			}
+			fade := math.Exp(top - max(top, most))
+			top = max(top, most)
+			sum *= fade
+			for i := range acc {
+				acc[i] *= fade
+			}
+			for i, l := range logits {
+				w := math.Exp(l - most)
+				n.considered++
+				sum += math.Exp(l - top)
+				if float32(w) < c.sparse {
+					n.skipped++
+					continue
+				}
+				kept[[2]int{h / group, first + i}] = true
+				for j := range acc {
+					acc[j] += math.Exp(l-top) * float64(v[((first+i)*c.kvHeads+h/group)*c.dimV+j])
+				}
+			}
+		}
+		for _, a := range acc {
+			out = append(out, a/sum)
+		}
+	}
+	n.read = uint64(len(kept))
+	return n, out
+}
+
+// judgeSparse compares the counts and the output of a case with sparseWant.
+func (c *attendCase) judgeSparse(t *testing.T) error {
+	t.Helper()
+	got, n, err := c.try(t)
+	if err != nil {
+		return err
+	}
+	want, out := c.sparseWant()
+	if n != want {
+		return fmt.Errorf("counted %+v, want %+v", n, want)
+	}
+	bound := c.bound()
+	return differ(got, out, func(int) float64 { return bound })
+}
+
+func TestSparseV(t *testing.T) {
+	c := attendCase{k: kv.F32, v: kv.F32, heads: 4, kvHeads: 2, dimK: 64, dimV: 64, cells: 1300, rows: 1, parts: 2, sparse: 1e-3, sharp: true}
+	if want, _ := c.sparseWant(); want.skipped < want.considered/2 || want.read == uint64(c.kvHeads*c.cells) {
+		t.Fatalf("the case skips too little to tell: %+v", want)
+	}
+	if err := c.judgeSparse(t); err != nil {
+		t.Error(err)
+	}
+	c.still = true
+	if _, n := c.run(t); n.skipped != 0 || n.read != uint64(c.kvHeads*c.cells) {
+		t.Errorf("all logits alike: counted %+v", n)
 	}
 }

@@ -153,16 +153,16 @@ static void *shared(size_t size, const char *name, const char *file, int line) {
 		stop();
 	}
 	if (i == w->declared) {
-		size = (size + 15) / 16 * 16;
-		w->net += size;
+		size_t room = (size + 15) / 16 * 16;
+		w->net += room;
 		if (w->net > kShared) {
 			report("%zu bytes of shared memory with %s at %s:%d, %zu are allowed", w->net, name, file, line, kShared);
 			stop();
 		}
 		w->arrays[w->declared++] = Array{w->used, size, name, file, line};
 		memset(w->shared + w->used, kPoison, size);
-		memset(w->shared + w->used + size, kRed, kZone);
-		w->used += size + kZone;
+		memset(w->shared + w->used + size, kRed, room - size + kZone);
+		w->used += room + kZone;
 	}
 	Array &a = w->arrays[i];
 	if (a.line != line || strcmp(a.file, file)) {

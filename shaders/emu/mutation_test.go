@@ -1,0 +1,286 @@
+package emu
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"godwit/engine/dtype"
+	"godwit/engine/kv"
+	"godwit/shaders"
+)
+
+// subject is a kernel with a case that judges it.
+type subject struct {
+	name  string
+	judge func(t *testing.T, edit func(string) string) error
+}
+
+var subjects = []subject{
+	{"norm", judgeNorm},
+	{"matmul", judgeMatmul},
+	{"kv_query", judgeQuery},
+	{"kv_encode", judgeEncode},
+	{"attend", judgeAttend},
+	{"attend_combine", judgeAttend},
+}
+
+func judgeNorm(_ *testing.T, edit func(string) string) error {
+	const rows, width = 3, 300
+	x := normal(1, rows*width)
+	out, err := once{
+		kernel: "norm", grid: [3]uint32{rows, 1, 1}, edit: edit, args: map[string][]byte{"x": raw(x), "y": nans(rows * width)},
+		params: shaders.Bytes(&shaders.NormParams{Width: width, Group: width, Kind: 1, Eps: 1e-5}),
+	}.try()
+	if err != nil {
+		return err
+	}
+	var want []float64
+	for r := range rows {
+		var mean, variance float64
+		for _, v := range x[r*width:][:width] {
+			mean += float64(v) / width
+		}
+		for _, v := range x[r*width:][:width] {
+			variance += (float64(v) - mean) * (float64(v) - mean) / width
+		}
+		for _, v := range x[r*width:][:width] {
+			want = append(want, (float64(v)-mean)/math.Sqrt(variance+1e-5))
+		}
+	}
+	return differ(as[float32](out["y"]), want, ulps(want, 8, 1))
+}
+
+func judgeMatmul(t *testing.T, edit func(string) string) error {
+	const cols, rows, batch = 96, 70, 35
+	data, w := matrix(t, dtype.Q8_0, cols, rows)
+	x := normal(9, batch*cols)
+	out, err := once{
+		kernel: "matmul", constants: shaders.Constants{"WEIGHT": int(dtype.Q8_0)}, grid: [3]uint32{2, 2, 1}, edit: edit,
+		args:   map[string][]byte{"w": data, "x": raw(x), "y": nans(batch * rows)},
+		params: shaders.Bytes(&shaders.MatmulParams{Cols: cols, Rows: rows, RowBytes: uint32(dtype.Q8_0.RowBytes(cols)), Batch: batch}),
+	}.try()
+	if err != nil {
+		return err
+	}
+	want, size := product(w, x, nil, cols)
+	return differ(as[float32](out["y"]), want, sumBound(size, cols+8))
+}
+
+func judgeQuery(t *testing.T, edit func(string) string) error {
+	for name, dim := range map[string]int{"tbqp3_0": 256, "tbq3_3": 64, "tbqp4_4": 576} {
+		form := typed(t, name, dim)
+		c, err := shaders.NewCache(form, dim, 0)
+		if err != nil {
+			return err
+		}
+		x := normal(3, dim)
+		out := map[string][]byte{"y": nans(c.Lanes), "res": nans(c.Lanes)}
+		for _, l := range c.Query(1) {
+			out, err = once{
+				kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, 1, 1}, edit: edit,
+				args: map[string][]byte{"x": raw(x), "form": raw(l.Table), "y": out["y"], "res": out["res"]},
+			}.try()
+			if err != nil {
+				return err
+			}
+		}
+		q, res := make([]float32, c.Lanes), make([]float32, c.Lanes)
+		form.RotateQuery(q, res, x)
+		for i := range q {
+			if got := as[float32](out["y"])[i]; got != q[i] {
+				return fmt.Errorf("value %d is %g, want %g", i, got, q[i])
+			}
+			if got := as[float32](out["res"])[i]; c.HasResidual() && i < 512 && got != res[i] {
+				return fmt.Errorf("value %d of the residual's vector is %g, want %g", i, got, res[i])
+			}
+		}
+	}
+	return nil
+}
+
+func judgeEncode(t *testing.T, edit func(string) string) error {
+	for name, dim := range map[string]int{
+		"turbo3": 128, "tbqp4_0": 256, "tbqp4_3": 64, "q5_1": 128, "q8_0-rot": 256, "iq4_nl": 128, "oa-turbo3": 128, "tq3_0": 128, "amx3_1": 128, "tbq4_0": 512,
+	} {
+		form := typed(t, name, dim)
+		c, err := shaders.NewCache(form, dim, 0)
+		if err != nil {
+			return err
+		}
+		x, want := normal(5, dim), make([]byte, form.RowBytes(dim))
+		form.Encode(want, x, kv.At{Pos: 3})
+		l := c.Encode(1)[0]
+		out, err := once{
+			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, 1, 1}, edit: edit,
+			args: map[string][]byte{
+				"x": raw(x), "rows": raw([]int32{3, 4, 0, 0}), "tables": raw([]int32{0}), "form": raw(l.Table), "cache": make([]byte, 64*c.HeadBytes),
+			},
+		}.try()
+		if err != nil {
+			return err
+		}
+		if got := out["cache"][3*c.HeadBytes:][:c.HeadBytes]; string(got) != string(want) {
+			return fmt.Errorf("%s: %x, want %x", name, got, want)
+		}
+	}
+	return nil
+}
+
+func judgeAttend(t *testing.T, edit func(string) string) error {
+	c := attendCase{
+		k: typed(t, "turbo3", 128), v: typed(t, "turbo3", 128), heads: 4, kvHeads: 2, dimK: 128, dimV: 128, cells: 1100, rows: 2, tile: 2, edit: edit,
+	}
+	if err := c.judge(t); err != nil {
+		return err
+	}
+	c.v, c.dimV, c.cells = typed(t, "tq3_0", 64), 64, 70
+	if err := c.judge(t); err != nil {
+		return err
+	}
+	c.dimV, c.cells, c.tile, c.rows, c.k, c.v, c.sparse, c.sharp = 128, 1100, 1, 1, kv.F32, kv.F32, 1e-3, true
+	return c.judgeSparse(t)
+}
+
+// TestSubjects judges the kernels as they are.
+func TestSubjects(t *testing.T) {
+	for _, s := range subjects {
+		if err := s.judge(t, nil); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// mutant is a change of a source that somebody has to notice.
+type mutant struct {
+	file     string
+	old, new string
+	nth      int    // which old of the file
+	word     string // of the report; empty: any failure
+}
+
+// edit changes the text of a kernel that includes the file.
+func (m *mutant) edit(text string) string {
+	first, end, ok := section(text, m.file)
+	if !ok {
+		return text
+	}
+	at := first - 1
+	for range m.nth + 1 {
+		i := strings.Index(text[at+1:end], m.old)
+		if i < 0 {
+			return text
+		}
+		at += 1 + i
+	}
+	return text[:at] + m.new + text[at+len(m.old):]
+}
+
+// section is where a file lies in the text of a kernel.
+func section(text, file string) (first, end int, ok bool) {
+	mark := fmt.Sprintf("#line 1 %q\n", file)
+	first = strings.Index(text, mark)
+	if first < 0 {
+		return 0, 0, false
+	}
+	first += len(mark)
+	if n := strings.Index(text[first:], "#line 1 "); n >= 0 {
+		return first, first + n, true
+	}
+	return first, len(text), true
+}
+
+// mutants are each barrier of the subjects' files missing, and some others.
+func mutants(t *testing.T) []mutant {
+	t.Helper()
+	list := []mutant{
+		{file: "dialect.h", old: "	v = simd_sum(v);", new: "	if (thread_index < 7) v = simd_sum(v);", word: "simd_sum, dialect.h:"},
+		{file: "dialect.h", old: "	v = simd_sum(v);", new: "	if (thread_index % 32 < 16) v += simd_shuffle_xor(v, 1u);", word: "simd_shuffle_xor, dialect.h:"},
+		{file: "norm.h", old: "	uint first = ", new: "	if (thread_x == 5) return;\n	uint first = ", word: "has returned"},
+		{file: "norm.h", old: "	float squares = ", new: "	if (thread_x >= 64) barrier();\n	float squares = ", word: "barrier, norm.h:"},
+		{file: "norm.h", old: "SHARED(float, room, THREADS / 32)", new: "SHARED(float, room, THREADS / 32 - 1)", word: "a write past the end of room, norm.h:"},
+		{file: "norm.h", old: "SHARED(float, room, THREADS / 32)", new: "SHARED(float, room, 8193)", word: "bytes of shared memory"},
+		{file: "norm.h", old: "y[first + i] = v;", new: "y[first + i + 1] = v;", word: "past the end of y"},
+		{file: "attend.h", old: "w < p.sparse_v", new: "w < 100.0f * p.sparse_v", word: "counted"},
+	}
+	files := map[string]bool{}
+	for _, s := range subjects {
+		text, err := shaders.Find(s.name).Source(anyConstants(s.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range append([]string{"dialect.h"}, shaders.Find(s.name).Files...) {
+			first, end, ok := section(text, file)
+			if !ok || files[file] {
+				continue
+			}
+			files[file] = true
+			from := strings.LastIndex(text[first:end], "#define lane ") // behind the words of the dialect
+			for n := range strings.Count(text[first:end], "barrier();") {
+				if from < 0 || strings.Count(text[first:first+from], "barrier();") <= n {
+					list = append(list, mutant{file: file, old: "barrier();", new: ";", nth: n})
+				}
+			}
+		}
+	}
+	if len(list) < 30 {
+		t.Errorf("%d mutants", len(list))
+	}
+	return list
+}
+
+// TestMutants changes kernels, one change at a time. Each is tried by a process
+// of its own, because what it computes may lead it anywhere.
+func TestMutants(t *testing.T) {
+	list := mutants(t)
+	if n := os.Getenv("GODWIT_MUTANT"); n != "" {
+		i, err := strconv.Atoi(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mutantCache = t.TempDir()
+		tryMutant(t, list[i])
+		return
+	}
+	for i, m := range list {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMutants$", "-test.timeout=4m")
+			cmd.Env = append(os.Environ(), "GODWIT_MUTANT="+strconv.Itoa(i))
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("%s: nobody noticed that %q, number %d, became %q", m.file, m.old, m.nth, m.new)
+			case !strings.Contains(string(out), m.word):
+				t.Errorf("%s: %q for %q was noticed, but not by %q:\n%s", m.file, m.new, m.old, m.word, head(string(out), 20))
+			}
+		})
+	}
+}
+
+// tryMutant fails where one of the kernels with the file notices.
+func tryMutant(t *testing.T, m mutant) {
+	t.Helper()
+	for _, s := range subjects {
+		if m.file == "dialect.h" && s.name != "norm" || m.file != "dialect.h" && !slices.Contains(shaders.Find(s.name).Files, m.file) {
+			continue
+		}
+		if err := s.judge(t, m.edit); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// anyConstants gives each constant of a kernel some value.
+func anyConstants(kernel string) shaders.Constants {
+	c := shaders.Constants{}
+	for _, name := range shaders.Find(kernel).Constants {
+		c[name] = 1
+	}
+	return c
+}
