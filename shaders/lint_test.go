@@ -156,3 +156,50 @@ func TestLintFinds(t *testing.T) {
 		t.Errorf("found %q in a sound function", got)
 	}
 }
+
+// TestPlatforms lists the branches of the sources that depend on the platform,
+// and so are read by no emulator: those of the portability header, and of an
+// inner product of the prefill where a platform has its own.
+func TestPlatforms(t *testing.T) {
+	names, err := fs.Glob(sources, "*.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile(`\b[A-Za-z_]\w*\b`)
+	known := map[string]bool{"defined": true, "THREADS": true}
+	for _, k := range Kernels {
+		for _, c := range k.Constants {
+			known[c] = true
+		}
+	}
+	var texts []string
+	for _, name := range names {
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+		for _, m := range regexp.MustCompile(`(?m)^\s*#define (\w+)`).FindAllStringSubmatch(string(text), -1) {
+			known[m[1]] = known[m[1]] || name != "dialect.h"
+		}
+	}
+	var got []string
+	for i, name := range names {
+		for line := range strings.Lines(texts[i]) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), "//")
+			directive, condition, _ := strings.Cut(line, " ")
+			if !slices.Contains([]string{"#if", "#ifdef", "#ifndef", "#elif"}, directive) {
+				continue
+			}
+			if slices.ContainsFunc(word.FindAllString(condition, -1), func(w string) bool { return !known[w] }) {
+				got = append(got, name+": "+strings.TrimSpace(condition))
+			}
+		}
+	}
+	want := []string{
+		"dialect.h: defined(__METAL_VERSION__)", "dialect.h: defined(GODWIT_EMULATOR)", "dialect.h: defined(__HIP__)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("branches by platform:\n got %q\nwant %q", got, want)
+	}
+}

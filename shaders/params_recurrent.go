@@ -5,12 +5,12 @@ package shaders
 type (
 	// ShortConvParams: Func is a graph.Func.
 	ShortConvParams struct {
-		Width  uint32
-		Kernel uint32
-		Func   uint32
-		Bias   uint32
-		Slot   uint32
-		At     uint32
+		Width uint32
+		Taps  uint32
+		Func  uint32
+		Bias  uint32
+		Slot  uint32
+		At    uint32
 	}
 
 	// DeltaNetParams: Grouped and Plain are those of graph.DeltaNet.

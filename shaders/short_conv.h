@@ -10,13 +10,13 @@ KERNEL(short_conv)(IN(float, x, 0), IN(float, w, 1), IN(float, bias, 2), IN(int,
 	int first = spans[4 * group_y], rows = spans[4 * group_y + 1];
 	bool fresh = spans[4 * group_y + 2] != 0;
 	device float *past = state + uint(spans[4 * group_y + 3]) * p.slot + p.at + column;
-	int before = int(p.kernel) - 1;
+	int before = int(p.taps) - 1;
 	for (int r = 0; r < rows; r++) {
-		float sum = x[uint(first + r) * p.width + column] * w[column * p.kernel + uint(before)];
+		float sum = x[uint(first + r) * p.width + column] * w[column * p.taps + uint(before)];
 		for (int i = 0; i < before; i++) {
 			int at = r - before + i;
 			float v = at >= 0 ? x[uint(first + at) * p.width + column] : fresh ? 0.0f : past[uint(before + at) * p.width];
-			sum += v * w[column * p.kernel + uint(i)];
+			sum += v * w[column * p.taps + uint(i)];
 		}
 		if (p.bias != 0) sum += bias[column];
 		y[uint(first + r) * p.width + column] = apply_func(p.func, sum);

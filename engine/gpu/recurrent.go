@@ -50,7 +50,7 @@ func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) error {
 	p := c.p
 	width := p.plan.Values[n.Out].Width
 	q := &shaders.ShortConvParams{
-		Width: uint32(width), Kernel: uint32(op.W.Cols()), Func: uint32(op.F), Bias: present(op.Bias),
+		Width: uint32(width), Taps: uint32(op.W.Cols()), Func: uint32(op.F), Bias: present(op.Bias),
 		Slot: uint32(p.states.slot), At: uint32(p.states.at[op.State]),
 	}
 	args := []place{c.value(n.In[0]), c.weight(op.W), c.weight(op.Bias), c.spans(), c.state(), c.value(n.Out)}
