@@ -25,14 +25,16 @@ var layers = []layer{
 	{
 		// Pointers of different address spaces are different types here. C++ wants
 		// shared arrays static, Metal does not allow the word.
-		"c++14", []string{"-x", "c++", "-std=c++14", "-DSPACES=1"},
+		"c++14",
+		[]string{"-x", "c++", "-std=c++14", "-DSPACES=1"},
 		func(s string) string {
 			return strings.Replace(s, "SHARED(T, name, n) threadgroup T", "SHARED(T, name, n) static threadgroup T", 1)
 		},
 	},
 	{
 		// Real address spaces, and OpenCL's rules for where a variable may lie.
-		"clc++2021", []string{"-x", "clcpp", "-cl-std=clc++2021", "-cl-no-stdinc", "-target", "spir64", "-DSPACES=0"},
+		"clc++2021",
+		[]string{"-x", "clcpp", "-cl-std=clc++2021", "-cl-no-stdinc", "-target", "spir64", "-DSPACES=0"},
 		func(s string) string { return s },
 	},
 }

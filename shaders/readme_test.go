@@ -1,0 +1,32 @@
+package shaders
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestReadme keeps the example of the README what the source says, and its words
+// those of the header.
+func TestReadme(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := sources.ReadFile("matvec.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```c++\n"+string(example)+"```\n") {
+		t.Error("the example differs from matvec.h")
+	}
+	table, err := os.ReadFile("table.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(page), "```go\n")
+	row, _, _ = strings.Cut(row, "```")
+	if row = "\t" + strings.ReplaceAll(strings.TrimSuffix(row, "\n"), "\n", "\n\t"); !strings.Contains(string(table), row) {
+		t.Errorf("table.go has no\n%s", row)
+	}
+}
