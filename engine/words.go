@@ -78,7 +78,8 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
 		if l.Layer < len(use.Skipped) {
-			l.SparseV = kv.SparseV(use.Skipped[l.Layer])
+			s := use.Skipped[l.Layer]
+			l.SparseV = kv.SparseV{Considered: s.Considered, Skipped: s.Skipped}
 		}
 	}
 	return p, nil

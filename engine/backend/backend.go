@@ -79,7 +79,7 @@ type Program interface {
 	kv.Copier
 	// Run works on one batch and fills b.Logits.
 	Run(ctx context.Context, b *llm.Batch) error
-	// Skipped returns, for each layer, the cells whose V was considered and
+	// Skipped returns the counters of each layer: the cells whose V was considered and
 	// skipped by Sparse V since the program was compiled.
 	Skipped() []Skip
 	// Memory is what the program holds.
@@ -87,8 +87,10 @@ type Program interface {
 	Close() error
 }
 
-// Skip counts cells seen by Sparse V in one layer.
-type Skip struct{ Considered, Skipped int64 }
+// Skip counts cells in one layer: those that Sparse V looked at and skipped,
+// and keys and values, of one KV head each, that were no numbers when they were
+// written: attention takes those for zeros.
+type Skip struct{ Considered, Skipped, Broken int64 }
 
 // Memory is what a program holds, in bytes.
 type Memory struct{ Weights, Cache, Scratch, State int64 }

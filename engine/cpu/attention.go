@@ -75,7 +75,8 @@ type attnShape struct {
 type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
-	_                   [32]byte // keep counters of layers on their own cache lines
+	broken              atomic.Int64 // keys and values that were no numbers
+	_                   [32]byte     // keep counters of layers on their own cache lines
 }
 
 // maxQueries bounds the queries of a block so that their accumulators stay in cache.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"godwit/engine/cpu/attn"
+	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -70,13 +71,30 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 		w.exact = p.b.Exact[t.cache.group][span][w.at.Pos/kv.PageCells]
 	}
 	k := p.row(t.k, row)[head*t.DimK : (head+1)*t.DimK]
+	t.inspect(k)
 	if t.cache.channels != nil {
 		t.cache.channels[head].Level(worker.levelled, k)
 		k = worker.levelled
 	}
 	t.cache.k.write(&w, k, worker.scratch)
 	if t.v != graph.None {
-		t.cache.v.write(&w, p.row(t.v, row)[head*t.DimV:(head+1)*t.DimV], worker.scratch)
+		v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
+		t.inspect(v)
+		t.cache.v.write(&w, v, worker.scratch)
+	}
+}
+
+// inspect counts x if a value of it is no number: packed forms cannot hold
+// that, so nobody would see it again.
+func (t *attention) inspect(x []float32) {
+	if sum := kernel.Sum(x); sum-sum == 0 {
+		return // finite, all of it
+	}
+	for _, v := range x {
+		if v-v != 0 {
+			t.counts.broken.Add(1)
+			return
+		}
 	}
 }
 

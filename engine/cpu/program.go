@@ -127,13 +127,14 @@ func (p *program) fillRopes(row int) {
 	}
 }
 
-// Skipped returns the Sparse V counters of each layer.
+// Skipped returns the counters of each layer.
 func (p *program) Skipped() []backend.Skip {
 	out := make([]backend.Skip, len(p.layout.Layers))
 	for i := range p.skips {
 		c := &p.skips[i]
 		out[i].Considered = c.considered.Load()
 		out[i].Skipped = c.skipped.Load()
+		out[i].Broken = c.broken.Load()
 	}
 	return out
 }

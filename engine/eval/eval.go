@@ -123,7 +123,7 @@ func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 	}
 	var nll mean
 	for i, c := range chunks {
-		err := e.EachLogits(ctx, c, w.counted, false, func(pos int, row []float32) error {
+		err := eachLogits(ctx, e, i, c, w.counted, false, func(pos int, row []float32) error {
 			s, err := logSum(row)
 			if err != nil {
 				return &NaN{Chunk: i, Tokens: c, Pos: pos, Layer: unknown}

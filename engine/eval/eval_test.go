@@ -251,17 +251,20 @@ func broken(t *testing.T, tensor string) string {
 func TestNaN(t *testing.T) {
 	for tensor, layer := range map[string]string{
 		"blk.0.ffn_down.weight": "layer 0", "blk.1.ffn_down.weight": "layer 1", "output_norm.weight": "layer 1",
+		"blk.0.attn_k.weight": "layer 0", "blk.1.attn_k.weight": "layer 1", "blk.1.attn_v.weight": "layer 1", "blk.1.attn_norm.weight": "layer 1",
 	} {
 		path := broken(t, tensor)
-		e := open(t, path, "f32", "f32", 64)
-		tokens := arbitrary(64)
-		_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
-		_, choices := eval.Choices(t.Context(), e, tokens, nil)
-		_, kld := eval.KLD(t.Context(), e, e, tokens, eval.Window{Context: 64})
-		for what, err := range map[string]error{"perplexity": ppl, "choices": choices, "divergence": kld} {
-			err = eval.Locate(t.Context(), opener(t, path), err, "f32", "f32")
-			if !errors.Is(err, eval.ErrNaN) || !strings.Contains(err.Error(), layer) || !strings.Contains(err.Error(), "token "+strconv.Itoa(int(tokens[0]))) {
-				t.Errorf("%s of a model with a broken %s: %v", what, tensor, err)
+		for _, k := range []string{"f32", "q8_0"} { // a float cache holds NaN, a packed one does not
+			e := open(t, path, k, k, 64)
+			tokens := arbitrary(64)
+			_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
+			_, choices := eval.Choices(t.Context(), e, tokens, nil)
+			_, kld := eval.KLD(t.Context(), e, e, tokens, eval.Window{Context: 64})
+			for what, err := range map[string]error{"perplexity": ppl, "choices": choices, "divergence": kld} {
+				err = eval.Locate(t.Context(), opener(t, path), err, k, k)
+				if !errors.Is(err, eval.ErrNaN) || !strings.Contains(err.Error(), layer) || !strings.Contains(err.Error(), "token "+strconv.Itoa(int(tokens[0]))) {
+					t.Errorf("%s in %s of a model with a broken %s: %v", what, k, tensor, err)
+				}
 			}
 		}
 	}

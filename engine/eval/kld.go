@@ -191,7 +191,7 @@ func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, pr
 		n := 0
 		err := prepare(i, c)
 		if err == nil {
-			err = e.EachLogits(ctx, c, w.counted, false, func(pos int, got []float32) error {
+			err = eachLogits(ctx, e, i, c, w.counted, false, func(pos int, got []float32) error {
 				base, err := row(i, n)
 				if err != nil {
 					return err
@@ -237,7 +237,7 @@ type AgreeResult struct {
 // choice at each position.
 func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress func(share float64)) ([]Choice, error) {
 	var out []Choice
-	err := e.EachLogits(ctx, tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
+	err := eachLogits(ctx, e, 0, tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
 		best, next := 0, float32(math.Inf(-1))
 		for i, v := range row {
 			switch {

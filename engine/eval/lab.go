@@ -307,7 +307,13 @@ func (l *Lab) pair(ctx context.Context, p kv.Pair, tasks []Task) ([]Cell, error)
 		start := time.Now()
 		c := Cell{Key: l.key(t, p), Task: t, K: p.K, V: p.V}
 		weight := l.Size.weight(t)
-		err := l.measure(ctx, e, &c, func(share float64) { l.tell(t, p, weight*share) })
+		_, before, err := broken(ctx, e, nil)
+		if err == nil {
+			err = l.measure(ctx, e, &c, func(share float64) { l.tell(t, p, weight*share) })
+		}
+		if layer, _, askErr := broken(ctx, e, before); err == nil && (layer >= 0 || askErr != nil) {
+			err = errors.Join(&NaN{Layer: layer, Rows: true}, askErr)
+		}
 		if err != nil {
 			return cells, Locate(ctx, l.Open, fmt.Errorf("%s: %w", t, err), p.K, p.V)
 		}

@@ -26,12 +26,18 @@ type NaN struct {
 	Tokens []llm.Token // of the chunk
 	Pos    int         // first position whose logits, or keys, are no numbers
 	Layer  int         // that made it; negative: not known
+	Rows   bool        // keys or values are none, and attention hid it: logits are numbers
+	source int         // the layer whose keys or values they are
 	TypeK  string
 	TypeV  string
 }
 
 func (n *NaN) Error() string {
-	at := fmt.Sprintf("%v: chunk %d, position %d", ErrNaN, n.Chunk, n.Pos)
+	what := ErrNaN.Error()
+	if n.Rows {
+		what = "keys or values are not numbers"
+	}
+	at := fmt.Sprintf("%s: chunk %d, position %d", what, n.Chunk, n.Pos)
 	if n.Pos < len(n.Tokens) {
 		at += fmt.Sprintf(", token %d", n.Tokens[n.Pos])
 	}
@@ -48,6 +54,63 @@ func (n *NaN) Error() string {
 
 // Unwrap makes the class known to errors.Is.
 func (n *NaN) Unwrap() error { return ErrNaN }
+
+// broken is the first layer that has written more keys or values that are no
+// numbers than before; -1 without one. It also returns the counts now.
+func broken(ctx context.Context, e *engine.Engine, before []int64) (layer int, now []int64, err error) {
+	use, err := e.Usage(ctx)
+	if err != nil {
+		return -1, nil, err
+	}
+	layer = -1
+	for i, s := range use.Skipped {
+		now = append(now, s.Broken)
+		if layer < 0 && before != nil && s.Broken > before[i] {
+			layer = i
+		}
+	}
+	return layer, now, nil
+}
+
+// eachLogits is e.EachLogits; keys and values that are no numbers, which
+// attention takes for zeros, are a NaN too.
+func eachLogits(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, want func(int) bool, step bool, f func(int, []float32) error) error {
+	_, before, err := broken(ctx, e, nil)
+	if err == nil {
+		err = e.EachLogits(ctx, tokens, want, step, f)
+	}
+	if err != nil {
+		return err
+	}
+	layer, _, err := broken(ctx, e, before)
+	if err == nil && layer >= 0 {
+		return &NaN{Chunk: chunk, Tokens: tokens, Layer: unknown, Rows: true, source: layer}
+	}
+	return err
+}
+
+// hidden asks whether a packed cache, which holds no NaN, keeps the logits
+// numbers: then a layer's keys or values are where they come from, and not what
+// the layer was given.
+func (n *NaN) hidden(ctx context.Context, open Opener) error {
+	e, err := open(ctx, "q8_0", "q8_0", len(n.Tokens))
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	var found *NaN
+	err = eachLogits(ctx, e, n.Chunk, n.Tokens, func(pos int) bool { return pos == n.Pos }, false, func(pos int, row []float32) error {
+		_, err := logSum(row)
+		return err
+	})
+	switch {
+	case errors.As(err, &found):
+		n.Rows, n.source = found.Rows, found.source
+	case err != nil && !errors.Is(err, ErrNaN):
+		return err
+	}
+	return nil
+}
 
 // Opener opens the model under measurement with a pair of cache types and
 // room for one sequence of so many tokens.
@@ -69,8 +132,15 @@ func Locate(ctx context.Context, open Opener, err error, typeK, typeV string) er
 	if findErr != nil {
 		return errors.Join(err, findErr)
 	}
-	found := &NaN{Chunk: n.Chunk, Tokens: n.Tokens, Pos: n.Pos, TypeK: typeK, TypeV: typeV}
+	found := &NaN{Chunk: n.Chunk, Tokens: n.Tokens, Pos: n.Pos, Rows: n.Rows, source: n.source, TypeK: typeK, TypeV: typeV}
+	if !n.Rows {
+		if err := found.hidden(ctx, open); err != nil {
+			return errors.Join(n, err)
+		}
+	}
 	switch {
+	case found.Rows:
+		found.Layer, found.Pos = found.source, min(pos, len(n.Tokens)-1)
 	case layer >= 0:
 		found.Layer, found.Pos = layer, pos
 	case typeK == "f32" && typeV == "f32":
