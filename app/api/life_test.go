@@ -324,7 +324,7 @@ func TestPlantedWords(t *testing.T) {
 	v := shared(t)
 	words := strings.Fields("amber basil cedar dahlia ebony fennel ginger hazel indigo jasmine kelp lotus maple nettle olive poppy")
 	ask := func(i, turn int) object {
-		text := fmt.Sprintf("My secret word is %s. %s Repeat my secret word.", words[i], strings.Repeat("It is nice weather today. ", 3*turn))
+		text := fmt.Sprintf("My secret word is %s. %s Repeat my secret word.", words[i], strings.Repeat("It is nice weather today. ", 2*turn))
 		return object{"messages": user(text), "max_tokens": 6, "cache_prompt": turn != 1}
 	}
 	turns := 3

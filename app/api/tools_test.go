@@ -63,7 +63,7 @@ func TestForcedCalls(t *testing.T) {
 		t.Errorf("%s: %q was called, want one of %q", what, name, names)
 	}
 	all := []string{"weather", "forecast", "distance"}
-	for _, c := range []struct {
+	cases := []struct {
 		what   string
 		choice any
 		names  []string
@@ -71,7 +71,11 @@ func TestForcedCalls(t *testing.T) {
 		{"required", "required", all},
 		{"named", pick("forecast"), []string{"forecast"}},
 		{"allowed", object{"type": "allowed_tools", "allowed_tools": object{"mode": "required", "tools": []object{pick("distance")}}}, []string{"distance"}},
-	} {
+	}
+	if testing.Short() {
+		cases = cases[2:]
+	}
+	for _, c := range cases {
 		ask := object{"messages": user("Is it raining in Oslo?"), "tools": tools, "tool_choice": c.choice, "parallel_tool_calls": false}
 		choice := at(v.post("/v1/chat/completions", ask), "choices", 0)
 		call := at(choice, "message", "tool_calls", 0, "function")
