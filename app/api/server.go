@@ -297,7 +297,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fail sends an error in a dialect's form.
 func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
 	e := explain(err)
-	if e.Status >= http.StatusInternalServerError {
+	if e.Status >= http.StatusInternalServerError && !errors.Is(err, context.Canceled) { // that client has gone
 		s.log.Warn("request failed", "err", err)
 	}
 	if e.Status == http.StatusServiceUnavailable {
