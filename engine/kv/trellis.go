@@ -102,12 +102,12 @@ const (
 	trellisSteps = 2
 	trellisReach = 127 * trellisSteps
 	trellisFar   = 255
-	trellisSeam  = 24 // values on each side of the seam that decide how it is closed
+	trellisSeam  = 6 * trellisWindow // bits on each side of the seam that decide how it is closed
 )
 
-// TrellisNear is how many of n values on each side of the seam the free run
-// goes over.
-func TrellisNear(n int) int { return min(trellisSeam, n/2) }
+// Near is how many of n values on each side of the seam the free run goes
+// over: the windows of six in a row.
+func (c *Trellis) Near(n int) int { return min(trellisSeam/c.Bits, n/2) }
 
 // Trellis encodes for one table. The arithmetic is that of 16-bit vector code,
 // which gives the same windows.
@@ -134,7 +134,7 @@ func (c *Trellis) Encode(w []uint8, z []int16) {
 	var from [maxBlock][trellisLevels / 2]uint8
 	states := trellisLevels >> c.Bits
 	n := len(z)
-	near := TrellisNear(n)
+	near := c.Near(n)
 
 	k := 0
 	for i := near - 1; i >= 0; i-- {

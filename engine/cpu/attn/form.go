@@ -118,13 +118,17 @@ func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
 	}
 }
 
-// Pack encodes all cells of a page from their exact form.
+// Pack encodes all cells of a page from their exact form, which is behind the
+// same rotation. The form is one that is packed by page.
 func (f *Form) Pack(page []byte, exact *Form, from []byte, s *Scratch) {
-	x, row := s.head[:f.HeadDim], s.row[:exact.row]
+	x, row := s.head[:f.Padded], s.row[:exact.row]
 	for c := range f.cells {
 		exact.Get(row, from, c)
-		exact.Type.Decode(x, row, kv.At{})
-		f.Write(page, c, x, kv.At{}, s)
+		exact.Type.DecodeRotated(x, row)
+		for i, p := range f.parts {
+			g := &f.segments[i]
+			p.(*codes).pack(page, c, x[g.Lane:g.Lane+g.Blocks*g.Form.Elems], s)
+		}
 	}
 }
 

@@ -1,7 +1,5 @@
 package attn
 
-import "godwit/engine/kv"
-
 func trellisTokens(dst, strings []byte, y *trellis, elems, ahead int) {
 	if !avx512() {
 		trellisTokensGeneric(dst, strings, y, elems)
@@ -38,7 +36,7 @@ func searchTrellis(w []uint8, z []int16, y *trellis, s *paths) {
 		return
 	}
 	n, states := len(z), 256>>y.bits
-	near := kv.TrellisNear(n)
+	near := y.run.Near(n)
 	for i, v := range z {
 		s.back[n-1-i] = v
 	}

@@ -17,8 +17,20 @@ type paths struct {
 
 // encodeTrellis is the rule Unbiased.
 func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scratch) {
+	forward(&p.Form.Rotation, x, p.Form.Rotation.Forward)
+	p.packTrellis(page, cell, first/p.elems, x, s)
+}
+
+// pack encodes values of the rotated domain into a cell.
+func (p *codes) pack(page []byte, cell int, x []float32, s *Scratch) {
+	for b := range p.Blocks {
+		p.packTrellis(page, cell, b, x[b*p.elems:(b+1)*p.elems], s)
+	}
+}
+
+// packTrellis encodes block b, already rotated.
+func (p *codes) packTrellis(page []byte, cell, b int, x []float32, s *Scratch) {
 	t, y := p.Form, p.cyclic
-	forward(&t.Rotation, x, t.Rotation.Forward)
 	z, w := s.paths.z[:len(x)], s.paths.w[:len(x)]
 	energy := kv.TrellisTargets(z, x, t.Scale.Unit)
 	searchTrellis(w, z, y, s.paths)
@@ -26,7 +38,6 @@ func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scra
 	for i := range w {
 		w[i] &= 1<<y.bits - 1
 	}
-	b := first / p.elems
 	putStream(p.string(page, cell, b), w, y.bits)
 	binary.LittleEndian.PutUint16(page[p.scale+2*(b*Cells+cell):], saturated(scale))
 }

@@ -3,6 +3,7 @@ package attn
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -134,4 +135,57 @@ func BenchmarkTrellisWrite(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(x)), "ns/value")
 		})
 	})
+}
+
+// A page that is packed from its exact form holds what that form holds, within
+// the error of the codes: less than that of the best codes of single values
+// (Max 1960, table 1).
+func TestTrellisPack(t *testing.T) {
+	scalar := map[int]float64{2: 0.1175, 3: 0.03454, 4: 0.009497}
+	for _, typ := range kv.Types() {
+		for _, dim := range []int{40, 64, 96, 128, 576} {
+			packed, exact := exactForms(t, typ, dim)
+			if !packed.Late() {
+				continue
+			}
+			rng := rand.New(rand.NewPCG(12, uint64(dim)))
+			f, e := New(packed, dim, Options{Side: kv.V}), New(exact, dim, Options{Side: kv.V})
+			s := NewScratch(f, e)
+			page, from := make([]byte, f.PageBytes()), make([]byte, e.PageBytes())
+			for c := range Cells {
+				e.Write(from, c, random(rng, dim), kv.At{}, s)
+			}
+			f.Pack(page, e, from, s)
+			var sum, norm float64
+			got, want := make([]float32, dim), make([]float32, dim)
+			row, other := make([]byte, f.RowBytes()), make([]byte, e.RowBytes())
+			for c := range Cells {
+				f.Get(row, page, c)
+				e.Get(other, from, c)
+				packed.Decode(got, row, kv.At{})
+				exact.Decode(want, other, kv.At{})
+				for i, v := range want {
+					d := float64(got[i] - v)
+					sum += d * d
+					norm += float64(v) * float64(v)
+				}
+			}
+			bits := f.parts[0].(*codes).cyclic.bits
+			if rel := sum / norm; rel > scalar[bits] || rel < 1/math.Pow(4, float64(bits))/4 {
+				t.Errorf("%s %d: relative error %.5f", typ.Name, dim, rel)
+			}
+		}
+	}
+}
+
+// exactForms are the packed form of a type and the exact one beside it.
+func exactForms(t *testing.T, typ *kv.Type, dim int) (packed, exact *kv.Type) {
+	t.Helper()
+	window := 64
+	l, err := kv.Resolve(kv.Want{V: typ}, []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}},
+		kv.Settings{Cells: Cells, ExactWindow: &window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Layers[0].V.Active, l.Layers[0].V.Exact
 }
