@@ -26,6 +26,7 @@ var families = []struct {
 	{"float_neon", floatMatrix},
 	{"elem_neon", elements},
 	{"convert_neon", blocks},
+	{"roofline_neon", roofline},
 }
 
 func main() {
