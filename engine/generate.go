@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"godwit/engine/chat"
 	"godwit/engine/grammar"
@@ -66,6 +67,7 @@ type generation struct {
 	top     []sample.Logprob
 	decoder *tokenizer.Decoder
 	stop    stopper
+	end     string // of the stop strings that which is the template's own
 	parts   splitter
 	out     queue
 	tokens  []llm.Token
@@ -105,6 +107,9 @@ func (e *Engine) newGeneration(r *Request) (*generation, error) {
 	}
 	if g.stop, err = newStopper(r.Stop); err != nil {
 		return nil, err
+	}
+	if p != nil && p.End != "" {
+		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
 	}
 	vocab := e.Config().Vocab
 	if r.TopLogprobs < 0 || r.TopLogprobs > vocab || r.MaxTokens < 0 {
@@ -302,8 +307,12 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	if g.finish == FinishStop && g.parts.called() {
 		g.finish = FinishTools
 	}
+	stop := g.stop.hit
+	if stop == g.end && !slices.Contains(g.r.Stop, stop) {
+		stop = ""
+	}
 	g.out.push(Event{Kind: End, Result: &Result{
-		Finish: g.finish, Stop: g.stop.hit, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
+		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
 		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens), Reasoning: g.thought,
 		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts,
 	}})

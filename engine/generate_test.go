@@ -66,6 +66,25 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// A base model has no chat template and no token for the end of a turn. What
+// it writes instead ends the answer and is not part of it.
+func TestTurnEndsAsText(t *testing.T) {
+	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
+	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
+	end, err := engine.ParseGrammar(`root ::= "Paris<|im_end|>\nand more"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, res, err := e.Answer(t.Context(), engine.Request{Chat: c, Grammar: end})
+	if err != nil || text != "Paris" || res.Finish != engine.FinishStop || res.Stop != "" {
+		t.Errorf("answer %q, %+v, %v", text, res, err)
+	}
+	text, res, err = e.Answer(t.Context(), engine.Request{Chat: c, Grammar: end, Stop: []string{"<|im_end|>"}})
+	if err != nil || text != "Paris" || res.Stop != "<|im_end|>" {
+		t.Errorf("with a stop string of one's own: %q, %+v, %v", text, res, err)
+	}
+}
+
 // The small model knows the capital of France when it is asked through its
 // own template, greedily, twice alike.
 func TestParis(t *testing.T) {

@@ -111,6 +111,13 @@ var defaults = map[string]string{
 {%- endif -%}`,
 }
 
+// turnEnds are what the defaults write behind a turn of the assistant; those
+// left out write the end-of-sequence token.
+var turnEnds = map[string]string{
+	"ChatML": "<|im_end|>", "Gemma": "<end_of_turn>", "Llama 3": "<|eot_id|>", "Phi 3": "<|end|>",
+	"Command R": "<|END_OF_TURN_TOKEN|>", "GLM 4": "<|user|>", "Granite": "<|end_of_text|>", "gpt-oss": "<|end|>",
+}
+
 // families are the formats by a token that marks their turns, in the order in
 // which they are looked for, and by the architectures that use them.
 var families = []struct {

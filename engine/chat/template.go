@@ -41,6 +41,7 @@ type Template struct {
 	main, tools *form
 	o           Options
 	notices     []string
+	end         string // of a turn, for models that have to write it letter by letter
 }
 
 // form is one parsed template with its abilities.
@@ -61,6 +62,9 @@ func New(source string, o Options) (*Template, error) {
 	if strings.TrimSpace(source) == "" {
 		family := familyOf(o)
 		t.source = defaults[family]
+		if end := turnEnds[family]; o.HasToken != nil && !o.HasToken(end) {
+			t.end = end
+		}
 		t.notices = append(t.notices, fmt.Sprintf("the model has no chat template; the format of %s is used", family))
 	}
 	var err error
@@ -120,6 +124,7 @@ type Prompt struct {
 	Tags    Tags       // how it marks reasoning
 	Open    bool       // the prompt ends inside reasoning
 	BOS     bool       // the text begins with the BOS token
+	End     string     // text that ends the answer, where the vocabulary has no token for it; may be empty
 	tools   *List
 	inlined bool // the tools were described in words
 }
@@ -146,7 +151,11 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	for {
 		pieces, err := f.render(ctx, t.o, in, c)
 		if err == nil {
-			return f.finish(t.o, in, c, pieces)
+			p, err := f.finish(t.o, in, c, pieces)
+			if err == nil {
+				p.End = t.end
+			}
+			return p, err
 		}
 		if first == nil {
 			first = err
