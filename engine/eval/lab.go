@@ -180,7 +180,7 @@ var basePair = kv.Pairs()[0]
 // key names a cell by everything that its result depends on.
 func (l *Lab) key(t Task, p kv.Pair) string {
 	text := sha256.Sum256([]byte(l.Text))
-	b, err := json.Marshal([]any{"cell 2", t, p, l.Size, text[:], l.Setup})
+	b, err := json.Marshal([]any{"cell 3", t, p, l.Size, text[:], l.Setup})
 	if err != nil {
 		panic("eval: " + err.Error()) // plain data
 	}

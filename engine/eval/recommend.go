@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 type Limits struct {
 	Agreement float64 `json:"agreement"` // least share of equal choices
 	KLD       float64 `json:"kld_mean"`  // most mean divergence from f16, in nats
-	Copy      float64 `json:"copy"`      // least rate of exact copies, over f16's own rate
+	Copy      float64 `json:"copy"`      // least rate of exact copies, over f16's own rate; less by chance does not count
 }
 
 // DefaultLimits are those of the command line: an answer that a reader would
@@ -143,9 +144,9 @@ func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 		v.Passed = false
 		v.Reasons = append(v.Reasons, fmt.Sprintf(format, args...))
 	}
-	own := 0.0
-	if c := l.base[TaskCopy].Copy; c != nil && c.Note == "" {
-		own = c.Rate
+	own := l.base[TaskCopy].Copy
+	if own != nil && (own.Note != "" || own.Rate == 0) {
+		own = nil // f16 cannot do it
 	}
 	for _, c := range cells {
 		if c.K != v.K || c.V != v.V {
@@ -160,11 +161,30 @@ func (l *Lab) judge(ctx context.Context, v *Verdict, limits Limits) error {
 			if v.KLD = c.KLD.Mean; v.KLD > limits.KLD {
 				fail("mean divergence %.4f ± %.4f nats, at most %.2f", v.KLD, c.KLD.Stderr, limits.KLD)
 			}
-		case c.Copy != nil && own > 0:
-			if v.Copy = c.Copy.Rate; v.Copy < limits.Copy*own {
-				fail("copies %.2f of the texts exactly, f16 %.2f", v.Copy, own)
+		case c.Copy != nil && own != nil:
+			if v.Copy = c.Copy.Rate; copiesLess(own.Exact, c.Copy.Exact, limits.Copy) {
+				fail("copies %.2f of the texts exactly, f16 %.2f", v.Copy, own.Rate)
 			}
 		}
 	}
 	return nil
+}
+
+// copiesLess reports whether fewer items were copied than that share of what
+// the base copied. The items are the same, so what is lost less what is gained
+// is chance within the root of both together.
+func copiesLess(base, got []bool, share float64) bool {
+	var own, lost, gained float64
+	for i := range min(len(base), len(got)) {
+		switch {
+		case base[i] && got[i]:
+			own++
+		case base[i]:
+			own++
+			lost++
+		case got[i]:
+			gained++
+		}
+	}
+	return lost-gained > (1-share)*own+math.Sqrt(lost+gained)
 }

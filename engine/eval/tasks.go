@@ -16,6 +16,7 @@ type CopyResult struct {
 	Share
 	Distances []CopyDistance   `json:"distances"`
 	Kinds     map[string]Share `json:"kinds"`
+	Exact     []bool           `json:"exact"` // item by item
 	Note      string           `json:"note,omitempty"`
 	TypeK     string           `json:"type_k"`
 	TypeV     string           `json:"type_v"`
@@ -52,7 +53,7 @@ var copyKinds = []struct {
 // Copy plants items, running text of each distance behind them, and asks for
 // every item.
 func Copy(ctx context.Context, e *engine.Engine, distances []int, items int, progress func(float64)) (CopyResult, error) {
-	r := CopyResult{Kinds: map[string]Share{}}
+	r := CopyResult{Kinds: map[string]Share{}, Exact: []bool{}}
 	r.TypeK, r.TypeV = Types(e)
 	a, err := newAsker(e)
 	if err != nil {
@@ -83,6 +84,7 @@ func Copy(ctx context.Context, e *engine.Engine, distances []int, items int, pro
 			ok := got == want
 			at.hit(ok)
 			all.hit(ok)
+			r.Exact = append(r.Exact, ok)
 			kinds[i%len(copyKinds)].hit(ok)
 			progress((float64(d) + float64(i+1)/float64(items)) / float64(len(distances)))
 		}

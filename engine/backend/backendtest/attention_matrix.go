@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"godwit/engine/backend"
@@ -14,6 +15,9 @@ import (
 // matrixDims are the head sizes of the attention matrix, every kind of padding
 // and of cutting into blocks among them.
 var matrixDims = []int{40, 64, 80, 96, 112, 128, 192, 256, 512, 576}
+
+// pairDims are those at which every commit runs pairs of types.
+var pairDims = []int{64, 128, 256}
 
 // matrixHeads are its numbers of KV heads.
 var matrixHeads = []int{1, 2, 3, 4, 8}
@@ -96,14 +100,22 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 			}
 		}
 	})
+	dims := pairDims
+	if all {
+		dims = matrixDims
+	}
 	t.Run("pairs", func(t *testing.T) {
 		for i, k := range kv.Types() {
 			for j, v := range kv.Types() {
-				for m, dim := range []int{64, 128, 256} {
-					if short || !all && ((i+j)%3 != m || o.FloatAttn) {
+				for m, dim := range dims {
+					if short || !all && ((i+j)%len(dims) != m || o.FloatAttn) {
 						continue
 					}
 					a := Attention{K: k.Name, V: v.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim}
+					if !slices.Contains(pairDims, dim) {
+						a.KVHeads = matrixHeads[(i+j+m)%len(matrixHeads)]
+						a.Heads = a.KVHeads * (1 + (i+j)%2)
+					}
 					t.Run(fmt.Sprintf("%s/%s/%d", k.Name, v.Name, dim), func(t *testing.T) { check(t, a) })
 				}
 			}

@@ -37,3 +37,33 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// One item in sixteen is chance, six in eight are not.
+func TestCopiesLess(t *testing.T) {
+	items := func(n int, lost ...int) []bool {
+		x := make([]bool, 16)
+		for i := range n {
+			x[i] = true
+		}
+		for _, i := range lost {
+			x[i] = !x[i]
+		}
+		return x
+	}
+	for _, c := range []struct {
+		got  []bool
+		want bool
+	}{
+		{items(8), false},
+		{items(8, 0), false},
+		{items(8, 0, 9, 10), false},
+		{items(8, 0, 1, 2, 3), true},
+		{items(8, 0, 1, 2, 3, 4, 5, 9), true},
+		{items(0), true},
+		{items(16), false},
+	} {
+		if got := copiesLess(items(8), c.got, 0.95); got != c.want {
+			t.Errorf("%v: %v", c.got, got)
+		}
+	}
+}
