@@ -96,7 +96,7 @@ func (c *Cache) View(dim int) *Cache {
 func packing(f *kv.Type) (Pack, error) {
 	floats := map[dtype.Type]Pack{dtype.F32: F32Values, dtype.F16: F16Values, dtype.BF16: BF16Values}
 	codes := map[kv.Packing]Pack{kv.Stream: StreamCodes, kv.Planes: PlaneCodes, kv.Halves: HalfCodes, kv.Int8: Int8Codes}
-	from, ok := floats[f.Stored], f.Float
+	from, ok := floats[f.Stored], f.Float && f.Rotation.Size == 0
 	if !f.Float {
 		from, ok = codes[f.Codes.Packing]
 	}
