@@ -75,7 +75,8 @@ type weights struct {
 // shared is a prepared matrix that several programs may hold.
 type shared struct {
 	mat  *mat
-	mem  memory
+	mem  memory // in the arena; nil if the matrix is read in place
+	in   *arena
 	refs int
 }
 
@@ -138,6 +139,11 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (
 		w.size += int64(4 * len(f))
 	}
 	list := matrices(p)
+	in, err := b.newArena(list)
+	if err != nil {
+		return nil, errors.Join(err, w.release())
+	}
+	in.refs++ // while matrices are added
 	var total, done int64
 	for _, m := range list {
 		total += int64(len(m.Data))
@@ -149,23 +155,23 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (
 		}
 		err := ctx.Err()
 		if err == nil {
-			err = w.add(m, s.Done)
+			err = w.add(m, in, s.Done)
 		}
 		if err == nil && s.Progress != nil {
 			err = s.Progress(float64(done) / float64(total))
 		}
 		if err != nil {
-			return nil, errors.Join(err, w.release())
+			return nil, errors.Join(err, w.release(), in.drop())
 		}
 	}
-	return w, nil
+	return w, in.drop()
 }
 
 // add prepares one matrix, or takes another program's.
-func (w *weights) add(g *graph.Weight, done func([]byte)) error {
+func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 	s := w.b.shared[g]
 	if s == nil {
-		s = &shared{mat: &mat{w: g}}
+		s = &shared{mat: &mat{w: g}, in: in}
 		if err := w.b.repack(s, done); err != nil {
 			return err
 		}
@@ -175,6 +181,12 @@ func (w *weights) add(g *graph.Weight, done func([]byte)) error {
 	w.mats[g] = s.mat
 	w.size += int64(len(s.mem))
 	return nil
+}
+
+// packed is the size of one packed matrix of a weight; false if it is read in place.
+func (b *Backend) packed(g *graph.Weight) (int, bool) {
+	size, ok := kernel.PackedSize(g.Type, g.Rows(), g.Cols())
+	return size, ok && !b.options.NoRepack
 }
 
 // repack fills in the packed form of a matrix, or the raw one where the type
@@ -187,8 +199,8 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 	if len(g.Data) != n*src {
 		return fmt.Errorf("%s: %d bytes for %v of %v", g.Name, len(g.Data), g.Type, g.Shape)
 	}
-	size, ok := kernel.PackedSize(g.Type, rows, cols)
-	if !ok || b.options.NoRepack {
+	size, ok := b.packed(g)
+	if !ok {
 		if !quant.Supported(g.Type) {
 			return fmt.Errorf("%w: %s: %v on cpu", backend.ErrUnsupported, g.Name, g.Type)
 		}
@@ -197,14 +209,11 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 		}
 		return nil
 	}
-	mem, err := allocate(n * size)
-	if err != nil {
-		return fmt.Errorf("%w: %s wants %d bytes", backend.ErrMemory, g.Name, n*size)
-	}
+	mem := s.in.take(n * size)
 	s.mem = mem
 	if b.options.Lock {
 		if err := mem.lock(); err != nil {
-			return errors.Join(fmt.Errorf("%w: %s cannot be locked in memory: %w", backend.ErrMemory, g.Name, err), mem.free())
+			return errors.Join(fmt.Errorf("%w: %s cannot be locked in memory: %w", backend.ErrMemory, g.Name, err), s.in.drop())
 		}
 	}
 	for i := range n {
@@ -271,7 +280,9 @@ func (w *weights) release() error {
 		s := w.b.shared[g]
 		if s.refs--; s.refs == 0 {
 			delete(w.b.shared, g)
-			errs = append(errs, s.mem.free())
+			if s.mem != nil {
+				errs = append(errs, s.in.drop())
+			}
 		}
 	}
 	w.mats = nil
