@@ -169,8 +169,12 @@ func (d *device) Download(dst []byte, src gpu.Buffer, offset int64) error {
 // Wait returns the first error; Submit has already run everything.
 func (d *device) Wait() error { return d.err }
 
-// Close ends the emulator. The libraries of its kernels stay loaded.
+// Close ends the emulator. The libraries of its kernels stay loaded, and the
+// workers wait for the next device.
 func (d *device) Close() error {
+	pool.Lock()
+	defer pool.Unlock()
+	pool.free = append(pool.free, d.workers...)
 	d.queue, d.workers = nil, nil
 	return nil
 }
@@ -228,7 +232,7 @@ type runArgs struct {
 	fault          unsafe.Pointer
 }
 
-// newWorkers makes the workers; they are never freed, since libraries are not.
+// newWorkers finds workers of closed devices, and makes the rest.
 func (d *device) newWorkers(lib uintptr) error {
 	fn, err := purego.Dlsym(lib, "gd_new")
 	if err != nil {
