@@ -74,6 +74,8 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 	}
 	for _, g := range f.segments {
 		switch {
+		case o.Few > 0 && g.Form.Float:
+			f.parts = append(f.parts, newFew(g, o.Few))
 		case o.Few > 0:
 			f.parts = append(f.parts, newRows(g, o.Few))
 		case g.Form.Float:

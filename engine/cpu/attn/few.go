@@ -1,0 +1,52 @@
+package attn
+
+import (
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/dtype"
+	"godwit/engine/kv"
+)
+
+// few is a part of plain floats of which a page has only some cells: its rows
+// are kept as they are, and loaded and weighed by the kernels of floats.
+type few struct{ *rows }
+
+func newFew(g kv.Segment, cells int) few { return few{newRows(g, cells)} }
+
+func (p few) first(dim int) part {
+	if p.First >= dim {
+		return nil
+	}
+	return p
+}
+
+// mulAdd adds coef·row of the cells in steps to n rows of acc, ld apart.
+func (p few) mulAdd(acc []float32, ld int, coef []float32, n int, from []byte, steps uint64) {
+	stored := p.Form.Stored
+	for d := 0; d < p.values; d += 64 {
+		mulAdd(&mulAddArgs{
+			acc: acc[d:], ld: ld, n: n, lanes: min(64, p.values-d),
+			x: from[d*p.Form.Bytes:], pitch: p.bytes, stored: stored, finite: stored != dtype.F16,
+			coef: coef, steps: steps,
+		})
+	}
+}
+
+func (p few) scores(dst []float32, r *prepared, n int, page []byte, _, cells int, s *Scratch) {
+	x := s.value[:p.values]
+	for c := range cells {
+		clear(x)
+		p.mulAdd(x, 0, one[:], 1, p.cell(page, c), 1)
+		for i := range n {
+			dst[i*Cells+c] += kernel.Dot(r.rows[i*p.values:(i+1)*p.values], x)
+		}
+	}
+}
+
+// one is a coefficient that loads a row as it is.
+var one = [Cells]float32{1}
+
+func (p few) accumulate(acc []float32, ld int, w []float32, n int, page []byte, _ int, used uint64, _ *Scratch) {
+	for i := 0; i < n; i += panel {
+		p.mulAdd(acc[i*ld+p.Lane:], ld, w[i*Cells:], min(panel, n-i), page[p.At*p.cells:], used)
+	}
+}
