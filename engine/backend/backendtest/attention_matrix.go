@@ -88,18 +88,7 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 			})
 		}
 	})
-	t.Run("windows", func(t *testing.T) {
-		for i, typ := range kv.Types() {
-			for j, exact := range matrixWindows {
-				if short && (i+j)%len(matrixWindows) > 0 {
-					continue
-				}
-				dim := matrixDims[(i+3*j)%len(matrixDims)]
-				a := Attention{K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact}
-				t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { check(t, a) })
-			}
-		}
-	})
+	t.Run("windows", func(t *testing.T) { windowMatrix(t, check) })
 	dims := pairDims
 	if all {
 		dims = matrixDims
@@ -121,6 +110,20 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 			}
 		}
 	})
+}
+
+// windowMatrix checks every type with exact windows.
+func windowMatrix(t *testing.T, check func(*testing.T, Attention)) {
+	for i, typ := range kv.Types() {
+		for j, exact := range matrixWindows {
+			if testing.Short() && (i+j)%len(matrixWindows) > 0 {
+				continue
+			}
+			dim := matrixDims[(i+3*j)%len(matrixDims)]
+			a := Attention{K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact}
+			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { check(t, a) })
+		}
+	}
 }
 
 // judgeFormat compares a run with exact attention. On Gaussian rows a score is
