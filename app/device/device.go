@@ -10,6 +10,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
 	"godwit/engine/gpu"
+	"godwit/metal"
 	"godwit/shaders/emu"
 )
 
@@ -42,7 +43,9 @@ func emulator() backend.Driver {
 func Names() []string {
 	var names []string
 	for _, d := range drivers() {
-		names = append(names, d.Name())
+		if d.Name() != "metal" || metal.Built {
+			names = append(names, d.Name())
+		}
 	}
 	return names
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cross.sh builds every package for every platform that is shipped, without cgo.
+# cross.sh builds every package for every platform that is shipped, without cgo,
+# and type-checks what macOS gets with it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -7,3 +8,5 @@ for platform in linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64;
 	echo "build $platform"
 	CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} go build ./...
 done
+
+go run -C build/tools ./darwin arm64 amd64

@@ -1,0 +1,65 @@
+//go:build darwin && cgo
+
+package mtl
+
+import (
+	"unsafe"
+
+	"github.com/progrium/darwinkit/macos/metal"
+)
+
+// Commands is a command buffer with its one encoder. It is made, filled and
+// committed inside one autorelease pool on one thread.
+type Commands struct{ buffer, encoder ID }
+
+// Begin makes an empty command buffer whose launches may run at the same time.
+func Begin(queue ID) Commands {
+	c := Commands{buffer: ID(send(queue, sel.commandBuffer)).Retain()}
+	c.encoder = ID(send(c.buffer, sel.computeEncoder, uintptr(metal.DispatchTypeConcurrent)))
+	return c
+}
+
+// Pipeline chooses the kernel of the next launch.
+func (c Commands) Pipeline(p ID) { send(c.encoder, sel.setPipeline, uintptr(p)) }
+
+// Buffer binds an argument.
+func (c Commands) Buffer(i int, buffer ID, offset int64) {
+	send(c.encoder, sel.setBuffer, uintptr(buffer), uintptr(offset), uintptr(i))
+}
+
+// Bytes binds parameters, by copy.
+func (c Commands) Bytes(i int, params []byte) {
+	send(c.encoder, sel.setBytes, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)), uintptr(i))
+}
+
+// Launch runs the kernel on a grid of threadgroups of n threads.
+func (c Commands) Launch(grid [3]uint32, n int) {
+	dispatch(c.encoder, size{uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2])}, size{uintptr(n), 1, 1})
+}
+
+// size is an MTLSize.
+type size [3]uintptr
+
+// Barrier orders what comes before and after, for all buffers.
+func (c Commands) Barrier() { send(c.encoder, sel.barrier, uintptr(metal.BarrierScopeBuffers)) }
+
+// Commit starts the commands.
+func (c Commands) Commit() {
+	send(c.encoder, sel.endEncoding)
+	send(c.buffer, sel.commit)
+}
+
+// Wait waits for the end of committed commands, gives them up and returns what
+// went wrong.
+func (c Commands) Wait() error {
+	defer c.buffer.Release()
+	send(c.buffer, sel.wait)
+	if metal.CommandBufferStatus(send(c.buffer, sel.status)) == metal.CommandBufferStatusCompleted {
+		return nil
+	}
+	defer Pool()()
+	return failure(ID(send(c.buffer, sel.failure)))
+}
+
+// OutOfMemory reports whether commands failed because their buffers did not fit.
+func (e *Error) OutOfMemory() bool { return e.Code == int(metal.CommandBufferErrorOutOfMemory) }

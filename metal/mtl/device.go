@@ -1,0 +1,157 @@
+//go:build darwin && cgo
+
+package mtl
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/progrium/darwinkit/macos/metal"
+	"github.com/progrium/darwinkit/objc"
+)
+
+// Device is a GPU.
+type Device struct {
+	id    ID
+	about metal.DeviceObject
+}
+
+// Devices lists the GPUs, the system's choice first.
+func Devices() ([]*Device, error) {
+	if err := load(); err != nil {
+		return nil, err
+	}
+	defer Pool()()
+	var list []*Device
+	if id := ID(call(functions.create)); id != 0 {
+		list = append(list, device(id))
+	}
+	all := ID(call(functions.all))
+	if all == 0 {
+		return list, nil
+	}
+	defer all.Release()
+	for i := range send(all, sel.count) {
+		if id := ID(send(all, sel.objectAtIndex, i)); len(list) == 0 || id != list[0].id {
+			list = append(list, device(id.Retain()))
+		}
+	}
+	return list, nil
+}
+
+func device(id ID) *Device {
+	p := uintptr(id)
+	return &Device{id, metal.DeviceObject{Object: objc.ObjectFrom(*(*unsafe.Pointer)(unsafe.Pointer(&p)))}}
+}
+
+// Name is what the system calls the GPU.
+func (d *Device) Name() string { return d.about.Name() }
+
+// WorkingSet is how much memory programs should use at most, in bytes.
+func (d *Device) WorkingSet() int64 { return int64(d.about.RecommendedMaxWorkingSetSize()) }
+
+// MaxBuffer is the largest buffer, in bytes.
+func (d *Device) MaxBuffer() int64 { return int64(d.about.MaxBufferLength()) }
+
+// Allocated is what this program has of the GPU's memory, in bytes.
+func (d *Device) Allocated() int64 { return int64(d.about.CurrentAllocatedSize()) }
+
+// Unified reports whether the GPU shares the processor's memory.
+func (d *Device) Unified() bool { return truth(send(d.id, sel.hasUnifiedMemory)) }
+
+// Release gives the GPU up.
+func (d *Device) Release() { d.id.Release() }
+
+// Queue makes a command queue.
+func (d *Device) Queue() (ID, error) {
+	q := ID(send(d.id, sel.newCommandQueue))
+	if q == 0 {
+		return 0, errors.New("no command queue")
+	}
+	return q, nil
+}
+
+// shared buffers are seen by both processors; the launches' own barriers order
+// what touches them.
+const shared = uintptr(metal.ResourceStorageModeShared | metal.ResourceHazardTrackingModeUntracked)
+
+// Buffer allocates memory; 0 where there is too little.
+func (d *Device) Buffer(size int64) ID { return ID(send(d.id, sel.newBuffer, uintptr(size), shared)) }
+
+// BufferOver makes a buffer of whole pages of the caller's memory, which must
+// outlive it.
+func (d *Device) BufferOver(p unsafe.Pointer, size int64) ID {
+	return ID(send(d.id, sel.newBufferNoCopy, uintptr(p), uintptr(size), shared, 0))
+}
+
+// Contents is a buffer's memory.
+func Contents(buffer ID, size int64) []byte {
+	p := send(buffer, sel.contents)
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), size)
+}
+
+// Pipeline compiles a kernel. The compiler must keep to the order and the
+// rounding that the source says.
+func (d *Device) Pipeline(name, source string) (ID, error) {
+	defer Pool()()
+	options := ID(send(ID(send(class("MTLCompileOptions"), sel.alloc)), sel.initialise))
+	defer options.Release()
+	send(options, sel.setFastMath, 0)
+	var e ID
+	lib := ID(send(d.id, sel.newLibrary, uintptr(text(source)), uintptr(options), ptr(&e)))
+	if lib == 0 {
+		return 0, fmt.Errorf("compile: %w", failure(e))
+	}
+	defer lib.Release()
+	fn := ID(send(lib, sel.newFunction, uintptr(text(name))))
+	if fn == 0 {
+		return 0, fmt.Errorf("the library has no function %s", name)
+	}
+	defer fn.Release()
+	e = 0
+	p := ID(send(d.id, sel.newPipeline, uintptr(fn), ptr(&e)))
+	if p == 0 {
+		return 0, fmt.Errorf("pipeline: %w", failure(e))
+	}
+	return p, nil
+}
+
+// Widths are the threads of a SIMD group and the most of a threadgroup.
+func Widths(pipeline ID) (simd, most int) {
+	return int(send(pipeline, sel.executionWidth)), int(send(pipeline, sel.maxThreads))
+}
+
+// Residency is a set of buffers that stay in the GPU's reach; nil where the
+// system, before macOS 15, has none.
+type Residency struct{ id ID }
+
+// Residency makes a set for a queue.
+func (d *Device) Residency(queue ID) (*Residency, error) {
+	if !responds(d.id, sel.newResidencySet) || !responds(queue, sel.addResidencySet) {
+		return nil, nil
+	}
+	defer Pool()()
+	descriptor := ID(send(ID(send(class("MTLResidencySetDescriptor"), sel.alloc)), sel.initialise))
+	defer descriptor.Release()
+	var e ID
+	set := ID(send(d.id, sel.newResidencySet, uintptr(descriptor), ptr(&e)))
+	if set == 0 {
+		return nil, fmt.Errorf("residency set: %w", failure(e))
+	}
+	send(queue, sel.addResidencySet, uintptr(set))
+	return &Residency{set}, nil
+}
+
+// Add and Remove take effect with Commit.
+func (r *Residency) Add(buffer ID)    { send(r.id, sel.addAllocation, uintptr(buffer)) }
+func (r *Residency) Remove(buffer ID) { send(r.id, sel.removeAllocation, uintptr(buffer)) }
+
+// Commit makes what was added resident.
+func (r *Residency) Commit() {
+	send(r.id, sel.commit)
+	send(r.id, sel.requestSet)
+}
+
+// Release gives the set up.
+func (r *Residency) Release() { r.id.Release() }

@@ -1,0 +1,156 @@
+//go:build darwin && cgo
+
+// Package mtl speaks Objective-C: the part of Metal that computing needs, as
+// plain functions. It is the only package that does.
+//
+// darwinkit gives the types, the enumerations and what is asked once; everything
+// that a token passes through is a cached selector sent with purego, because
+// darwinkit's calls allocate, and because of faults of its release 0.5.0: it has
+// no function that creates a device; its generated methods panic where they take
+// a protocol's object; a bool or a 32-bit number that a method returns is written
+// as eight bytes over whatever lies there; blocks are unsafe with current Go, so
+// there are no completion handlers and no deallocators; and endEncoding is
+// missing from the compute encoder.
+package mtl
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// ID is a reference to an object.
+type ID uintptr
+
+// functions are what the libraries export.
+var functions struct {
+	send, selector, class, push, pop, create, all uintptr
+}
+
+// load opens the frameworks, once.
+var load = sync.OnceValue(func() error {
+	for _, lib := range []struct {
+		path  string
+		names map[string]*uintptr
+	}{
+		{"/usr/lib/libobjc.A.dylib", map[string]*uintptr{
+			"objc_msgSend": &functions.send, "sel_registerName": &functions.selector, "objc_getClass": &functions.class,
+			"objc_autoreleasePoolPush": &functions.push, "objc_autoreleasePoolPop": &functions.pop,
+		}},
+		{"/System/Library/Frameworks/Metal.framework/Metal", map[string]*uintptr{
+			"MTLCreateSystemDefaultDevice": &functions.create, "MTLCopyAllDevices": &functions.all,
+		}},
+	} {
+		handle, err := purego.Dlopen(lib.path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err != nil {
+			return fmt.Errorf("%s: %w", lib.path, err)
+		}
+		for name, at := range lib.names {
+			if *at, err = purego.Dlsym(handle, name); err != nil {
+				return fmt.Errorf("%s: %w", lib.path, err)
+			}
+		}
+	}
+	for name, at := range selectorNames {
+		text := append([]byte(name), 0)
+		*at = call(functions.selector, ptr(&text[0]))
+	}
+	return nil
+})
+
+// call calls a C function. Pointers among the arguments are converted in the
+// call itself, which keeps what they point to in place.
+//
+//go:uintptrescapes
+func call(fn uintptr, args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(fn, args...)
+	return r
+}
+
+// send sends a message of up to six words to an object.
+//
+//go:uintptrescapes
+func send(to ID, selector uintptr, args ...uintptr) uintptr {
+	var words [8]uintptr
+	words[0], words[1] = uintptr(to), selector
+	n := 2 + copy(words[2:], args)
+	r, _, _ := purego.SyscallN(functions.send, words[:n]...)
+	return r
+}
+
+// truth is a bool that a method returned: only its lowest byte counts.
+func truth(r uintptr) bool { return r&0xff != 0 }
+
+func ptr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+// class finds a class; 0 where this system does not have it.
+func class(name string) ID {
+	text := append([]byte(name), 0)
+	return ID(call(functions.class, ptr(&text[0])))
+}
+
+// text is a string object that lives as long as the autorelease pool.
+func text(s string) ID {
+	b := append([]byte(s), 0)
+	return ID(send(class("NSString"), sel.stringWithUTF8String, ptr(&b[0])))
+}
+
+// goString copies the text of a string object.
+func goString(s ID) string {
+	if s == 0 {
+		return ""
+	}
+	p := send(s, sel.utf8String)
+	if p == 0 {
+		return ""
+	}
+	b := *(**byte)(unsafe.Pointer(&p))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(b), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(b, n))
+}
+
+// failure is an error object in words.
+func failure(e ID) error {
+	if e == 0 {
+		return fmt.Errorf("no reason given")
+	}
+	return &Error{int(send(e, sel.code)), goString(ID(send(e, sel.localizedDescription)))}
+}
+
+// Error is what Metal says about a failed command or compilation.
+type Error struct {
+	Code int
+	Text string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Text, e.Code) }
+
+// Pool opens an autorelease pool; the function it returns closes it, on the same
+// thread.
+func Pool() (closePool func()) {
+	p := call(functions.push)
+	return func() { call(functions.pop, p) }
+}
+
+// Release gives a reference up.
+func (o ID) Release() {
+	if o != 0 {
+		send(o, sel.release)
+	}
+}
+
+// Retain takes a reference.
+func (o ID) Retain() ID {
+	send(o, sel.retain)
+	return o
+}
+
+// responds reports whether an object knows a message, which newer systems add.
+func responds(to ID, selector uintptr) bool {
+	return truth(send(to, sel.respondsToSelector, selector))
+}
