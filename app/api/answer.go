@@ -45,32 +45,43 @@ func (s *Server) generate(parse parser) handler {
 // answer runs a call. An error is returned only if nothing was sent yet.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
 	ctx, cancel := s.context(r)
+	defer cancel()
 	items := make(chan item, 16)
-	go s.produce(ctx, call, items)
-	defer func() {
-		cancel()
-		for range items { // the producer ends before its request does
-		}
-	}()
+	s.work.Go(func() { s.produce(ctx, call, items) }) // may end after its request, with the device's step
 	if call.Head().Stream {
 		return s.sendStream(ctx, newStream(w, call.Head().Lines), call, items)
 	}
-	var whole wire.Whole
-	for it := range items {
-		switch {
-		case it.err != nil:
-			return it.err
-		case it.model != nil:
-			whole = call.Whole(it.model)
-		default:
-			whole.Add(it.choice, &it.event)
-		}
-	}
-	if err := context.Cause(ctx); err != nil {
+	body, err := collect(ctx, call, items)
+	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, whole.Body())
+	writeJSON(w, http.StatusOK, body)
 	return nil
+}
+
+// collect puts an answer together that is sent at once. The end of ctx does
+// not wait for the device.
+func collect(ctx context.Context, call wire.Call, items <-chan item) (body any, err error) {
+	var whole wire.Whole
+	for {
+		select {
+		case it, open := <-items:
+			switch {
+			case !open && context.Cause(ctx) != nil:
+				return nil, context.Cause(ctx)
+			case !open:
+				return whole.Body(), nil
+			case it.err != nil:
+				return nil, it.err
+			case it.model != nil:
+				whole = call.Whole(it.model)
+			default:
+				whole.Add(it.choice, &it.event)
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // sendStream sends the items of an answer as they come.
@@ -132,6 +143,8 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 					beat.Reset(s.beat)
 				}
 			}
+		case <-ctx.Done(): // without waiting for the device
+			return fail(context.Cause(ctx))
 		case <-beat.C:
 			err = out.heartbeat()
 		}

@@ -318,6 +318,44 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// A device in the middle of a long step does not hold up the end: the stream
+// is told, and the server returns within five seconds.
+func TestShutdownInStep(t *testing.T) {
+	step, hold := make(chan struct{}), make(chan struct{})
+	defer close(hold)
+	var once sync.Once
+	v := startModel(t, func(o *Options) {
+		o.Engine.Observe = func(engine.Step) {
+			once.Do(func() { close(step) })
+			<-hold
+		}
+	})
+	answers := make(chan reply, 2)
+	for _, stream := range []bool{true, false} {
+		go func() {
+			r, err := v.try(context.Background(), "POST", "/v1/chat/completions", object{"messages": user("a"), "stream": stream, "max_tokens": 2})
+			if err != nil {
+				t.Errorf("stream %v: %v", stream, err)
+			}
+			answers <- r
+		}()
+	}
+	<-step
+	wait(t, "two requests", func() bool { return len(v.flight) == 2 })
+	start := time.Now()
+	v.end()
+	err := <-v.done
+	v.done <- err
+	if took := time.Since(start); err != nil || took > 5*time.Second {
+		t.Errorf("the end took %v, %v", took, err)
+	}
+	for range 2 {
+		if r := <-answers; !strings.Contains(string(r.body), "shutting down") {
+			t.Errorf("an open request ends with %d %.200s", r.status, r.body)
+		}
+	}
+}
+
 // Sixteen clients, each with words of its own: every answer is the one that
 // the client gets alone, and no word gets into another's.
 func TestPlantedWords(t *testing.T) {

@@ -221,14 +221,16 @@ func URL(l net.Listener) string {
 }
 
 // Times of a shutdown: streams may end by themselves for drain, then they are
-// ended with an error; what is left after kill is cut off.
+// ended with an error; connections that are left after kill are cut off; a
+// device that is still in the middle of a step is not waited for after leave.
 const (
 	drain = 2 * time.Second
 	kill  = 3500 * time.Millisecond
+	leave = 4300 * time.Millisecond
 )
 
-// Serve answers requests until ctx ends, then closes everything within about
-// four seconds. It closes l.
+// Serve answers requests until ctx ends, then closes everything, in less than
+// five seconds. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -241,6 +243,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, s.Close())
 	case <-ctx.Done():
 	}
+	last := time.NewTimer(leave)
+	defer last.Stop()
 	s.work.Go(func() { _ = s.appClose() }) // its error is Close's
 	end, cancel := context.WithTimeout(context.Background(), kill)
 	defer cancel()
@@ -251,7 +255,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = srv.Close()
 	}
 	<-ended
-	return errors.Join(err, s.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case e := <-closed:
+		return errors.Join(err, e)
+	case <-last.C:
+		s.log.Warn("the device is still in a step and was not waited for")
+		return err
+	}
 }
 
 // Close ends all requests and unloads the models. Serve does it too.
