@@ -2,7 +2,6 @@ package kv
 
 import (
 	"math"
-	"math/bits"
 )
 
 // trellisWindow is the number of bits that make a level, trellisLevels the
@@ -178,26 +177,28 @@ func (c *Trellis) Back(state int, x uint8) int {
 func (c *Trellis) step(cost []uint16, from *[trellisLevels / 2]uint8, z int16, k int) {
 	var next [trellisLevels / 2]uint16
 	states := len(cost)
-	shift := bits.TrailingZeros(uint(states))
-	for s := range states {
-		best, which := uint32(math.MaxUint32), 0
-		for x := range 1 << c.Bits {
-			w := x<<shift | s
-			d := int(z) - int(c.Table[w&(trellisLevels-1)])
+	high := next[:states]
+	which := from[:states]
+	for x := range 1 << c.Bits {
+		// The states that lead to windows with these high bits, each to 2^Bits
+		// windows in a row.
+		before := cost[x*states>>c.Bits:]
+		table := c.Table[x*states:][:states]
+		for s, t := range table {
+			d := int32(z) - int32(t)
 			d = min(max(d, -d), trellisFar)
-			m := min(uint32(cost[w>>c.Bits])+uint32(d*d), math.MaxUint16)
-			if m < best {
-				best, which = m, x
+			m := min(uint32(before[s>>c.Bits])+uint32(d*d), math.MaxUint16)
+			if x == 0 || m < uint32(high[s]) {
+				high[s], which[s] = uint16(m), uint8(x)
 			}
 		}
-		next[s], from[s] = uint16(best), uint8(which)
 	}
 	least := uint16(0)
 	if k%4 == 3 {
-		least = next[best(next[:states])]
+		least = high[best(high)]
 	}
-	for s := range cost {
-		cost[s] = next[s] - least
+	for s, v := range high {
+		cost[s] = v - least
 	}
 }
 

@@ -108,7 +108,7 @@ func (y *trellis) windowsAnyLength(dst, src []byte) {
 // Tokens without a bit in used may be left out, four at a time.
 func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {
 	for b := range p.Blocks {
-		strings := page[p.low.at+b*Cells*p.cyclic.bytes:][:Cells*p.cyclic.bytes]
+		strings := page[p.low.at+b*Cells*p.cyclic.bytes:] // what follows may be read
 		tile := dst[b*p.elems*Cells:][:p.elems*Cells]
 		if p.side == kv.K {
 			trellisTokens(tile, strings, p.cyclic, p.elems, ahead)

@@ -1,7 +1,21 @@
 package attn
 
+// The readers of AVX2, by bits from 2 up; they read overrun bytes behind the
+// strings.
+var (
+	trellisTokens2 = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2AVX2, trellisTokens3AVX2, trellisTokens4AVX2}
+	trellisValues2 = [3]func(dst, strings, table *byte, bytes, chunks, group int, used uint64){trellisValues2AVX2, trellisValues3AVX2, trellisValues4AVX2}
+)
+
+const overrun = 16 // what follows a page of strings is longer
+
 func trellisTokens(dst, strings []byte, y *trellis, elems, ahead int) {
-	if !avx512() {
+	switch {
+	case avx2() && len(strings) >= Cells*y.bytes+overrun:
+		_ = dst[elems*Cells-1]
+		trellisTokens2[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/32)
+		return
+	case !avx512():
 		trellisTokensGeneric(dst, strings, y, elems)
 		return
 	}
@@ -14,7 +28,12 @@ func trellisTokens(dst, strings []byte, y *trellis, elems, ahead int) {
 }
 
 func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint64, ahead int) {
-	if !avx512() {
+	switch {
+	case avx2() && len(strings) >= Cells*y.bytes+overrun:
+		_ = dst[elems*Cells-1]
+		trellisValues2[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/32, 4*chunk, used)
+		return
+	case !avx512():
 		trellisValuesGeneric(dst, strings, y, elems, chunk, used)
 		return
 	}
@@ -26,12 +45,21 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValues64AVX512(&dst[0], &strings[0], &y.table[0], &y.order[0], &y.shift[0], y.bytes, 8*y.bits, elems/64, used, ahead)
 }
 
-// steps of the encoder, by bits from 2 up.
-var viterbi512 = [3]func(cost *uint16, from *byte, z, table *int16, groups int){viterbi2AVX512, viterbi3AVX512, viterbi4AVX512}
+// viterbiFunc is a step of the encoder; there is one for 2, 3 and 4 bits.
+type viterbiFunc = func(cost *uint16, from *byte, z, table *int16, groups int)
+
+var (
+	viterbi512 = [3]viterbiFunc{viterbi2AVX512, viterbi3AVX512, viterbi4AVX512}
+	viterbi2   = [3]viterbiFunc{viterbi2AVX2, viterbi3AVX2, viterbi4AVX2}
+)
 
 // searchTrellis chooses the windows of z, as kv.Trellis does.
 func searchTrellis(w []uint8, z []int16, y *trellis, s *paths) {
-	if !avx512() {
+	step, table := &viterbi512, &y.steps
+	switch {
+	case avx2():
+		step, table = &viterbi2, &y.run.Table
+	case !avx512():
 		y.run.Encode(w, z)
 		return
 	}
@@ -40,9 +68,9 @@ func searchTrellis(w []uint8, z []int16, y *trellis, s *paths) {
 	for i, v := range z {
 		s.back[n-1-i] = v
 	}
-	run := func(z []int16, step int) {
-		_ = s.from[(step+len(z))*states-1]
-		viterbi512[y.bits-2](&s.cost[0], &s.from[step*states], &z[0], &y.steps[0], len(z)/4)
+	run := func(z []int16, k int) {
+		_ = s.from[(k+len(z))*states-1]
+		step[y.bits-2](&s.cost[0], &s.from[k*states], &z[0], &table[0], len(z)/4)
 	}
 	clear(s.cost[:])
 	run(s.back[n-near:n], 0)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"godwit/engine/cpu/kernel"
 	"godwit/engine/kv"
 )
 
@@ -76,20 +77,47 @@ func checkTile(t *testing.T, p *codes, tile, page []byte, used uint64) {
 	}
 }
 
-func BenchmarkTrellisTile(b *testing.B) {
-	rng := rand.New(rand.NewPCG(9, 9))
-	eachTrellis(b, func(form *kv.Type) {
-		for _, s := range []kv.Side{kv.K, kv.V} {
-			f := New(form, form.Elems, Options{Side: s})
-			p := f.parts[0].(*codes)
-			page, tile := randomBytes(rng, f.PageBytes()), make([]byte, p.values*Cells)
-			b.Run(fmt.Sprintf("%s/%d/%v", form.Name, form.Elems, s), func(b *testing.B) {
-				for b.Loop() {
-					p.lookUpTrellis(tile, page, 0, allCells)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tile)), "ns/value")
-			})
+// benchTrellis runs f for every simple form in every tier, and reports the
+// time of a value.
+func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page []byte, s *Scratch) func()) {
+	was := kernel.Active()
+	defer func() {
+		if err := kernel.Use(was); err != nil {
+			b.Fatal(err)
 		}
+	}()
+	for _, tier := range kernel.Tiers() {
+		if err := kernel.Use(tier); err != nil {
+			b.Fatal(err)
+		}
+		eachTrellis(b, func(form *kv.Type) {
+			for _, side := range bothSides {
+				c := New(form, form.Elems, Options{Side: side})
+				run := f(c, make([]byte, c.PageBytes()), NewScratch(c))
+				b.Run(fmt.Sprintf("%v/%s/%d/%v", tier, form.Name, form.Elems, side), func(b *testing.B) {
+					for b.Loop() {
+						run()
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*values(c)), "ns/value")
+				})
+			}
+		})
+	}
+}
+
+func BenchmarkTrellisTile(b *testing.B) {
+	page := func(f *Form) int { return f.Padded * Cells }
+	benchTrellis(b, page, func(f *Form, page []byte, s *Scratch) func() {
+		p := f.parts[0].(*codes)
+		return func() { p.lookUpTrellis(s.codes, page, 0, allCells) }
+	})
+}
+
+func BenchmarkTrellisWrite(b *testing.B) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	benchTrellis(b, func(f *Form) int { return f.Padded }, func(f *Form, page []byte, s *Scratch) func() {
+		x := random(rng, f.HeadDim)
+		return func() { f.Write(page, 3, x, kv.At{}, s) }
 	})
 }
 
@@ -119,20 +147,6 @@ func TestTrellisSearch(t *testing.T) {
 					t.Fatalf("%s %d round %d:\n% x, plain\n% x", form.Name, form.Elems, round, got, want)
 				}
 			}
-		})
-	})
-}
-
-func BenchmarkTrellisWrite(b *testing.B) {
-	rng := rand.New(rand.NewPCG(9, 9))
-	eachTrellis(b, func(form *kv.Type) {
-		f := New(form, form.Elems, Options{Side: kv.K})
-		s, page, x := NewScratch(f), make([]byte, f.PageBytes()), random(rng, form.Elems)
-		b.Run(fmt.Sprintf("%s/%d", form.Name, form.Elems), func(b *testing.B) {
-			for b.Loop() {
-				f.Write(page, 3, x, kv.At{}, s)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(x)), "ns/value")
 		})
 	})
 }

@@ -34,6 +34,8 @@ var families = []family{
 	{"codes_avx2", codes2},
 	{"dot_avx2", dot2},
 	{"float_avx2", float2},
+	{"trellis_avx2", trellis2},
+	{"viterbi_avx2", viterbi2},
 	{"weigh_avx2", weigh2},
 	{"prep_avx2", prep2},
 }
