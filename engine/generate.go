@@ -216,7 +216,8 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		return 0, false, err
 	}
 	g.tokens = append(g.tokens, t)
-	if g.parts.thinking() {
+	thinking := g.parts.thinking()
+	if thinking {
 		g.thought++
 	}
 	if g.tok.IsEOG(t) {
@@ -229,7 +230,7 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		}
 	}
 	g.sampler.Accept(t)
-	if err := g.say(t); err != nil {
+	if err := g.say(t, thinking); err != nil {
 		return 0, false, err
 	}
 	switch {
@@ -246,9 +247,10 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	return t, true, nil
 }
 
-// say decodes a token and emits the text that is settled.
-func (g *generation) say(t llm.Token) error {
-	if g.r.Logprobs {
+// say decodes a token and emits the text that is settled. Tokens of thinking
+// are none of the answer's.
+func (g *generation) say(t llm.Token, thinking bool) error {
+	if g.r.Logprobs && !thinking {
 		p := Token{ID: t, Bytes: g.tok.Piece(t)}
 		var err error
 		if p.Logprob, err = g.probs.Of(t); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // The tokens of an answer's thinking are counted, the tag that ends it among
-// them, wherever it begins.
+// them, wherever it begins; their log-probabilities are not told as the answer's.
 func TestReasoningIsCounted(t *testing.T) {
 	tok := openVocab(t, "llama-spm")
 	tags := chat.Tags{Open: "<think>", Close: "</think>"}
@@ -29,7 +29,7 @@ func TestReasoningIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := chat.NewParser(chat.ParserOptions{Tags: tags, Open: c.open})
-		g := generation{r: &Request{}, tok: tok, sampler: s, decoder: tok.NewDecoder(true), parts: parts{p}}
+		g := generation{r: &Request{Logprobs: true}, tok: tok, sampler: s, decoder: tok.NewDecoder(true), parts: parts{p}}
 		g.out.init()
 		want := 0
 		for i, text := range []string{c.before, c.think, c.rest} {
@@ -47,11 +47,20 @@ func TestReasoningIsCounted(t *testing.T) {
 		}
 		g.done(sched.Stopped, sched.Stats{}, nil)
 		events, _ := g.out.take()
-		var thought strings.Builder
+		var thought, said, tokens strings.Builder
 		for _, ev := range events {
-			if ev.Kind == Reasoning {
+			switch ev.Kind {
+			case Reasoning:
 				thought.WriteString(ev.Text)
+			case Text:
+				said.WriteString(ev.Text)
+				for _, t := range ev.Tokens {
+					tokens.Write(t.Bytes)
+				}
 			}
+		}
+		if strings.TrimSpace(tokens.String()) != strings.TrimSpace(said.String()) {
+			t.Errorf("the answer is %q, its tokens make %q", said.String(), tokens.String())
 		}
 		r := events[len(events)-1].Result
 		if r.Reasoning != want || r.Completion < want {
