@@ -31,7 +31,7 @@ func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
 // chunkPanels is how many panels a task takes, given all panels of a stage:
 // small enough for the workers to finish together.
 func (p *program) chunkPanels(panels int) int {
-	return max(1, panels/(8*p.backend.pool.workers))
+	return max(1, panels/(4*p.backend.pool.workers))
 }
 
 // linearStage multiplies the matrices of a stage, cut into runs of panels.
