@@ -114,10 +114,15 @@ func named(t *testing.T, name string) *kv.Type {
 func TestShiftLogits(t *testing.T) {
 	path := testmodel.SmolLM2(t)
 	const size, keep = 192, 16
-	for _, typ := range []*kv.Type{kv.F16, named(t, "q8_0"), named(t, "turbo4")} {
-		t.Run(typ.Name, func(t *testing.T) {
+	for _, c := range []struct {
+		typ    *kv.Type
+		newest int
+	}{{kv.F16, 0}, {named(t, "q8_0"), 0}, {named(t, "turbo4"), 0}, {named(t, "turbo4"), 64}} {
+		typ := c.typ
+		t.Run(fmt.Sprintf("%s/%d", typ.Name, c.newest), func(t *testing.T) {
 			e, err := Open(t.Context(), path, Options{
 				Context: size, Parallel: 1, UBatch: 64, Want: kv.Want{K: typ, V: kv.F16}, ContextShift: true,
+				KV: kv.Settings{ExactWindow: &c.newest, ExactSinks: new(int)},
 			})
 			if err != nil {
 				t.Fatal(err)
