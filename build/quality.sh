@@ -23,7 +23,7 @@ table() { # model, its name in the peer's file, pairs whose agreement is measure
 out=$(mktemp)
 {
 	cat build/quality.head.md
-	printf '\nMade by `build/quality.sh %s` on %s %s%s.\n' "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s)"
+	printf '\nMade by `build/quality.sh %s` on %s %s%s.\n' "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $(git rev-parse --short HEAD)"
 	printf '\n## SmolLM2-135M-Instruct, Q4_1 (head size 64, 3 query heads a KV head)\n\n'
 	table demo smollm2 f32,q8_0,q8_0/turbo4,q8_0/turbo3
 	printf '\n## Gemma-3-270M, Q4_K_M (head size 256, 4 query heads on 1 KV head, a window of 512 in most layers)\n\n'
@@ -31,6 +31,7 @@ out=$(mktemp)
 	printf '\n## The same with float attention\n\n'
 	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
 	table gemma-demo gemma3 f32,q8_0,f32/turbo3,q8_0/turbo3 --attn-math float --pairs f16
+	cat build/quality.tail.md
 } >"$out"
 mkdir -p docs
 mv "$out" docs/quality.md

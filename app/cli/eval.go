@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"godwit/app/config"
 	"godwit/engine"
 	"godwit/engine/eval"
+	"godwit/engine/kv"
 	"godwit/engine/llm"
 )
 
@@ -31,13 +33,56 @@ type evalCmd struct {
 type evalFlags struct {
 	modelArg
 	config.Engine
-	File string `short:"f" type:"existingfile" placeholder:"FILE" help:"Text to measure on. Default: the corpus in this program."`
-	Text string `default:"all" placeholder:"NAME" help:"Part of that corpus: all, prose, dialogue, code, table, korean, chinese or arabic."`
-	JSON bool   `name:"json" help:"Machine-readable output."`
+	File  string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Text to measure on. Default: the corpus in this program."`
+	Text  string   `default:"all" placeholder:"NAME" help:"Part of that corpus: all, prose, dialogue, code, table, korean, chinese or arabic."`
+	JSON  bool     `name:"json" help:"Machine-readable output."`
+	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
+}
+
+// pairs are those that the flags list; none where no flag names a type.
+func (f *evalFlags) pairs() ([]kv.Pair, error) {
+	var list []kv.Pair
+	add := func(k, v string) error {
+		want, err := engine.ParseCacheTypes(k, v)
+		if err != nil {
+			return usage{err}
+		}
+		list = append(list, kv.Pair{K: typeName(want.K), V: typeName(want.V)})
+		return nil
+	}
+	for _, p := range f.Pairs {
+		k, v, ok := strings.Cut(p, "/")
+		if !ok {
+			v = k
+		}
+		if err := add(k, v); err != nil {
+			return nil, err
+		}
+	}
+	if len(list) > 0 || f.CacheTypeK == "" && f.CacheTypeV == "" {
+		return list, nil
+	}
+	for _, k := range typeList(f.CacheTypeK) {
+		for _, v := range typeList(f.CacheTypeV) {
+			if err := add(k, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
 }
 
 // each opens the model with every pair of types that the flags list.
 func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error {
+	if len(f.Pairs) > 0 {
+		pairs, err := f.pairs()
+		for _, p := range pairs {
+			if err == nil {
+				err = f.with(r, ctx, p.K, p.V, do)
+			}
+		}
+		return err
+	}
 	for _, k := range typeList(f.CacheTypeK) {
 		for _, v := range typeList(f.CacheTypeV) {
 			if err := f.with(r, ctx, k, v, do); err != nil {

@@ -75,6 +75,16 @@ func TestEvalText(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 {
 		t.Errorf("two pairs: %v, %s", err, out)
 	}
+	for _, task := range []string{"perplexity", "kld", "agree"} {
+		args := slices.Concat([]string{"eval", task}, small, []string{"--pairs", "q8_0/q4_0,bf16"})
+		if task == "agree" {
+			args = []string{"eval", task, model, "--tokens", "16", "--json", "--pairs", "q8_0/q4_0,bf16"}
+		}
+		_, out, errs = call(t, args...)
+		if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 || list[0]["type_v"] != "q4_0" || list[1]["type_k"] != "bf16" {
+			t.Errorf("%s --pairs: %v, %s%s", task, err, out, errs)
+		}
+	}
 	other := tinyModel(t, "qwen2-hd64.gguf")
 	short := filepath.Join(t.TempDir(), "short.txt")
 	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {

@@ -19,42 +19,8 @@ import (
 // labFlags are shared by the measurements that keep what they finish.
 type labFlags struct {
 	evalFlags
-	Pairs []string `placeholder:"K/V,…" help:"Pairs of cache types, such as q8_0/q4_0,f16; instead of every pair of -ctk and -ctv."`
-	Quick bool     `help:"Measure less: minutes on a small model, with wider errors."`
-	Fresh bool     `help:"Measure again what an earlier run has finished."`
-}
-
-// pairs are those that the flags list; none where no flag names a type.
-func (f *labFlags) pairs() ([]kv.Pair, error) {
-	var list []kv.Pair
-	add := func(k, v string) error {
-		want, err := engine.ParseCacheTypes(k, v)
-		if err != nil {
-			return usage{err}
-		}
-		list = append(list, kv.Pair{K: typeName(want.K), V: typeName(want.V)})
-		return nil
-	}
-	for _, p := range f.Pairs {
-		k, v, ok := strings.Cut(p, "/")
-		if !ok {
-			v = k
-		}
-		if err := add(k, v); err != nil {
-			return nil, err
-		}
-	}
-	if len(list) > 0 || f.CacheTypeK == "" && f.CacheTypeV == "" {
-		return list, nil
-	}
-	for _, k := range typeList(f.CacheTypeK) {
-		for _, v := range typeList(f.CacheTypeV) {
-			if err := add(k, v); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return list, nil
+	Quick bool `help:"Measure less: minutes on a small model, with wider errors."`
+	Fresh bool `help:"Measure again what an earlier run has finished."`
 }
 
 // presetPairs are the pairs of the presets for a model, and 8 bits for both.

@@ -117,7 +117,7 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 		pairs = kv.Pairs()
 	}
 	l.Size.Chunks = c.Chunks
-	f := labFlags{Pairs: c.Agree}
+	f := evalFlags{Pairs: c.Agree}
 	some, err := f.pairs()
 	if err != nil {
 		return err
