@@ -48,6 +48,14 @@ func (c *changes) events(l *Layout) {
 			Attrs: []slog.Attr{slog.String("layer", ranges(c.at[key]))},
 		})
 	}
+	for g := range l.Groups {
+		if x := l.Groups[g].Exact; x != (Window{}) {
+			l.Events = append(l.Events, Event{
+				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are kept exact too", x.Newest, x.Sinks),
+				Attrs: []slog.Attr{slog.String("layer", ranges(l.Groups[g].Layers))},
+			})
+		}
+	}
 	l.count()
 }
 

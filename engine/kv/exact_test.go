@@ -244,6 +244,15 @@ func TestWindowLayout(t *testing.T) {
 	if got := resolve(t, want(t, "q8_0", "q8_0-rot"), layers, exact(Settings{Cells: 64}, 1, 0)).Layers[0].V.Exact; got.Name != "f16" || got.Rotation.Size != 64 {
 		t.Errorf("beside 8 bits: %+v", got)
 	}
+	said := 0
+	for _, e := range l.Events {
+		if strings.Contains(e.String(), "newest 64 and the first 4 tokens are kept exact") {
+			said++
+		}
+	}
+	if said != len(l.Groups) {
+		t.Errorf("exact windows of %d groups, said of %d", len(l.Groups), said)
+	}
 	if l := resolve(t, want(t, "turbo3", "turbo3"), layers, Settings{Cells: 64}); l.Layers[0].Exact != (Window{}) || l.Layers[0].K.Exact != nil {
 		t.Errorf("nothing asked: %+v", l.Layers[0])
 	}
