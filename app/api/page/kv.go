@@ -16,6 +16,7 @@ import (
 
 // machine is the device that models would be loaded on.
 type machine struct {
+	Backend string `json:"backend"`
 	Device  string `json:"device"`
 	Detail  string `json:"detail"`
 	Memory  int64  `json:"memory"` // bytes, 0: unknown
@@ -33,7 +34,7 @@ func (p *Page) machine() machine {
 		return machine{}
 	}
 	d := list[o.Device]
-	return machine{d.Device, d.Detail, d.Memory, d.Free, d.Threads}
+	return machine{d.Backend, d.Device, d.Detail, d.Memory, d.Free, d.Threads}
 }
 
 // cacheType is a cache type as the panel lists it. The bytes are of one token of

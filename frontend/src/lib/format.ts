@@ -45,6 +45,12 @@ export function tokens(n: number): string {
   return String(n);
 }
 
+/** What bounds weights and cache: the memory of the device that computes. */
+export function budgetName(machine: { backend: string }): string {
+  if (machine.backend === 'metal') return 'GPU working set';
+  return machine.backend === 'cpu' ? 'free memory' : 'free GPU memory';
+}
+
 export function parameters(n: number): string {
   if (n >= 1e9) return `${figure(n / 1e9, 2)}B`;
   if (n >= 1e6) return `${figure(n / 1e6, 3)}M`;

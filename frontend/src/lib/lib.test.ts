@@ -2,7 +2,7 @@ import { File } from 'node:buffer'; // that of jsdom cannot be read
 import { describe, expect, it } from 'vitest';
 import { lengthSteps, range, steps } from './axes';
 import { fileName, readFiles } from './files';
-import { bytes, duration, parameters, since, tokens } from './format';
+import { budgetName, bytes, duration, parameters, since, tokens } from './format';
 import { EventParser } from './sse';
 import type { Outlook } from './types';
 
@@ -50,6 +50,10 @@ describe('the plot', () => {
       expect(list.length, String(top)).toBeLessThan(12);
     }
     for (const most of [512, 2048, 8192, 131072, 1 << 20]) expect(lengthSteps(most).length, String(most)).toBeLessThan(10);
+  });
+  it('names what bounds it', () => {
+    const names = ['cpu', 'metal', 'cuda'].map((backend) => budgetName({ backend }));
+    expect(names).toEqual(['free memory', 'GPU working set', 'free GPU memory']);
   });
   it('leaves out a limit that is far above', () => {
     const o = { weights: 100, curves: [{ bytes: [10, 900] }], budget: 5000 } as unknown as Outlook;

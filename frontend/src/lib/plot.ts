@@ -2,7 +2,7 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { lengthSteps, range, steps } from './axes';
-import { bytes, tokens } from './format';
+import { budgetName, bytes, tokens } from './format';
 import type { Outlook } from './types';
 
 /** What a plot shows besides the curves. */
@@ -45,7 +45,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     hooks: {
       draw: [
         (u) => {
-          if (limit) rule(u, 'y', o.budget, colour('--bad'), 'free memory', font);
+          if (limit) rule(u, 'y', o.budget, colour('--bad'), budgetName(o.machine), font);
           if (marks.context > 0 && marks.context <= o.context) rule(u, 'x', marks.context, colour('--text'), '', font);
           if (marks.most > 0 && marks.most < o.context) rule(u, 'x', marks.most, colour('--good'), 'fits', font);
         },

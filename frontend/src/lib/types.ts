@@ -252,6 +252,8 @@ export interface CachePreset {
 }
 
 export interface Machine {
+  /** What computes: cpu, metal, cuda or hip. */
+  backend: string;
   device: string;
   detail: string;
   memory: number;
