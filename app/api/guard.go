@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -27,6 +28,8 @@ const (
 	maxHeader   = 64 << 10
 	idleTime    = 2 * time.Minute
 	maxInFlight = 256 // requests that hold a body
+	largeBody   = 1 << 20
+	maxLarge    = 8 // requests that hold a large body; read into values it takes some forty times its size
 )
 
 // guard decides who may talk to the server.
@@ -207,7 +210,16 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	control := http.NewResponseController(w)
 	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, pause: s.guard.pause, end: time.Now().Add(s.guard.total)}
-	data, err := io.ReadAll(paced)
+	data, err := io.ReadAll(io.LimitReader(paced, largeBody))
+	if err == nil && len(data) == largeBody {
+		if err := s.admit(r.Context()); err != nil {
+			return nil, err
+		}
+		paced.end = time.Now().Add(s.guard.total)
+		var rest []byte
+		rest, err = io.ReadAll(paced)
+		data = append(data, rest...)
+	}
 	var limit *http.MaxBytesError
 	switch {
 	case errors.As(err, &limit):
@@ -219,6 +231,21 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
 	}
 	return data, control.SetReadDeadline(time.Time{})
+}
+
+// admit waits until few enough requests hold large bodies, for as long as a body
+// may take. The request counts among them until it ends. A client that hangs up
+// before its body was read is not noticed.
+func (s *Server) admit(ctx context.Context) error {
+	select {
+	case s.large <- struct{}{}:
+		context.AfterFunc(ctx, func() { <-s.large })
+		return nil
+	case <-time.After(s.guard.total):
+		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests of more than %d bytes are being answered", maxLarge, largeBody)
+	case <-s.ctx.Done():
+		return errStopping
+	}
 }
 
 // paced gives every read of a body a deadline.

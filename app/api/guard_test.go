@@ -170,6 +170,43 @@ func TestExposed(t *testing.T) {
 	}
 }
 
+// Few requests hold large bodies at the same time; the others wait, and small
+// ones pass.
+func TestLargeBodies(t *testing.T) {
+	v := start(t, nil)
+	for range maxLarge {
+		v.large <- struct{}{}
+	}
+	answered := make(chan reply, 1)
+	go func() {
+		r, err := v.try(t.Context(), "POST", "/v1/completions", `{"prompt":5,"pad":"`+strings.Repeat("a", 2*largeBody)+`"}`)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- r
+	}()
+	wait(t, "the large one", func() bool { return len(v.flight) == 1 })
+	if r := v.ask("POST", "/v1/completions", `{"prompt":5}`); r.status != 400 {
+		t.Errorf("a small one: %d %s", r.status, r.body)
+	}
+	select {
+	case r := <-answered:
+		t.Errorf("the large one did not wait: %d %s", r.status, r.body)
+	default:
+	}
+	<-v.large
+	if r := <-answered; r.status != 400 || at(r.json(t), "error", "param") != "prompt" {
+		t.Errorf("the large one: %d %s", r.status, r.body)
+	}
+	wait(t, "its place", func() bool { return len(v.large) == maxLarge-1 })
+	v.large <- struct{}{}
+	v.guard.total = 50 * time.Millisecond
+	if r := v.ask("POST", "/v1/completions", strings.Repeat(" ", 2*largeBody)); r.status != 503 || r.header.Get("Retry-After") == "" {
+		t.Errorf("one that waited too long: %d %s", r.status, r.body)
+	}
+	wait(t, "an idle server", func() bool { return len(v.flight) == 0 && len(v.large) == maxLarge })
+}
+
 // A body that stops coming is cut off, one that trickles too.
 func TestSlowBody(t *testing.T) {
 	for _, c := range []struct {
