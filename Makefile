@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check tools-test vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui clean
+	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ tidy-check: ## fail where go mod tidy would change a file
 
 tools-test: ## tests of the tools in build/tools
 	@go -C build/tools test ./...
+
+gpu-check: ## assemble the PTX of every kernel for all cards that are served; fetches NVIDIA's ptxas
+	@cuda/check.sh
 
 vuln: ## govulncheck; asks the Go vulnerability database, so it is run by hand
 	@$(TOOL) govulncheck ./...

@@ -9,8 +9,8 @@ import (
 // relaxed lets other threads call the driver while launches are captured.
 const relaxed = 2
 
-// graph is captured launches that start as one.
-type graph struct {
+// captured is launches that start as one.
+type captured struct {
 	d    *device
 	exec uintptr
 }
@@ -32,13 +32,13 @@ func (d *device) End() (gpu.Graph, error) {
 		return nil, err
 	}
 	defer leave()
-	var captured uintptr
-	if err := d.call("end capture", d.endCapture, d.stream, ptr(&captured)); err != nil || d.err != nil {
+	var list uintptr
+	if err := d.call("end capture", d.endCapture, d.stream, ptr(&list)); err != nil || d.err != nil {
 		return nil, errors.Join(d.err, err)
 	}
-	g := &graph{d: d}
-	err = d.call("instantiate graph", d.instantiate, ptr(&g.exec), captured, 0)
-	if err = errors.Join(err, d.call("end graph", d.graphDestroy, captured)); err != nil {
+	g := &captured{d: d}
+	err = d.call("instantiate graph", d.instantiate, ptr(&g.exec), list, 0)
+	if err = errors.Join(err, d.call("end graph", d.graphDestroy, list)); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -55,11 +55,11 @@ func (d *device) Replay(x gpu.Graph) {
 		return
 	}
 	defer leave()
-	d.note(d.call("start graph", d.graphLaunch, x.(*graph).exec, d.stream))
+	d.note(d.call("start graph", d.graphLaunch, x.(*captured).exec, d.stream))
 }
 
 // Close frees the graph.
-func (g *graph) Close() error {
+func (g *captured) Close() error {
 	if g.exec == 0 {
 		return nil
 	}

@@ -28,6 +28,12 @@ func emulator() backend.Driver {
 // Every tiny model gives on the GPU backend, in one piece and token by token,
 // what an independent implementation gives.
 func TestTinyModelsOnKernels(t *testing.T) {
+	tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: emulator()} })
+}
+
+// tinyModels runs the first prompt of every tiny model.
+func tinyModels(t *testing.T, options func() engine.Options) {
+	t.Helper()
 	for _, m := range manifest(t).Tiny {
 		t.Run(m.Name, func(t *testing.T) {
 			file := m.Logits
@@ -35,7 +41,7 @@ func TestTinyModelsOnKernels(t *testing.T) {
 				file = m.Ideal
 			}
 			want, run := readFloats(t, file), m.Runs[0]
-			e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Driver: emulator()})
+			e := open(t, m.File, run.Context, run.K, run.V, options())
 			all := slices.Concat(run.Tokens, run.Greedy)
 			pos := slices.Clone(run.Positions)
 			for i := range run.Greedy {

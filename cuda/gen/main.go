@@ -5,6 +5,7 @@
 // a GPU. Instances whose source has not changed are taken from the old pack.
 //
 //	go run ./gen -nvrtc libnvrtc.so.11.2 -o kernels.zip
+//	go run ./gen -ptxas ptxas -sm 75,86,90 -o kernels.zip
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -30,8 +32,16 @@ import (
 func main() {
 	lib := flag.String("nvrtc", "", "path of NVIDIA's libnvrtc")
 	out := flag.String("o", "kernels.zip", "pack to write")
+	ptxas := flag.String("ptxas", "", "instead of compiling, assemble the pack with this ptxas")
+	archs := flag.String("sm", "75,86,90", "architectures to assemble for")
 	flag.Parse()
-	if err := run(*lib, *out); err != nil {
+	var err error
+	if *ptxas != "" {
+		err = assemble(*ptxas, *out, strings.Split(*archs, ","))
+	} else {
+		err = run(*lib, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}

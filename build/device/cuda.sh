@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# cuda.sh tests and measures the kernels on a machine with an NVIDIA card, or an
+# AMD one with GODWIT_DEVICE=hip: every op against the oracle, the golden models,
+# memory and race checks where compute-sanitizer is installed, and the bandwidth
+# of products and of attention over packed and plain caches, with launches and
+# with graphs. It needs Go with the module's dependencies in its cache, no
+# network, and at most 8 minutes. Results are lines of JSON on stdout; the log is
+# on stderr.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+export GODWIT_DEVICE=${GODWIT_DEVICE:-cuda} GOFLAGS=-mod=mod GOPROXY=off
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader >&2 || true
+go version >&2
+go build -o "$work/godwit" ./app/cmd/godwit
+go test -tags device -c -o "$work/cuda.test" ./cuda
+go test -tags device -c -o "$work/engine.test" ./engine
+
+step() { # step SECONDS NAME COMMAND...: run a part, say how it went, go on
+	local limit=$1 name=$2 status=0
+	shift 2
+	timeout "$limit" "$@" >"$work/out" 2>&1 || status=$?
+	cat "$work/out" >&2
+	sed -n 's/^DEVICE //p' "$work/out"
+	printf '{"test":"%s","passed":%s,"seconds":%d}\n' "$name" "$([ "$status" -eq 0 ] && echo true || echo false)" "$SECONDS"
+}
+
+(cd cuda && step 120 conformance "$work/cuda.test" -test.run '^TestDeviceConformance$')
+(cd engine && step 90 goldens "$work/engine.test" -test.run '^TestTinyModelsOnDevice$')
+(cd cuda && step 90 matvec "$work/cuda.test" -test.run '^TestDeviceMatvec$')
+(cd cuda && step 100 attention "$work/cuda.test" -test.run '^TestDeviceAttention$')
+if command -v compute-sanitizer >/dev/null; then
+	for tool in memcheck racecheck; do
+		(cd cuda && step 40 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$work/cuda.test" -test.run '^TestDeviceConformance$/rowwise')
+	done
+fi

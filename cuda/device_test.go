@@ -1,0 +1,219 @@
+//go:build device
+
+package cuda
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"godwit/engine/backend"
+	"godwit/engine/backend/backendtest"
+	"godwit/engine/dtype"
+	"godwit/engine/gpu"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// underTest is the driver that GODWIT_DEVICE names: cuda or hip.
+func underTest(t *testing.T) backend.Driver {
+	t.Helper()
+	for _, d := range []backend.Driver{NVIDIA(), AMD()} {
+		if d.Name() == os.Getenv("GODWIT_DEVICE") {
+			return d
+		}
+	}
+	t.Fatalf("GODWIT_DEVICE is %q; it names cuda or hip", os.Getenv("GODWIT_DEVICE"))
+	return nil
+}
+
+// TestDeviceConformance checks every op on a card, with graphs.
+func TestDeviceConformance(t *testing.T) {
+	backendtest.Run(t, underTest(t), backend.Options{FloatAttn: true}, "an exact window")
+}
+
+// report is one line of the script's output.
+func report(t *testing.T, what string, more map[string]any) {
+	t.Helper()
+	more["test"] = what
+	line, err := json.Marshal(more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("DEVICE %s\n", line)
+}
+
+// plain hides that a device can keep launches.
+type plain struct{ gpu.Device }
+
+// step is a compiled plan that is fed one token at a time.
+type step struct {
+	t     *testing.T
+	prog  backend.Program
+	cache *kv.Cache
+	batch llm.Batch
+	width int
+}
+
+// newStep compiles a plan on the card, with or without graphs.
+func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, graphs bool) *step {
+	t.Helper()
+	d := underTest(t).(gpu.Driver)
+	if connect := d.Connect; !graphs {
+		d.Connect = func(i int) (gpu.Device, error) {
+			dev, err := connect(i)
+			return plain{dev}, err
+		}
+	}
+	b, err := d.Open(0, backend.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := backend.Sizes{Rows: rows, Outputs: 1}
+	for _, g := range layout.Groups {
+		sizes.Pages = append(sizes.Pages, g.Pages)
+	}
+	s := &step{t: t, width: plan.Values[plan.Output].Width}
+	if s.prog, err = b.Compile(context.Background(), plan, layout, sizes); err != nil {
+		t.Fatal(err)
+	}
+	if len(layout.Groups) > 0 {
+		if s.cache, err = kv.New(layout, kv.Options{Copier: s.prog}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := s.prog.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// feed runs the next n tokens and returns how long that took.
+func (s *step) feed(have, n int) time.Duration {
+	s.t.Helper()
+	b := &s.batch
+	b.Tokens, b.Pos = b.Tokens[:0], b.Pos[:0]
+	for i := range n {
+		b.Tokens, b.Pos = append(b.Tokens, llm.Token((have+i)%32)), append(b.Pos, int32(have+i))
+	}
+	b.Spans = append(b.Spans[:0], llm.Span{Rows: n, Len: have + n})
+	b.Outputs = append(b.Outputs[:0], int32(n-1))
+	b.Logits = slices.Grow(b.Logits[:0], s.width)[:s.width]
+	if s.cache != nil {
+		if err := s.cache.Extend(0, n); err != nil {
+			s.t.Fatal(err)
+		}
+		s.cache.Fill(b)
+	}
+	start := time.Now()
+	if err := s.prog.Run(context.Background(), b); err != nil {
+		s.t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+// best is the shortest of some runs of one token each.
+func (s *step) best(have, runs int) time.Duration {
+	least := time.Hour
+	for i := range runs {
+		least = min(least, s.feed(have+i, 1))
+	}
+	return least
+}
+
+// noise is a weight of random bytes, scales included: only time is measured.
+func noise(name string, ty dtype.Type, cols, rows int) *graph.Weight {
+	w := &graph.Weight{Name: name, Type: ty, Shape: []int{cols, rows}, Data: make([]byte, ty.RowBytes(cols)*rows)}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range w.Data {
+		w.Data[i] = byte(rng.Uint32()) & 0x2f // small exponents: no infinity among the scales
+	}
+	return w
+}
+
+// TestDeviceMatvec measures matrix-vector products: the weights' bytes over the
+// time of a step, less that of a step without them.
+func TestDeviceMatvec(t *testing.T) {
+	const cols, rows, layers = 4096, 14336, 16
+	build := func(ty dtype.Type, n int) *graph.Plan {
+		g := graph.NewBuilder()
+		x := g.Embed(noise("embedding", dtype.F32, cols, 32), 1, graph.ByToken)
+		y := graph.None
+		for i := range n {
+			z := g.Linear(x, noise(fmt.Sprintf("w%d", i), ty, cols, rows), nil)
+			if y != graph.None {
+				z = g.Add(y, z)
+			}
+			y = z
+		}
+		plan, err := g.Finish(g.Gather(g.Slice(y, 0, 0, 16)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.Q4_0} {
+		for _, graphs := range []bool{false, true} {
+			few := newStep(t, build(ty, 1), &kv.Layout{}, 1, graphs)
+			few.feed(0, 1)
+			many := newStep(t, build(ty, layers), &kv.Layout{}, 1, graphs)
+			many.feed(0, 1)
+			d := many.best(1, 20) - few.best(1, 20)
+			bytes := float64((layers - 1) * rows * ty.RowBytes(cols))
+			report(t, "matvec", map[string]any{"type": ty.String(), "graphs": graphs, "gb_s": bytes / d.Seconds() / 1e9})
+		}
+	}
+}
+
+// TestDeviceAttention measures decode attention over contexts of several lengths:
+// the cache's bytes over the time of a step, less that of a short one.
+func TestDeviceAttention(t *testing.T) {
+	const heads, kvHeads, dim, chunk = 32, 8, 128, 512
+	for _, pair := range [][2]string{{"f16", "f16"}, {"q8_0", "q8_0"}, {"q8_0", "turbo3"}, {"turbo4", "turbo3"}} {
+		for _, cells := range []int{4 << 10, 32 << 10, 128 << 10} {
+			g := graph.NewBuilder()
+			x := g.Embed(noise("input", dtype.F32, (heads+2*kvHeads)*dim, 32), 1, graph.ByToken)
+			part := func(at, n int) graph.Value { return g.Slice(x, 0, at*dim, n*dim) }
+			y := g.Attend(part(0, heads), part(heads, kvHeads), part(heads+kvHeads, kvHeads), graph.Attention{
+				Heads: heads, KVHeads: kvHeads, DimK: dim, DimV: dim, Scale: 0.1,
+			})
+			plan, err := g.Finish(g.Gather(y))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want kv.Want
+			if want.K, err = kv.Parse(pair[0]); err == nil {
+				want.V, err = kv.Parse(pair[1])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			layout, err := kv.Resolve(want, []kv.LayerInfo{{
+				Cached: true, Heads: heads, KVHeads: kvHeads, HeadDimK: dim, HeadDimV: dim, Share: -1,
+			}}, kv.Settings{Cells: cells + 1024, Seqs: 1, UBatch: chunk})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newStep(t, plan, &layout, chunk, true)
+			s.feed(0, 1)
+			short := s.best(1, 30)
+			for have := 31; have < cells; have += chunk {
+				s.feed(have, min(chunk, cells-have))
+			}
+			d := s.best(cells, 30) - short
+			bytes := float64(cells * layout.BytesPerToken())
+			report(t, "attention", map[string]any{"k": pair[0], "v": pair[1], "cells": cells, "us": float64(d.Microseconds()), "gb_s": bytes / d.Seconds() / 1e9})
+		}
+	}
+}
