@@ -11,7 +11,7 @@ for tool in c++ clang++; do
 		exit 1
 	fi
 done
-timeout=8m
+timeout=20m
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=60m; fi
 source build/ci/emulated.sh
 

@@ -252,7 +252,7 @@ func TestMutants(t *testing.T) {
 	for i, m := range list {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "-test.run=^TestMutants$", "-test.timeout=4m")
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMutants$", "-test.timeout=15m")
 			cmd.Env = append(os.Environ(), "GODWIT_MUTANT="+strconv.Itoa(i))
 			out, err := cmd.CombinedOutput()
 			switch {
