@@ -24,11 +24,23 @@ import (
 // short runs for the sensitivity of the caches.
 // Source: spec gw-formats.md.
 const (
-	calibrationTokens = 4096
+	calibrationTokens = 4096 // at most
 	senseTokens       = 512
 	calibrationSinks  = 4   // first tokens, whose keys are unlike all others
 	senseRows         = 128 // positions whose predictions are compared
 )
+
+// enoughTokens is how many tokens the channels of a model file of some bytes
+// are measured on: fewer where its size makes each of them slow.
+func enoughTokens(bytes int64) int {
+	switch {
+	case bytes < 1<<30:
+		return calibrationTokens
+	case bytes < 4<<30:
+		return calibrationTokens / 2
+	}
+	return calibrationTokens / 4
+}
 
 // The text is of other kinds than what the quality lab quotes figures on.
 //
@@ -105,7 +117,7 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 			return nil, err
 		}
 	}
-	o.Tokens = o.Tokens[:min(len(o.Tokens), calibrationTokens, max(m.Config().Context, 1))]
+	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()), max(m.Config().Context, 1))]
 	if err := m.checkTokens(o.Tokens); err != nil {
 		return nil, err
 	}

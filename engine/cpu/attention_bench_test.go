@@ -17,8 +17,11 @@ import (
 func BenchmarkAttention(b *testing.B) {
 	for _, shape := range []struct{ heads, kvHeads, dim int }{{9, 3, 64}, {4, 1, 256}, {32, 8, 128}} {
 		for _, rows := range []int{1, 512} {
-			for _, depth := range []int{0, 1024, 8192} {
-				for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "turbo3"}} {
+			for _, depth := range []int{0, 1024, 8192, 32768} {
+				if rows > 1 && depth > 8192 {
+					continue
+				}
+				for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"turbo3", "turbo3"}, {"gw3", "gw3"}} {
 					name := fmt.Sprintf("%dx%dx%d/rows%d/depth%d/%s+%s", shape.heads, shape.kvHeads, shape.dim, rows, depth, types[0], types[1])
 					b.Run(name, func(b *testing.B) {
 						benchAttention(b, attnRig{

@@ -28,6 +28,10 @@ func Pairs() []Pair {
 		{"turbo4", "turbo3"},
 		{"turbo3", "turbo3"},
 		{"turbo2", "turbo2"},
+		{"gw4", "gw4"},
+		{"gw4", "gw3"},
+		{"gw3", "gw3"},
+		{"gw2", "gw2"},
 		{"tbq4", "tbq4"},
 		{"tbq3", "tbq3"},
 	}
