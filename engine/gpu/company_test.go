@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -80,17 +81,11 @@ func newLayer(t *testing.T, d gpu.Device) *layer {
 	return l
 }
 
-// run feeds some rows of each sequence in one batch and returns the result of
-// the last row of each.
-func (l *layer) run(t *testing.T, rows map[llm.Seq]int) map[llm.Seq][]float32 {
+// batch extends sequences by some rows; the last of each is wanted.
+func (l *layer) batch(t *testing.T, rows map[llm.Seq]int) *llm.Batch {
 	t.Helper()
 	b := &llm.Batch{}
-	seqs := make([]llm.Seq, 0, len(rows))
-	for seq := range rows {
-		seqs = append(seqs, seq)
-	}
-	slices.Sort(seqs)
-	for _, seq := range seqs {
+	for _, seq := range slices.Sorted(maps.Keys(rows)) {
 		n, have, first := rows[seq], l.cache.Len(seq), len(b.Tokens)
 		if err := l.cache.Extend(seq, n); err != nil {
 			t.Fatal(err)
@@ -103,12 +98,20 @@ func (l *layer) run(t *testing.T, rows map[llm.Seq]int) map[llm.Seq][]float32 {
 		b.Outputs = append(b.Outputs, int32(first+n-1))
 	}
 	l.cache.Fill(b)
-	b.Logits = make([]float32, 16*len(seqs))
+	b.Logits = make([]float32, 16*len(rows))
+	return b
+}
+
+// run feeds some rows of each sequence in one batch and returns the result of
+// the last row of each.
+func (l *layer) run(t *testing.T, rows map[llm.Seq]int) map[llm.Seq][]float32 {
+	t.Helper()
+	b := l.batch(t, rows)
 	if err := l.prog.Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	out := map[llm.Seq][]float32{}
-	for i, seq := range seqs {
+	for i, seq := range slices.Sorted(maps.Keys(rows)) {
 		out[seq] = b.Logits[16*i : 16*(i+1)]
 	}
 	return out
@@ -199,3 +202,23 @@ func (r *recorder) Barrier() {
 }
 
 var _ gpu.Recorder = (*recorder)(nil)
+
+// A step allocates nothing on the host, whether its sequences are decoded,
+// prefilled, or both.
+func TestRunAllocs(t *testing.T) {
+	d, asked := gpu.Idle()
+	l := newLayer(t, d)
+	for _, rows := range []map[llm.Seq]int{{0: 1}, {0: 5}, {0: 1, 1: 7, 2: 1}} {
+		b := l.batch(t, rows)
+		run := func() {
+			if err := l.prog.Run(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(20, run); n > 0 {
+			t.Errorf("%v: %v allocations", rows, n)
+		}
+	}
+	t.Log(asked())
+}
