@@ -91,7 +91,7 @@ var outside = map[string][]string{
 	"net":                             {"app/..."},
 	"net/url":                         {"engine/...", "app/..."},
 	"net/netip":                       {"engine/...", "app/..."},
-	"os/exec":                         {"app/...", "shaders/emu/...", "engine/fetch"},
+	"os/exec":                         {"app/...", "shaders/emu/...", "cuda/gen", "engine/fetch"},
 }
 
 // sourceFile is one Go file of the module with what it imports.
