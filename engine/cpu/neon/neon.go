@@ -173,7 +173,13 @@ func (f *File) Scalar(name string, v V) {
 }
 
 // Return stores a general register as the result.
-func (f *File) Return(r R) { f.Op("MOVD %v, %s", r, f.arg("ret")) }
+func (f *File) Return(r R) {
+	op := "MOVD"
+	if k := f.params["ret"].kind; k == "uint32" || k == "int32" {
+		op = "MOVW"
+	}
+	f.Op("%s %v, %s", op, r, f.arg("ret"))
+}
 
 // ReturnFloat stores the first lane as the result.
 func (f *File) ReturnFloat(v V) { f.Op("FMOVS F%d, %s", int(v), f.arg("ret")) }

@@ -147,7 +147,7 @@ func (a *asm) roundInt8() {
 	})
 	a.N("addv.4s", 17, 17)
 	a.Op("FMOVS F17, R2")
-	a.Op("MOVW R2, ret+32(FP)")
+	a.Return(R2)
 	a.Ret()
 }
 

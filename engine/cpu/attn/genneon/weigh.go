@@ -197,7 +197,7 @@ func (a *asm) roundWeights() {
 	a.Shift("ushr.4s", signs, signs, 31)
 	a.N("umaxv.4s", signs, signs)
 	a.Op("FMOVS F%d, R6", int(signs))
-	a.Op("MOVW R6, ret+48(FP)")
+	a.Return(R6)
 	a.Ret()
 }
 

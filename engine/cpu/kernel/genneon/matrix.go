@@ -32,7 +32,8 @@ const matSig = "(y *float32, ldy int, w, a *byte, lda, blocks, panels int)"
 //	R22 byte scales of a group
 //
 //	V0–V3 results   V4–V7 activations   V8, V9 sums   V10–V15 scratch
-//	V16–V23 codes   V24–V27 constants   V28–V31 scales
+//	V16–V23 codes   V24, V25 constants   V26 sums of the upper plane
+//	V28–V31 scales
 type mat struct {
 	*File
 	form
@@ -48,7 +49,7 @@ const (
 	vW     V = 16
 	vMask  V = 24
 	vMask2 V = 25
-	vK     V = 26 // and the next
+	vUpper V = 26
 	vMin   V = 28 // of halves, two
 	vD     V = 30 // of halves, two
 	vM     V = 31
@@ -240,7 +241,7 @@ func (m *mat) dots(from, to int) {
 // longDots does the same with products of 16 bits: a lane has one column of
 // one row, and takes so many before it has to be widened.
 func (m *mat) longDots(from, to int) {
-	lo, hi, x, sum, sum2, upper := vT, vT+1, vT+2, vSum, vT+3, vK
+	lo, hi, x, sum, sum2 := vT, vT+1, vT+2, vSum, vT+3
 	period := min(to-from, 32767/(128*m.top))
 	if (to-from)%period != 0 {
 		panic("genneon: " + m.name + " widens at the wrong time")
@@ -265,10 +266,10 @@ func (m *mat) longDots(from, to int) {
 		}
 		m.V("addp.4s", sum, sum, sum2)
 		if plane == 0 {
-			m.Shift("shl.4s", upper, sum, 8)
+			m.Shift("shl.4s", vUpper, sum, 8)
 		}
 	}
-	m.V("add.4s", vSum, vSum, upper)
+	m.V("add.4s", vSum, vSum, vUpper)
 	if m.shift > 0 {
 		m.V("add.4s", vSum, vSum, vLow)
 	}
