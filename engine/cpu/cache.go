@@ -57,6 +57,23 @@ type store struct {
 	page   int    // bytes of a page
 }
 
+// copy copies n cells of a head from cell src on to cell dst on, pages as
+// they are.
+func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
+	cells := int32(s.form.Cells())
+	for n > 0 {
+		d, c, run := dst%cells, src%cells, int32(1)
+		to, from := s.head(dst/cells, head), s.head(src/cells, head)
+		if d == 0 && c == 0 && n >= cells {
+			run = cells
+			copy(to, from)
+		} else {
+			s.form.Copy(to, int(d), from, int(c), scratch)
+		}
+		dst, src, n = dst+run, src+run, n-run
+	}
+}
+
 // head is one KV head of a page.
 func (s *store) head(page int32, head int) []byte {
 	n := s.form.PageBytes()
@@ -298,12 +315,8 @@ func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) erro
 			if s.form == nil {
 				continue
 			}
-			cells := int32(s.form.Cells())
 			for h := range l.kvHeads {
-				for i := range int32(n) {
-					d, c := dst+i, src+i
-					s.form.Copy(s.head(d/cells, h), int(d%cells), s.head(c/cells, h), int(c%cells), p.cache.scratch)
-				}
+				s.copy(h, dst, src, int32(n), p.cache.scratch)
 			}
 		}
 	}
