@@ -1,5 +1,7 @@
 package attn
 
+import "math/bits"
+
 // whole reports whether n values fill the registers of the kernels below.
 func whole(n int) bool { return assembly() && n > 0 && n%32 == 0 }
 
@@ -64,14 +66,20 @@ func codesOf(dst []uint8, x, boundaries []float32) {
 	codesOfNEON(&dst[0], &x[0], len(x), &boundaries[0], len(boundaries))
 }
 
-// A row that is written is taken apart in plain Go.
+func scatterValues(plane, c []uint8, step, width, at, first int) {
+	if !assembly() {
+		scatterValuesGeneric(plane, c, step, width, at, first)
+		return
+	}
+	log := bits.Len(uint(8/width)) - 1 // of the steps in a line
+	_ = plane[(step+len(c)/16-1)>>log*64+63]
+	scatterValuesNEON(&plane[0], &c[0], len(c)/16, step, log, width, at, first)
+}
+
+// Keys are taken apart in plain Go.
 
 func scatterTokens(plane, c []uint8, step, width, first int) {
 	scatterTokensGeneric(plane, c, step, width, first)
-}
-
-func scatterValues(plane, c []uint8, step, width, at, first int) {
-	scatterValuesGeneric(plane, c, step, width, at, first)
 }
 
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }

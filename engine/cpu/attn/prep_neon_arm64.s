@@ -10,6 +10,10 @@ DATA magnitude<>+0(SB)/8, $0x7fff7fff7fff7fff
 DATA magnitude<>+8(SB)/8, $0x7fff7fff7fff7fff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $16
 
+DATA spread<>+0(SB)/8, $0x0101010100000000
+DATA spread<>+8(SB)/8, $0x0303030302020202
+GLOBL spread<>(SB), RODATA|NOPTR, $16
+
 // func hadamardNEON(x *float32, n int, pre, post *float32, c float32)
 TEXT ·hadamardNEON(SB), NOSPLIT, $0-36
 	MOVD x+0(FP), R0
@@ -419,4 +423,61 @@ again13:
 	ADD $64, R1, R1
 	SUBS $16, R9, R9
 	BGT again12
+	RET
+
+// func scatterValuesNEON(plane, c *uint8, groups, step, log, width, at, first int)
+TEXT ·scatterValuesNEON(SB), NOSPLIT, $0-64
+	MOVD groups+16(FP), R9
+	MOVD plane+0(FP), R0
+	MOVD c+8(FP), R1
+	MOVD step+24(FP), R3
+	MOVD log+32(FP), R4
+	MOVD width+40(FP), R5
+	MOVD at+48(FP), R6
+	MOVD first+56(FP), R7
+	MOVD $spread<>(SB), R19
+	FMOVQ 0(R19), F16
+	WORD $0x4f00e494 // movi v20.16b, #4
+	VADD V20.B16, V16.B16, V17.B16
+	VADD V20.B16, V17.B16, V18.B16
+	VADD V20.B16, V18.B16, V19.B16
+	MOVD $1, R10
+	LSL R4, R10, R11
+	SUB $1, R11, R11
+	LSL R5, R10, R10
+	SUB $1, R10, R10
+	LSL $3, R6, R6
+	LSL R6, R10, R6
+
+again14:
+	AND R11, R3, R12
+	MUL R5, R12, R12
+	LSL R12, R6, R13
+	VDUP R13, V4.S4
+	SUB R7, R12, R12
+	VDUP R12, V5.B16
+	FMOVQ 0(R1), F6
+	WORD $0x6e2544c6 // ushl v6.16b, v6.16b, v5.16b
+	LSR R4, R3, R12
+	ADD R12<<6, R0, R12
+	WORD $0x4e1000c7 // tbl v7.16b, {v6.16b}, v16.16b
+	FMOVQ 0(R12), F0
+	VBIT V4.B16, V7.B16, V0.B16
+	FMOVQ F0, 0(R12)
+	WORD $0x4e1100c7 // tbl v7.16b, {v6.16b}, v17.16b
+	FMOVQ 16(R12), F1
+	VBIT V4.B16, V7.B16, V1.B16
+	FMOVQ F1, 16(R12)
+	WORD $0x4e1200c7 // tbl v7.16b, {v6.16b}, v18.16b
+	FMOVQ 32(R12), F2
+	VBIT V4.B16, V7.B16, V2.B16
+	FMOVQ F2, 32(R12)
+	WORD $0x4e1300c7 // tbl v7.16b, {v6.16b}, v19.16b
+	FMOVQ 48(R12), F3
+	VBIT V4.B16, V7.B16, V3.B16
+	FMOVQ F3, 48(R12)
+	ADD $1, R3, R3
+	ADD $16, R1, R1
+	SUBS $1, R9, R9
+	BGT again14
 	RET

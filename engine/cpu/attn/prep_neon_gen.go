@@ -38,3 +38,8 @@ func toHalfNEON(dst *byte, x *float32, n int)
 //
 //go:noescape
 func codesOfNEON(dst *uint8, x *float32, n int, boundaries *float32, count int)
+
+// scatterValuesNEON puts groups of 16 codes into steps of a plane of V.
+//
+//go:noescape
+func scatterValuesNEON(plane, c *uint8, groups, step, log, width, at, first int)

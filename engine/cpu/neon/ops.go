@@ -15,6 +15,7 @@ type op struct {
 
 // three are instructions of two sources. A source of the form that ends in [] is one element.
 var three = map[string]op{
+	"add.16b":    {0x4e208400, "", "VADD"},
 	"add.4s":     {0x4ea08400, "", "VADD"},
 	"sub.4s":     {0x6ea08400, "", "VSUB"},
 	"sub.16b":    {0x6e208400, "", "VSUB"},

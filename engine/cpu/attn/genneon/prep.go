@@ -10,6 +10,7 @@ func prep(a *asm) {
 	a.roundAway()
 	a.toHalf()
 	a.codesOf()
+	a.scatterValues()
 }
 
 // butterfly replaces two vectors by their sum and their difference; t is scratch.
@@ -252,6 +253,59 @@ func (a *asm) codesOf() {
 		a.Store(0, R0, 0)
 		a.Op("ADD $16, R0, R0")
 		a.Op("ADD $64, R1, R1")
+	})
+	a.Ret()
+}
+
+// scatterValues puts 16 codes into byte at of each lane of a step: every code
+// goes to four bytes of a register, of which a mask takes the bits that change.
+//
+//	R0 plane   R1 codes, running   R3 step   R4 logarithm of the steps of a line
+//	R5 width   R6 bits of the mask, in byte at   R7 first bit of a code
+func (a *asm) scatterValues() {
+	a.Func("scatterValuesNEON", "(plane, c *uint8, groups, step, log, width, at, first int)", "puts groups of 16 codes into steps of a plane of V.", 0)
+	a.Arg("groups", R9)
+	for i, name := range []string{"plane", "c"} {
+		a.Arg(name, R(i))
+	}
+	for i, name := range []string{"step", "log", "width", "at", "first"} {
+		a.Arg(name, R3+R(i))
+	}
+	var spread [16]byte
+	for i := range spread {
+		spread[i] = byte(i / 4)
+	}
+	a.Const(16, "spread", spread, R19)
+	a.Fill(20, 0x04040404, R19)
+	for i := range V(3) {
+		a.V("add.16b", 17+i, 16+i, 20)
+	}
+	a.Op("MOVD $1, R10")
+	a.Op("LSL R4, R10, R11")
+	a.Op("SUB $1, R11, R11") // steps of a line less one
+	a.Op("LSL R5, R10, R10")
+	a.Op("SUB $1, R10, R10")
+	a.Op("LSL $3, R6, R6")
+	a.Op("LSL R6, R10, R6")
+	a.Loop(R9, 1, func() {
+		a.Op("AND R11, R3, R12")
+		a.Op("MUL R5, R12, R12")
+		a.Op("LSL R12, R6, R13")
+		a.Op("VDUP R13, V4.S4")
+		a.Op("SUB R7, R12, R12")
+		a.Op("VDUP R12, V5.B16")
+		a.Load(6, R1, 0)
+		a.V("ushl.16b", 6, 6, 5)
+		a.Op("LSR R4, R3, R12")
+		a.Op("ADD R12<<6, R0, R12")
+		for i := range V(4) {
+			a.Look(7, 6, 1, 16+i)
+			a.Load(i, R12, 16*int(i))
+			a.V("bit.16b", i, 7, 4)
+			a.Store(i, R12, 16*int(i))
+		}
+		a.Op("ADD $1, R3, R3")
+		a.Op("ADD $16, R1, R1")
 	})
 	a.Ret()
 }
