@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"unsafe"
 
 	"godwit/engine/backend"
@@ -26,11 +25,12 @@ type device struct {
 	used      int64
 	pipelines []mtl.ID
 
-	open      bool
-	closePool func()
-	now       mtl.Commands
-	waiting   []mtl.Commands
-	err       error // the first one; it sticks
+	open    bool
+	pool    mtl.AutoreleasePool
+	words   *mtl.Words
+	now     mtl.Commands
+	waiting []mtl.Commands
+	err     error // the first one; it sticks
 }
 
 // Info describes the GPU.
@@ -174,13 +174,12 @@ func (d *device) begin() {
 	if d.open {
 		return
 	}
-	runtime.LockOSThread()
-	d.closePool = mtl.Pool()
+	d.pool = mtl.OpenPool()
 	if d.stale {
 		d.resident.Commit()
 		d.stale = false
 	}
-	d.now, d.open = mtl.Begin(d.queue), true
+	d.now, d.open = mtl.Begin(d.queue, d.words), true
 }
 
 // Launch records a run of a kernel.
@@ -213,9 +212,8 @@ func (d *device) Submit() error {
 	if d.open {
 		d.now.Commit()
 		d.waiting = append(d.waiting, d.now)
-		d.closePool()
+		d.pool.Close()
 		d.open = false
-		runtime.UnlockOSThread()
 	}
 	return d.err
 }

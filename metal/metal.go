@@ -59,7 +59,7 @@ func connect(i int) (gpu.Device, error) {
 	if i < 0 || i >= len(all) {
 		return nil, fmt.Errorf("metal: there is no device %d of %d", i, len(all))
 	}
-	d := &device{gpu: all[i]}
+	d := &device{gpu: all[i], words: new(mtl.Words)}
 	if d.queue, err = d.gpu.Queue(); err == nil {
 		d.resident, err = d.gpu.Residency(d.queue)
 	}

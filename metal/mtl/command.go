@@ -3,45 +3,67 @@
 package mtl
 
 import (
+	"runtime"
 	"unsafe"
 
+	"github.com/ebitengine/purego"
 	"github.com/progrium/darwinkit/macos/metal"
 )
 
 // Commands is a command buffer with its one encoder. It is made, filled and
 // committed inside one autorelease pool on one thread.
-type Commands struct{ buffer, encoder ID }
+type Commands struct {
+	buffer, encoder ID
+	*Words
+}
+
+// Words is the memory in which messages are put together, so that none is
+// allocated for each. It lies on the heap, where nothing moves.
+type Words struct {
+	call        [12]uintptr
+	grid, group size
+}
+
+// send sends a message to the encoder.
+func (w *Words) send(to ID, selector, a, b, c uintptr) {
+	w.call[0], w.call[1], w.call[2], w.call[3], w.call[4] = uintptr(to), selector, a, b, c
+	purego.SyscallN(functions.send, w.call[:5]...)
+}
 
 // Begin makes an empty command buffer whose launches may run at the same time.
-func Begin(queue ID) Commands {
-	c := Commands{buffer: ID(send(queue, sel.commandBuffer)).Retain()}
+func Begin(queue ID, w *Words) Commands {
+	c := Commands{buffer: ID(send(queue, sel.commandBuffer)).Retain(), Words: w}
 	c.encoder = ID(send(c.buffer, sel.computeEncoder, uintptr(metal.DispatchTypeConcurrent)))
 	return c
 }
 
 // Pipeline chooses the kernel of the next launch.
-func (c Commands) Pipeline(p ID) { send(c.encoder, sel.setPipeline, uintptr(p)) }
+func (c Commands) Pipeline(p ID) { c.send(c.encoder, sel.setPipeline, uintptr(p), 0, 0) }
 
 // Buffer binds an argument.
 func (c Commands) Buffer(i int, buffer ID, offset int64) {
-	send(c.encoder, sel.setBuffer, uintptr(buffer), uintptr(offset), uintptr(i))
+	c.send(c.encoder, sel.setBuffer, uintptr(buffer), uintptr(offset), uintptr(i))
 }
 
-// Bytes binds parameters, by copy.
+// Bytes binds parameters, by copy. They lie on the heap.
 func (c Commands) Bytes(i int, params []byte) {
-	send(c.encoder, sel.setBytes, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)), uintptr(i))
+	c.send(c.encoder, sel.setBytes, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)), uintptr(i))
+	runtime.KeepAlive(params)
 }
 
 // Launch runs the kernel on a grid of threadgroups of n threads.
 func (c Commands) Launch(grid [3]uint32, n int) {
-	dispatch(c.encoder, size{uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2])}, size{uintptr(n), 1, 1})
+	c.grid, c.group = size{uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2])}, size{uintptr(n), 1, 1}
+	c.dispatch(c.encoder)
 }
 
 // size is an MTLSize.
 type size [3]uintptr
 
 // Barrier orders what comes before and after, for all buffers.
-func (c Commands) Barrier() { send(c.encoder, sel.barrier, uintptr(metal.BarrierScopeBuffers)) }
+func (c Commands) Barrier() {
+	c.send(c.encoder, sel.barrier, uintptr(metal.BarrierScopeBuffers), 0, 0)
+}
 
 // Commit starts the commands.
 func (c Commands) Commit() {

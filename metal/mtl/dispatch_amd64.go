@@ -6,7 +6,8 @@ import "github.com/ebitengine/purego"
 
 // dispatch passes sizes as amd64 does: structs of more than two words on the
 // stack, behind the six words in registers, of which the last four stay unused.
-func dispatch(encoder ID, grid, group size) {
-	purego.SyscallN(functions.send, uintptr(encoder), sel.dispatch, 0, 0, 0, 0,
-		grid[0], grid[1], grid[2], group[0], group[1], group[2])
+func (w *Words) dispatch(encoder ID) {
+	g, n := &w.grid, &w.group
+	w.call = [...]uintptr{uintptr(encoder), sel.dispatch, 0, 0, 0, 0, g[0], g[1], g[2], n[0], n[1], n[2]}
+	purego.SyscallN(functions.send, w.call[:]...)
 }

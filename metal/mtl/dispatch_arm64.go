@@ -4,6 +4,6 @@ package mtl
 
 // dispatch passes sizes as arm64 does: structs of more than two words by
 // reference.
-func dispatch(encoder ID, grid, group size) {
-	send(encoder, sel.dispatch, ptr(&grid[0]), ptr(&group[0]))
+func (w *Words) dispatch(encoder ID) {
+	w.send(encoder, sel.dispatch, ptr(&w.grid), ptr(&w.group), 0)
 }

@@ -15,6 +15,7 @@ package mtl
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -130,12 +131,23 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (code %d)", e.Text, e.Code) }
 
-// Pool opens an autorelease pool; the function it returns closes it, on the same
-// thread.
-func Pool() (closePool func()) {
-	p := call(functions.push)
-	return func() { call(functions.pop, p) }
+// AutoreleasePool keeps the temporary objects of a thread until it is closed.
+type AutoreleasePool uintptr
+
+// OpenPool opens a pool and keeps the goroutine on its thread, whose pool it is.
+func OpenPool() AutoreleasePool {
+	runtime.LockOSThread()
+	return AutoreleasePool(call(functions.push))
 }
+
+// Close ends the pool and what is in it.
+func (p AutoreleasePool) Close() {
+	call(functions.pop, uintptr(p))
+	runtime.UnlockOSThread()
+}
+
+// Pool opens a pool and returns what closes it.
+func Pool() (closePool func()) { return OpenPool().Close }
 
 // Release gives a reference up.
 func (o ID) Release() {
