@@ -114,7 +114,7 @@ func (r *resolver) share() error {
 		} else {
 			w.K = l[s.step]
 		}
-		r.why[s.layer][s.side] = fmt.Sprintf("costs %.2g nats at %g bits", s.sense, least)
+		r.why[s.layer][s.side] = fmt.Sprintf("%v alone at %g bits costs %.2g nats", s.side, least, s.sense)
 	}
 	return nil
 }
