@@ -1,0 +1,65 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// TestEveryCacheType runs every architecture of the golden data under every
+// cache type, both sides: a prompt read in one piece and one token at a time.
+// What the arithmetic of the two paths moves is at most a tenth of what the
+// type moves, or 0.02 nats: codes at a boundary may flip. CI takes a type of
+// each form, GODWIT_TEST=all takes all.
+func TestEveryCacheType(t *testing.T) {
+	var list struct{ Tiny []tinyModel }
+	if err := json.Unmarshal(golden.Read(t, "models", "manifest.json"), &list); err != nil {
+		t.Fatal(err)
+	}
+	types, tokens := []string{"q8_0", "q4_0-rot", "turbo3", "tbqp3", "gw3"}, 100
+	if testAll() {
+		types, tokens = nil, 200
+		for _, ty := range kv.Types() {
+			types = append(types, ty.Name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range list.Tiny {
+		i := slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })
+		if i < 0 || seen[m.Arch] && !testAll() {
+			continue
+		}
+		seen[m.Arch] = true
+		run := m.Runs[i]
+		ids := run.Tokens[:min(tokens, len(run.Tokens))]
+		t.Run(m.Name, func(t *testing.T) {
+			base := tailRows(t, &m, ids, "f32", false)
+			for _, name := range types {
+				whole, steps := tailRows(t, &m, ids, name, false), tailRows(t, &m, ids, name, true)
+				own, drift := meanKL(base, whole, m.Vocab), meanKL(whole, steps, m.Vocab)
+				if math.IsNaN(own) || !(drift <= max(own/10, 0.02)) {
+					t.Errorf("%s: %g nats between one piece and steps, %g from f32", name, drift, own)
+				}
+			}
+		})
+	}
+	if len(seen) < 15 {
+		t.Errorf("%d architectures", len(seen))
+	}
+}
+
+// tailRows are the logits of the last rows of a prompt, which look at packed pages.
+func tailRows(t *testing.T, m *tinyModel, ids []llm.Token, name string, step bool) []float32 {
+	t.Helper()
+	var pos []int
+	for i := len(ids) - 4; i < len(ids); i++ {
+		pos = append(pos, i)
+	}
+	return logits(t, open(t, m.File, 256, name, name, engine.Options{Threads: 1, Parallel: 1}), ids, pos, step)
+}
