@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ebitengine/purego"
@@ -24,7 +25,7 @@ func library(names []string) (find func(string) (uintptr, error), err error) {
 		if e == nil {
 			return func(symbol string) (uintptr, error) { return purego.Dlsym(lib, symbol) }, nil
 		}
-		err = e
+		err = cmp.Or(err, e)
 	}
 	return nil, fmt.Errorf("%w: %w", errNone, err)
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/windows"
@@ -23,7 +24,7 @@ func library(names []string) (find func(string) (uintptr, error), err error) {
 		if e == nil {
 			return func(symbol string) (uintptr, error) { return windows.GetProcAddress(lib, symbol) }, nil
 		}
-		err = e
+		err = cmp.Or(err, e)
 	}
 	return nil, fmt.Errorf("%w: %w", errNone, err)
 }

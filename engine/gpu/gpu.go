@@ -89,6 +89,9 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		}
 	}
 	if err := p.build(ctx); err != nil {
+		if errors.Is(err, backend.ErrUnsupported) {
+			err = fmt.Errorf("%w; the CPU backend runs it", err)
+		}
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
