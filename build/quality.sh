@@ -32,6 +32,7 @@ out=$(mktemp)
 	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
 	table gemma-demo gemma3 f32,q8_0,f32/turbo3,q8_0/turbo3 --attn-math float --pairs f16
 	cat build/quality.tail.md
+	cat build/quality.windows.md # made by the commands that it names
 } >"$out"
 mkdir -p docs
 mv "$out" docs/quality.md
