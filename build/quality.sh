@@ -35,4 +35,5 @@ out=$(mktemp)
 	cat build/quality.windows.md # made by the commands that it names
 } >"$out"
 mkdir -p docs
-mv "$out" docs/quality.md
+install -m 644 "$out" docs/quality.md
+rm "$out"
