@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -142,6 +143,44 @@ func TestSplitOnKernels(t *testing.T) {
 			if run.Margins[i] > m.Tolerance && argMax(got[i*m.Vocab:][:m.Vocab]) != id {
 				t.Errorf("%d layers: token %d is not %d", n, i, id)
 			}
+		}
+	}
+}
+
+// A sequence that one backend saved goes on under another: the restored tokens
+// are reused, and what follows is what the other backend says by itself.
+func TestSessionsOnKernels(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	prompt := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:200]
+	for _, pair := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}} {
+		devices := map[string]engine.Options{"cpu": {Threads: 1, FloatAttn: true}, "emu": {Driver: emulator()}}
+		for from, to := range map[string]string{"cpu": "emu", "emu": "cpu"} {
+			t.Run(pair[0]+" "+from+" to "+to, func(t *testing.T) {
+				request := engine.Request{Tokens: prompt, MaxTokens: 4}
+				answer := func(e *engine.Engine) *engine.Result {
+					_, res, err := e.Answer(t.Context(), request)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return res
+				}
+				a, b := open(t, m.File, 256, pair[0], pair[1], devices[from]), open(t, m.File, 256, pair[0], pair[1], devices[to])
+				first := answer(a)
+				var saved bytes.Buffer
+				if _, err := a.SaveSlot(t.Context(), first.Slot, &saved); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := b.RestoreSlot(t.Context(), 0, &saved); err != nil || n < len(prompt) {
+					t.Fatalf("restored %d tokens: %v", n, err)
+				}
+				restored := answer(b)
+				if restored.Cached < kv.PageCells {
+					t.Errorf("reused %d tokens of %d", restored.Cached, len(prompt))
+				}
+				if !slices.Equal(restored.Tokens, first.Tokens) {
+					t.Errorf("%v after the restore, %v before", restored.Tokens, first.Tokens)
+				}
+			})
 		}
 	}
 }
