@@ -2,7 +2,7 @@
 # bench.sh measures this machine: its limits, the two demo models, the cache
 # types by depth, and every kernel against its generic Go version. It appends
 # what it found to docs/performance.md, with date, machine and commit, and fails
-# if a kernel is slower than generic Go. Ten minutes on a quiet machine.
+# if a kernel is slower than generic Go. It takes minutes, many on a busy machine.
 #   build/bench.sh [threads]
 set -euo pipefail
 cd "$(dirname "$0")/.."
