@@ -93,9 +93,9 @@ const (
 	noDevice    = 100
 )
 
-// call calls a function of the library. Pointers among the arguments are
-// converted in the call itself, which keeps what they point to alive and in
-// place.
+// call calls a function of the library. A pointer among the arguments is written
+// uintptr(unsafe.Pointer(p)) in the call's own list: only there the compiler sees
+// it, puts what it points to on the heap and keeps that alive until the return.
 //
 //go:uintptrescapes
 func (a *api) call(what string, fn uintptr, args ...uintptr) error {
@@ -130,5 +130,3 @@ func (a *api) text(code int32) string {
 	}
 	return string(unsafe.Slice(s, n))
 }
-
-func ptr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }

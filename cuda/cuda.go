@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unsafe"
 
 	"godwit/engine/backend"
 	"godwit/engine/gpu"
@@ -96,7 +97,7 @@ func (a *api) begin() error {
 		return err
 	}
 	var version int32
-	if err := a.call("version", a.version, ptr(&version)); err != nil {
+	if err := a.call("version", a.version, uintptr(unsafe.Pointer(&version))); err != nil {
 		return err
 	}
 	if a.flavor == nvidia && version < minDriver {
@@ -125,7 +126,7 @@ var (
 // devices lists the cards.
 func (a *api) devices(kind string) ([]backend.Info, error) {
 	var n int32
-	if err := a.call("count devices", a.count, ptr(&n)); err != nil {
+	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil {
 		var e *callError
 		if errors.As(err, &e) && (e.code == noDevice || e.code == notInitialized) {
 			return nil, nil
@@ -150,11 +151,11 @@ const notInitialized = 3
 // card reads what a card is.
 func (a *api) card(i int) (*card, error) {
 	c := &card{}
-	if err := a.call("device", a.device, ptr(&c.handle), uintptr(i)); err != nil {
+	if err := a.call("device", a.device, uintptr(unsafe.Pointer(&c.handle)), uintptr(i)); err != nil {
 		return nil, err
 	}
 	var name [256]byte
-	if err := a.call("device name", a.name, ptr(&name[0]), uintptr(len(name)), uintptr(c.handle)); err != nil {
+	if err := a.call("device name", a.name, uintptr(unsafe.Pointer(&name[0])), uintptr(len(name)), uintptr(c.handle)); err != nil {
 		return nil, err
 	}
 	n := 0
@@ -162,7 +163,7 @@ func (a *api) card(i int) (*card, error) {
 		n++
 	}
 	c.name = string(name[:n])
-	if err := a.call("device memory", a.total, ptr(&c.memory), uintptr(c.handle)); err != nil {
+	if err := a.call("device memory", a.total, uintptr(unsafe.Pointer(&c.memory)), uintptr(c.handle)); err != nil {
 		return nil, err
 	}
 	var major, minor, processors int32
@@ -170,7 +171,7 @@ func (a *api) card(i int) (*card, error) {
 		to *int32
 		at uintptr
 	}{{&major, attrMajor[a.flavor]}, {&minor, attrMinor[a.flavor]}, {&processors, attrProcessors[a.flavor]}} {
-		if err := a.call("device attribute", a.attribute, ptr(q.to), q.at, uintptr(c.handle)); err != nil {
+		if err := a.call("device attribute", a.attribute, uintptr(unsafe.Pointer(q.to)), q.at, uintptr(c.handle)); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,6 +102,77 @@ func open(t *testing.T, f *fake) gpu.Device {
 		}
 	})
 	return d
+}
+
+// The driver writes where it was told to, though the caller's stack moves while
+// it is called.
+func TestStackMoves(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f).(*device)
+	defer func() { f.before = nil }()
+	for _, c := range []struct {
+		moves string // the function that moves the stack
+		ask   func() error
+	}{
+		{"cuMemGetInfo_v2", func() error {
+			free, total, err := d.memory()
+			if free != 1<<34 || total != 1<<34 {
+				err = errors.Join(err, fmt.Errorf("%d of %d bytes are free", free, total))
+			}
+			return err
+		}},
+		{"cuDeviceGetCount", func() error {
+			list, err := d.devices("cuda")
+			if len(list) != 1 {
+				err = errors.Join(err, fmt.Errorf("%d devices", len(list)))
+			}
+			return err
+		}},
+		{"cuDeviceGetAttribute", func() error {
+			c, err := d.api.card(0)
+			if err == nil && c.capability != 86 {
+				err = fmt.Errorf("capability %d", c.capability)
+			}
+			return err
+		}},
+		{"cuModuleLoadDataEx", func() error {
+			_, err := d.Pipeline(shaders.Find("binary"), nil)
+			return err
+		}},
+		{"cuStreamEndCapture", func() error {
+			if err := d.Begin(); err != nil {
+				return err
+			}
+			g, err := d.End()
+			if err != nil {
+				return err
+			}
+			d.Replay(g)
+			return errors.Join(d.Wait(), g.Close())
+		}},
+	} {
+		moves := 0
+		f.before = func(name string) {
+			if name == c.moves {
+				deepen(1024)
+				moves++
+			}
+		}
+		done := make(chan error)
+		go func() { done <- c.ask() }() // its stack is small
+		if err := <-done; err != nil || moves == 0 {
+			t.Errorf("%s, called %d times: %v", c.moves, moves, err)
+		}
+	}
+}
+
+// deepen needs n KiB of stack.
+func deepen(n int) byte {
+	var frame [1024]byte
+	if n > 0 {
+		frame[n%len(frame)] = deepen(n - 1)
+	}
+	return frame[0]
 }
 
 func TestMemory(t *testing.T) {

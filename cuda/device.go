@@ -40,7 +40,7 @@ const maxArgs = 16
 // open makes a context for a card.
 func (a *api) open(kind string, i int) (gpu.Device, error) {
 	var n int32
-	if err := a.call("count devices", a.count, ptr(&n)); err != nil {
+	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
 	}
 	if i < 0 || i >= int(n) {
@@ -58,12 +58,12 @@ func (a *api) open(kind string, i int) (gpu.Device, error) {
 	for i := range d.words.buffers {
 		d.words.list[i] = unsafe.Pointer(&d.words.buffers[i])
 	}
-	if err := a.call("context", a.retain, ptr(&d.context), uintptr(c.handle)); err != nil {
+	if err := a.call("context", a.retain, uintptr(unsafe.Pointer(&d.context)), uintptr(c.handle)); err != nil {
 		return nil, err
 	}
 	leave, err := d.enter()
 	if err == nil {
-		err = a.call("stream", a.streamCreate, ptr(&d.stream), nonBlocking)
+		err = a.call("stream", a.streamCreate, uintptr(unsafe.Pointer(&d.stream)), nonBlocking)
 		leave()
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *device) memory() (free, total int64, err error) {
 		return 0, 0, err
 	}
 	defer leave()
-	err = d.call("free memory", d.memInfo, ptr(&free), ptr(&total))
+	err = d.call("free memory", d.memInfo, uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&total)))
 	return free, total, err
 }
 
@@ -129,7 +129,7 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	}
 	defer leave()
 	b := &buffer{d: d, size: size}
-	if err := d.call("allocate", d.alloc, ptr(&b.at), uintptr(size)); err != nil {
+	if err := d.call("allocate", d.alloc, uintptr(unsafe.Pointer(&b.at)), uintptr(size)); err != nil {
 		var e *callError
 		if errors.As(err, &e) && e.code == outOfMemory {
 			return nil, fmt.Errorf("%w: %s: %s wants %d bytes, %d of %d free", backend.ErrMemory, d.kind, label, size, free, total)

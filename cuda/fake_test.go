@@ -37,6 +37,7 @@ type fake struct {
 	major   int32
 	free    uint64
 	fail    map[string]int32 // results of functions that go wrong
+	before  func(string)     // runs before the function of that name answers
 }
 
 type fakeBuffer struct {
@@ -167,6 +168,9 @@ func makeCallbacks() map[string]uintptr {
 	add := func(name string, fn any) { m[name] = purego.NewCallback(fn) }
 	set := func(name string, f func(*fake) int32) func() word {
 		return func() word {
+			if inUse.before != nil {
+				inUse.before(name)
+			}
 			if c, ok := inUse.fail[name]; ok {
 				return word(c)
 			}

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"unsafe"
 
 	"godwit/engine/gpu"
 )
@@ -33,11 +34,11 @@ func (d *device) End() (gpu.Graph, error) {
 	}
 	defer leave()
 	var list uintptr
-	if err := d.call("end capture", d.endCapture, d.stream, ptr(&list)); err != nil || d.err != nil {
+	if err := d.call("end capture", d.endCapture, d.stream, uintptr(unsafe.Pointer(&list))); err != nil || d.err != nil {
 		return nil, errors.Join(d.err, err)
 	}
 	g := &captured{d: d}
-	err = d.call("instantiate graph", d.instantiate, ptr(&g.exec), list, 0)
+	err = d.call("instantiate graph", d.instantiate, uintptr(unsafe.Pointer(&g.exec)), list, 0)
 	if err = errors.Join(err, d.call("end graph", d.graphDestroy, list)); err != nil {
 		return nil, err
 	}

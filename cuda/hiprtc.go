@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"unsafe"
 
 	"github.com/ebitengine/purego"
 
@@ -49,6 +50,8 @@ func (r *rtc) bind(find func(string) (uintptr, error)) error {
 	return nil
 }
 
+// call takes pointers as api.call does.
+//
 //go:uintptrescapes
 func (r *rtc) call(what string, fn uintptr, args ...uintptr) error {
 	if code, _, _ := purego.SyscallN(fn, args...); int32(uint32(code)) != success {
@@ -68,7 +71,7 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 		return nil, err
 	}
 	var version int32
-	if err := d.call("version", d.version, ptr(&version)); err != nil {
+	if err := d.call("version", d.version, uintptr(unsafe.Pointer(&version))); err != nil {
 		return nil, err
 	}
 	path, err := codePath(fmt.Sprintf("%s %d %d %v\n%s", d.card.name, d.card.capability, version, rtcOptions, text), k.Name)
@@ -128,36 +131,36 @@ func keep(path string, data []byte) error {
 func (r *rtc) build(name, text string) (code []byte, err error) {
 	source, file := append([]byte(text), 0), append([]byte(name), 0)
 	var program uintptr
-	if err := r.call("create program", r.create, ptr(&program), ptr(&source[0]), ptr(&file[0]), 0, 0, 0); err != nil {
+	if err := r.call("create program", r.create, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(&source[0])), uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.call("end program", r.destroy, ptr(&program))) }()
+	defer func() { err = errors.Join(err, r.call("end program", r.destroy, uintptr(unsafe.Pointer(&program)))) }()
 	options := make([]*byte, len(rtcOptions))
 	for i, o := range rtcOptions {
 		options[i] = &append([]byte(o), 0)[0]
 	}
-	if err := r.call("compile", r.compile, program, uintptr(len(options)), ptr(&options[0])); err != nil {
+	if err := r.call("compile", r.compile, program, uintptr(len(options)), uintptr(unsafe.Pointer(&options[0]))); err != nil {
 		return nil, errors.Join(err, r.said(program))
 	}
 	var n uintptr
-	if err := r.call("code size", r.size, program, ptr(&n)); err != nil {
+	if err := r.call("code size", r.size, program, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
 	}
 	if n == 0 || n > 1<<28 {
 		return nil, fmt.Errorf("hiprtc: %d bytes of code", n)
 	}
 	code = make([]byte, n)
-	return code, r.call("code", r.code, program, ptr(&code[0]))
+	return code, r.call("code", r.code, program, uintptr(unsafe.Pointer(&code[0])))
 }
 
 // said is what the compiler wrote.
 func (r *rtc) said(program uintptr) error {
 	var n uintptr
-	if err := r.call("log size", r.logSize, program, ptr(&n)); err != nil || n == 0 || n > 1<<20 {
+	if err := r.call("log size", r.logSize, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 || n > 1<<20 {
 		return err
 	}
 	log := make([]byte, n)
-	if err := r.call("log", r.log, program, ptr(&log[0])); err != nil {
+	if err := r.call("log", r.log, program, uintptr(unsafe.Pointer(&log[0]))); err != nil {
 		return err
 	}
 	return errors.New(string(bytes.TrimRight(log, "\x00\n")))

@@ -3,6 +3,7 @@ package cuda
 import (
 	"bytes"
 	"fmt"
+	"unsafe"
 
 	"godwit/engine/gpu"
 	"godwit/shaders"
@@ -49,7 +50,7 @@ func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline,
 	d.modules = append(d.modules, module)
 	p := &pipeline{kernel: k, what: "launch " + k.Name}
 	name := append([]byte(k.Name), 0)
-	if err := d.call("find kernel", d.function, ptr(&p.function), module, ptr(&name[0])); err != nil {
+	if err := d.call("find kernel", d.function, uintptr(unsafe.Pointer(&p.function)), module, uintptr(unsafe.Pointer(&name[0]))); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", d.kind, k.Name, err)
 	}
 	return p, nil
@@ -58,13 +59,13 @@ func (d *device) Pipeline(k *shaders.Kernel, c shaders.Constants) (gpu.Pipeline,
 // load gives an image to the driver; the error has what its compiler wrote.
 func (d *device) load(image []byte) (module uintptr, err error) {
 	if d.flavor == amd {
-		err = d.call("load", d.loadModule, ptr(&module), ptr(&image[0]), 0, 0, 0)
+		err = d.call("load", d.loadModule, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&image[0])), 0, 0, 0)
 		return module, err
 	}
 	log := make([]byte, 8192)
 	options := [2]int32{jitErrorLog, jitErrorLogSize}
 	values := jitValues{&log[0], uintptr(len(log))}
-	err = d.call("compile", d.loadModule, ptr(&module), ptr(&image[0]), 2, ptr(&options[0]), ptr(&values))
+	err = d.call("compile", d.loadModule, uintptr(unsafe.Pointer(&module)), uintptr(unsafe.Pointer(&image[0])), 2, uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&values)))
 	if text, _, _ := bytes.Cut(log, []byte{0}); err != nil && len(text) > 0 {
 		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(text))
 	}

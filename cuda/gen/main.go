@@ -157,20 +157,20 @@ func (c *nvrtc) build(in shaders.Instance) ([]byte, error) {
 	}
 	source, name := append([]byte(text), 0), append([]byte(in.Kernel.Name), 0)
 	var program uintptr
-	if err := call("create program", c.create, ptr(&program), ptr(&source[0]), ptr(&name[0]), 0, 0, 0); err != nil {
+	if err := call("create program", c.create, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(&source[0])), uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); err != nil {
 		return nil, err
 	}
 	options := make([]*byte, len(cuda.Flags))
 	for i, o := range cuda.Flags {
 		options[i] = &append([]byte(o), 0)[0]
 	}
-	err = call("compile", c.compile, program, uintptr(len(options)), ptr(&options[0]))
+	err = call("compile", c.compile, program, uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])))
 	if err != nil {
 		said, e := fetch(program, c.logSize, c.log)
 		return nil, errors.Join(fmt.Errorf("%s: %w", in.Name(), err), e, errors.New(string(said)))
 	}
 	image, err := fetch(program, c.size, c.ptx)
-	return slim(image), errors.Join(err, call("end program", c.destroy, ptr(&program)))
+	return slim(image), errors.Join(err, call("end program", c.destroy, uintptr(unsafe.Pointer(&program))))
 }
 
 // comments are the lines of PTX that say nothing to the driver.
@@ -182,13 +182,16 @@ func slim(ptx []byte) []byte { return comments.ReplaceAll(bytes.TrimRight(ptx, "
 // fetch asks for a size and then for so many bytes.
 func fetch(program, size, data uintptr) ([]byte, error) {
 	var n uintptr
-	if err := call("size", size, program, ptr(&n)); err != nil || n == 0 {
+	if err := call("size", size, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
 		return nil, err
 	}
 	b := make([]byte, n)
-	return b, call("data", data, program, ptr(&b[0]))
+	return b, call("data", data, program, uintptr(unsafe.Pointer(&b[0])))
 }
 
+// call calls a function of the compiler. Pointers are converted in the argument
+// list, where the compiler sees that they escape.
+//
 //go:uintptrescapes
 func call(what string, fn uintptr, args ...uintptr) error {
 	if code, _, _ := purego.SyscallN(fn, args...); int32(uint32(code)) != 0 {
@@ -196,5 +199,3 @@ func call(what string, fn uintptr, args ...uintptr) error {
 	}
 	return nil
 }
-
-func ptr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }

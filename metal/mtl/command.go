@@ -3,7 +3,6 @@
 package mtl
 
 import (
-	"runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -24,7 +23,9 @@ type Words struct {
 	grid, group size
 }
 
-// send sends a message to the encoder.
+// send sends a message to the encoder. It takes pointers as call does.
+//
+//go:uintptrescapes
 func (w *Words) send(to ID, selector, a, b, c uintptr) {
 	w.call[0], w.call[1], w.call[2], w.call[3], w.call[4] = uintptr(to), selector, a, b, c
 	purego.SyscallN(functions.send, w.call[:5]...)
@@ -45,10 +46,9 @@ func (c Commands) Buffer(i int, buffer ID, offset int64) {
 	c.send(c.encoder, sel.setBuffer, uintptr(buffer), uintptr(offset), uintptr(i))
 }
 
-// Bytes binds parameters, by copy. They lie on the heap.
+// Bytes binds parameters, by copy.
 func (c Commands) Bytes(i int, params []byte) {
 	c.send(c.encoder, sel.setBytes, uintptr(unsafe.Pointer(unsafe.SliceData(params))), uintptr(len(params)), uintptr(i))
-	runtime.KeepAlive(params)
 }
 
 // Launch runs the kernel on a grid of threadgroups of n threads.

@@ -99,7 +99,7 @@ func (d *Device) Pipeline(name, source string) (ID, error) {
 	defer options.Release()
 	send(options, sel.setFastMath, 0)
 	var e ID
-	lib := ID(send(d.id, sel.newLibrary, uintptr(text(source)), uintptr(options), ptr(&e)))
+	lib := ID(send(d.id, sel.newLibrary, uintptr(text(source)), uintptr(options), uintptr(unsafe.Pointer(&e))))
 	if lib == 0 {
 		return 0, fmt.Errorf("compile: %w", failure(e))
 	}
@@ -110,7 +110,7 @@ func (d *Device) Pipeline(name, source string) (ID, error) {
 	}
 	defer fn.Release()
 	e = 0
-	p := ID(send(d.id, sel.newPipeline, uintptr(fn), ptr(&e)))
+	p := ID(send(d.id, sel.newPipeline, uintptr(fn), uintptr(unsafe.Pointer(&e))))
 	if p == 0 {
 		return 0, fmt.Errorf("pipeline: %w", failure(e))
 	}
@@ -135,7 +135,7 @@ func (d *Device) Residency(queue ID) (*Residency, error) {
 	descriptor := ID(send(ID(send(class("MTLResidencySetDescriptor"), sel.alloc)), sel.initialise))
 	defer descriptor.Release()
 	var e ID
-	set := ID(send(d.id, sel.newResidencySet, uintptr(descriptor), ptr(&e)))
+	set := ID(send(d.id, sel.newResidencySet, uintptr(descriptor), uintptr(unsafe.Pointer(&e))))
 	if set == 0 {
 		return nil, fmt.Errorf("residency set: %w", failure(e))
 	}

@@ -56,13 +56,14 @@ var load = sync.OnceValue(func() error {
 	}
 	for name, at := range selectorNames {
 		text := append([]byte(name), 0)
-		*at = call(functions.selector, ptr(&text[0]))
+		*at = call(functions.selector, uintptr(unsafe.Pointer(&text[0])))
 	}
 	return nil
 })
 
-// call calls a C function. Pointers among the arguments are converted in the
-// call itself, which keeps what they point to in place.
+// call calls a C function. A pointer among the arguments is written
+// uintptr(unsafe.Pointer(p)) in the call's own list: only there the compiler sees
+// it, puts what it points to on the heap and keeps that alive until the return.
 //
 //go:uintptrescapes
 func call(fn uintptr, args ...uintptr) uintptr {
@@ -70,7 +71,8 @@ func call(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// send sends a message of up to six words to an object.
+// send sends a message of up to six words to an object. It takes pointers as
+// call does.
 //
 //go:uintptrescapes
 func send(to ID, selector uintptr, args ...uintptr) uintptr {
@@ -84,18 +86,16 @@ func send(to ID, selector uintptr, args ...uintptr) uintptr {
 // truth is a bool that a method returned: only its lowest byte counts.
 func truth(r uintptr) bool { return r&0xff != 0 }
 
-func ptr[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
-
 // class finds a class; 0 where this system does not have it.
 func class(name string) ID {
 	text := append([]byte(name), 0)
-	return ID(call(functions.class, ptr(&text[0])))
+	return ID(call(functions.class, uintptr(unsafe.Pointer(&text[0]))))
 }
 
 // text is a string object that lives as long as the autorelease pool.
 func text(s string) ID {
 	b := append([]byte(s), 0)
-	return ID(send(class("NSString"), sel.stringWithUTF8String, ptr(&b[0])))
+	return ID(send(class("NSString"), sel.stringWithUTF8String, uintptr(unsafe.Pointer(&b[0]))))
 }
 
 // goString copies the text of a string object.
