@@ -96,6 +96,11 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			return false, err
 		}
 	}
+	// The last page of each extension still has an exact page. Where no row
+	// needs it any more it goes now, else the row would be in it alone.
+	if err := s.cache.Extend(seq, 0); err != nil {
+		return false, err
+	}
 	for k := range l.Layers {
 		y := &l.Layers[k]
 		if !y.Owns() {

@@ -128,43 +128,51 @@ func freqs(n int) []float32 {
 }
 
 // A shifted key of every type is the fresh one but for being encoded twice:
-// by the triangle inequality at most twice as wrong.
+// by the triangle inequality at most twice as wrong. What is left is several
+// batches long in the second context, the first batches full pages.
 func TestShiftKeys(t *testing.T) {
-	rotary := []sched.Rotary{
+	for _, size := range []struct{ context, rows, cells int }{{160, 32, 256}, {640, 128, 640}} {
+		for i, typ := range kv.Types() {
+			t.Run(fmt.Sprintf("%s in %d", typ.Name, size.context), func(t *testing.T) {
+				exact := []kv.Window{{}, {Newest: 20, Sinks: 3}, {Newest: 90, Sinks: 30}}[i%3]
+				shiftKeys(t, tiny{k: typ, v: typ, cells: size.cells, seqs: 1, context: size.context, rows: size.rows, exact: exact, seed: 4})
+			})
+		}
+	}
+}
+
+func shiftKeys(t *testing.T, c tiny) {
+	t.Helper()
+	c.shift, c.rotary = true, []sched.Rotary{
 		{Parts: []sched.RotaryPart{{Freqs: freqs(32)}}},
 		{Parts: []sched.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
 	}
-	const context, keep = 160, 10
-	for i, typ := range kv.Types() {
-		t.Run(typ.Name, func(t *testing.T) {
-			exact := []kv.Window{{}, {Newest: 20, Sinks: 3}, {Newest: 90, Sinks: 30}}[i%3]
-			s, f := newTiny(t, tiny{k: typ, v: typ, cells: 256, seqs: 1, context: context, rows: 32, shift: true, rotary: rotary, exact: exact, seed: 4})
-			prompt := text(3, context-1)
-			r := run(t, s, sched.Job{Prompt: prompt, Slot: 0, Keep: keep}, 3)
-			if r.err != nil || r.stats.Shifts != 1 {
-				t.Fatalf("%d shifts, %v", r.stats.Shifts, r.err)
+	const keep = 10
+	s, f := newTiny(t, c)
+	prompt := text(3, c.context-1)
+	r := run(t, s, sched.Job{Prompt: prompt, Slot: 0, Keep: keep}, 3)
+	if r.err != nil || r.stats.Shifts != 1 {
+		t.Fatalf("%d shifts, %v", r.stats.Shifts, r.err)
+	}
+	drop := (c.context - keep) / 2
+	tokens := slices.Concat(prompt, r.tokens[:1])
+	tokens = slices.Concat(tokens[:keep], tokens[keep+drop:], r.tokens[1:2])
+	var once, twice float64
+	err := s.Do(t.Context(), func() {
+		for i := range f.layout.Layers {
+			y := &f.layout.Layers[i]
+			for pos := keep; pos < len(tokens)-1; pos++ {
+				a, b := f.errors(y, i, pos, tokens[pos], c.rotary[i])
+				once, twice = once+a, twice+b
 			}
-			drop := (context - keep) / 2
-			tokens := slices.Concat(prompt, r.tokens[:1])
-			tokens = slices.Concat(tokens[:keep], tokens[keep+drop:], r.tokens[1:2])
-			var once, twice float64
-			err := s.Do(t.Context(), func() {
-				for i := range f.layout.Layers {
-					y := &f.layout.Layers[i]
-					for pos := keep; pos < len(tokens)-1; pos++ {
-						a, b := f.errors(y, i, pos, tokens[pos], rotary[i])
-						once, twice = once+a, twice+b
-					}
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			// In f32 the angles and the products are rounded twice.
-			if !(twice <= 2*once+1e-5*float64(len(tokens))) {
-				t.Errorf("shifted keys are %g wrong together, encoded once %g", twice, once)
-			}
-		})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In f32 the angles and the products are rounded twice.
+	if !(twice <= 2*once+1e-5*float64(len(tokens))) {
+		t.Errorf("shifted keys are %g wrong together, encoded once %g", twice, once)
 	}
 }
 
