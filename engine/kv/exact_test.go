@@ -285,6 +285,7 @@ func TestLoadRefusesExact(t *testing.T) {
 		{"missing", func(h *sessionHeader) { h.Groups[0].Exact = []int{3} }, "not all exact"},
 		{"late", func(h *sessionHeader) { h.Groups[0].Late = 3 }, "3 pages that are not packed, and not all exact"},
 		{"gap", func(h *sessionHeader) { h.Groups[0].Exact, h.Groups[0].Late, h.Keep = []int{1, 2, 4}, 2, 128 }, "exact page 2 of 305"},
+		{"of nothing", func(h *sessionHeader) { h.Len, h.Keep, h.Groups[0].Exact, h.Groups[0].Late = 0, 0, []int{0}, 0 }, "exact page 0 after -1, of 0 positions"},
 		{"negative late", func(h *sessionHeader) { h.Groups[0].Late = -1 }, "-1 pages"},
 	} {
 		w := newTwin(t, "late", 2)

@@ -332,6 +332,9 @@ func (h *sessionHeader) misplaced(states bool) string {
 // empty if nothing is.
 func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	last, end := h.From/PageCells-1, (s.len-1)/PageCells
+	if s.len == 0 {
+		end = -1 // it has no page
+	}
 	late := 0 // exact pages at the end without a gap
 	for _, i := range h.Exact {
 		switch {
