@@ -76,7 +76,7 @@ type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
 	broken              atomic.Int64 // keys and values that were no numbers
-	_                   [32]byte     // keep counters of layers on their own cache lines
+	_                   [88]byte     // keep counters of layers on their own cache lines
 }
 
 // maxQueries bounds the queries of a block so that their accumulators stay in cache.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
@@ -502,5 +503,12 @@ func TestBadInput(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The counters of two layers share no cache line, of 64 bytes or of Apple's 128.
+func TestCountersApart(t *testing.T) {
+	if n := unsafe.Sizeof(attnCount{}); n%128 != 0 {
+		t.Errorf("the counters of a layer take %d bytes, want a multiple of 128", n)
 	}
 }
