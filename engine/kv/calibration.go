@@ -87,6 +87,8 @@ const (
 	calibrationVersion = 1
 	calibrationHeader  = 1 << 20 // most bytes of a header
 	calibrationLayers  = 1 << 12
+	calibrationHeads   = 1 << 18 // of all layers together
+	calibrationData    = 1 << 28 // bytes of all arrays
 )
 
 // calibrationHead describes the arrays that follow: for every layer and KV
@@ -170,7 +172,11 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("%w: its header does not parse: %w", ErrCalibration, err)
 	}
-	c, err := head.layers(read)
+	n, err := head.size()
+	if err != nil {
+		return nil, err
+	}
+	data, err := read(n)
 	if err != nil {
 		return nil, err
 	}
@@ -178,33 +184,44 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	if got, err := read(sha256.Size); err != nil || !bytes.Equal(got, want) {
 		return nil, errors.Join(fmt.Errorf("%w: its checksum does not match, it is damaged", ErrCalibration), err)
 	}
-	return c, nil
+	return head.layers(data), nil
 }
 
-// layers reads the arrays behind a header.
-func (h *calibrationHead) layers(read func(int64) ([]byte, error)) (*Calibration, error) {
+// size is the number of bytes of the arrays behind a header. Every head has
+// some, so that the file's size bounds what is made of it.
+func (h *calibrationHead) size() (n int64, err error) {
 	if len(h.Layers) > calibrationLayers {
-		return nil, fmt.Errorf("%w: %d layers, at most %d are possible", ErrCalibration, len(h.Layers), calibrationLayers)
+		return 0, fmt.Errorf("%w: %d layers, at most %d are possible", ErrCalibration, len(h.Layers), calibrationLayers)
 	}
-	c := &Calibration{Model: h.Model, Tokens: h.Tokens}
+	heads := 0
 	for i, lh := range h.Layers {
-		if lh.Heads < 0 || lh.Heads > maxKVHeads || lh.HeadDim < 0 || lh.HeadDim > maxHeadDim ||
+		if lh.Heads < 0 || lh.Heads > maxKVHeads || lh.HeadDim < 0 || lh.HeadDim > maxHeadDim || lh.Heads > 0 && lh.HeadDim == 0 ||
 			!(lh.SenseK >= 0 && lh.SenseV >= 0) || math.IsInf(lh.SenseK+lh.SenseV, 0) {
-			return nil, fmt.Errorf("%w: layer %d: %d heads of %d values, sensitivity %g and %g", ErrCalibration, i, lh.Heads, lh.HeadDim, lh.SenseK, lh.SenseV)
+			return 0, fmt.Errorf("%w: layer %d: %d heads of %d values, sensitivity %g and %g", ErrCalibration, i, lh.Heads, lh.HeadDim, lh.SenseK, lh.SenseV)
 		}
+		heads += lh.Heads
+		n += int64(lh.Heads) * int64(4*lh.HeadDim)
+	}
+	if heads > calibrationHeads || n > calibrationData {
+		return 0, fmt.Errorf("%w: %d heads in %d bytes, at most %d in %d are possible", ErrCalibration, heads, n, calibrationHeads, calibrationData)
+	}
+	return n, nil
+}
+
+// layers decodes the arrays behind a header, which have the size that it says.
+func (h *calibrationHead) layers(data []byte) *Calibration {
+	c := &Calibration{Model: h.Model, Tokens: h.Tokens}
+	for _, lh := range h.Layers {
 		l := LayerCalibration{SenseK: lh.SenseK, SenseV: lh.SenseV}
 		for range lh.Heads {
-			b, err := read(int64(4 * lh.HeadDim))
-			if err != nil {
-				return nil, err
-			}
 			x := make([]float32, 2*lh.HeadDim)
-			decodeFloats(x, b, dtype.F16)
+			decodeFloats(x, data[:4*lh.HeadDim], dtype.F16)
+			data = data[4*lh.HeadDim:]
 			l.Keys = append(l.Keys, Channels{Mean: x[:lh.HeadDim:lh.HeadDim], Gain: x[lh.HeadDim:]})
 		}
 		c.Layers = append(c.Layers, l)
 	}
-	return c, nil
+	return c
 }
 
 // channelsDigest names the channels of a side; empty without any.

@@ -2,10 +2,14 @@ package kv
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -73,6 +77,50 @@ func TestCalibrationFile(t *testing.T) {
 	}
 }
 
+// headed is a calibration file with this header, these arrays and the right sum.
+func headed(head string, data []byte) []byte {
+	out := binary.LittleEndian.AppendUint32([]byte(calibrationMagic), calibrationVersion)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(head)))
+	out = append(append(out, head...), data...)
+	sum := sha256.Sum256(out)
+	return append(out, sum[:]...)
+}
+
+// layersOf is a header with n layers of these heads.
+func layersOf(n, heads, dim int) string {
+	layer := fmt.Sprintf(`{"kv_heads":%d,"head_dim":%d}`, heads, dim)
+	return `{"layers":[` + strings.Repeat(layer+",", n-1) + layer + `]}`
+}
+
+// A header cannot ask for more memory than its file is worth: reading takes
+// less than 32 times the file's bytes, JSON and slices that grow among them,
+// and a megabyte.
+func TestCalibrationHostile(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		file []byte
+		why  string
+	}{
+		{"heads of nothing", headed(layersOf(150, maxKVHeads, 0), nil), "layer 0: 4096 heads of 0 values"},
+		{"no arrays", headed(layersOf(1, maxKVHeads, 1<<14), nil), "ends early"},
+		{"many heads", headed(layersOf(65, maxKVHeads, 1), nil), "266240 heads in 1064960 bytes"},
+		{"many bytes", headed(layersOf(2, maxKVHeads, 1<<14), nil), "8192 heads in 536870912 bytes"},
+		{"many layers", headed(layersOf(calibrationLayers+1, 0, 0), nil), "4097 layers"},
+		{"small heads", headed(layersOf(4, maxKVHeads, 1), make([]byte, 4*maxKVHeads*4)), ""},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ReadCalibration(bytes.NewReader(c.file))
+		runtime.ReadMemStats(&after)
+		if c.why == "" && err != nil || c.why != "" && (!errors.Is(err, ErrCalibration) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.why)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(32*len(c.file))+1<<20 {
+			t.Errorf("%s: %d bytes were taken for a file of %d", c.name, n, len(c.file))
+		}
+	}
+}
+
 func FuzzCalibration(f *testing.F) {
 	var b bytes.Buffer
 	if err := calibrated(model(2, 4, 1, 32), 2).Write(&b); err != nil {
@@ -80,6 +128,7 @@ func FuzzCalibration(f *testing.F) {
 	}
 	f.Add(b.Bytes())
 	f.Add(append([]byte(calibrationMagic), 1, 0, 0, 0, 2, 0, 0, 0, '{', '}'))
+	f.Add(headed(layersOf(150, maxKVHeads, 0), nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ReadCalibration(bytes.NewReader(data))
 		if err != nil {
