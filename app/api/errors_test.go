@@ -255,7 +255,7 @@ func TestOverflow(t *testing.T) {
 		kind, code := at(e, "type"), at(e, "code")
 		switch c.path {
 		case "/v1/messages":
-			if kind != "exceed_context_size_error" || code != "context_length_exceeded" || !strings.Contains(at(e, "message").(string), "prompt is too long") {
+			if kind != "invalid_request_error" || code != "context_length_exceeded" || !strings.Contains(at(e, "message").(string), "prompt is too long") {
 				t.Errorf("%s: %s", c.path, r.body)
 			}
 		case "/completion":

@@ -28,8 +28,17 @@ const (
 	maxHeader   = 64 << 10
 	idleTime    = 2 * time.Minute
 	maxInFlight = 256 // requests that hold a body
-	largeBody   = 1 << 20
-	maxLarge    = 8 // requests that hold a large body; read into values it takes some forty times its size
+)
+
+// Limits of the bodies that requests hold, in bytes. A body read into values
+// takes some forty times its size: at worst 40 · (valueBytes + maxInFlight ·
+// smallBody), 1.9 GiB, beside maxInFlight · largeBody + rawBytes, 0.4 GiB, for
+// the bodies themselves.
+const (
+	smallBody  = 64 << 10  // up to it a body is always read into values
+	valueBytes = 32 << 20  // of larger ones that are values at the same time
+	largeBody  = 1 << 20   // up to it a body is always taken from the network
+	rawBytes   = 128 << 20 // of larger ones that are held at the same time
 )
 
 // guard decides who may talk to the server.
@@ -212,10 +221,14 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, pause: s.guard.pause, end: time.Now().Add(s.guard.total)}
 	data, err := io.ReadAll(io.LimitReader(paced, largeBody))
 	if err == nil && len(data) == largeBody {
-		if err := s.admit(r.Context()); err != nil {
-			return nil, err
+		size := r.ContentLength
+		if size < 0 {
+			size = maxBody
 		}
-		paced.end = time.Now().Add(s.guard.total)
+		if !s.raw.try(size) {
+			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the large bodies of other requests take the %d bytes that there are for them", rawBytes)
+		}
+		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
 		var rest []byte
 		rest, err = io.ReadAll(paced)
 		data = append(data, rest...)
@@ -230,22 +243,29 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
 	}
-	return data, control.SetReadDeadline(time.Time{})
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	return data, s.admit(r, int64(len(data)))
 }
 
-// admit waits until few enough requests hold large bodies, for as long as a body
-// may take. The request counts among them until it ends. A client that hangs up
-// before its body was read is not noticed.
-func (s *Server) admit(ctx context.Context) error {
-	select {
-	case s.large <- struct{}{}:
-		context.AfterFunc(ctx, func() { <-s.large })
+// admit waits until a body can be read into values, for as long as a body may
+// take to come. The request counts with its bytes until it ends. The body has
+// been read to its end, so a client that hangs up is noticed.
+func (s *Server) admit(r *http.Request, bytes int64) error {
+	if bytes <= smallBody {
 		return nil
-	case <-time.After(s.guard.total):
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests of more than %d bytes are being answered", maxLarge, largeBody)
-	case <-s.ctx.Done():
-		return errStopping
 	}
+	ctx, cancel := s.context(r)
+	defer cancel()
+	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
+	ctx, stop := context.WithTimeoutCause(ctx, s.guard.total, full)
+	defer stop()
+	if err := s.values.take(ctx, bytes); err != nil {
+		return err
+	}
+	context.AfterFunc(r.Context(), func() { s.values.give(bytes) })
+	return nil
 }
 
 // paced gives every read of a body a deadline.

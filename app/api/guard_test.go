@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -170,41 +171,75 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// Few requests hold large bodies at the same time; the others wait, and small
-// ones pass.
-func TestLargeBodies(t *testing.T) {
+// Bodies wait for memory to be read into values, in turn; small ones pass, and
+// those who hang up leave the queue.
+func TestBodiesInTurn(t *testing.T) {
 	v := start(t, nil)
-	for range maxLarge {
-		v.large <- struct{}{}
+	pad := func(bytes int) string { return `{"prompt":5,"pad":"` + strings.Repeat("a", bytes) + `"}` }
+	if !v.values.try(valueBytes) {
+		t.Fatal("not idle")
 	}
-	answered := make(chan reply, 1)
-	go func() {
-		r, err := v.try(t.Context(), "POST", "/v1/completions", `{"prompt":5,"pad":"`+strings.Repeat("a", 2*largeBody)+`"}`)
-		if err != nil {
-			t.Error(err)
+	for _, size := range []int{smallBody, largeBody - 100, 2 * largeBody} {
+		answered := make(chan reply, 1)
+		go func() {
+			r, err := v.try(t.Context(), "POST", "/v1/completions", pad(size))
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- r
+		}()
+		wait(t, "the large one", func() bool { _, n := v.values.state(); return n == 1 })
+		if r := v.ask("POST", "/v1/completions", `{"prompt":5}`); r.status != 400 {
+			t.Errorf("a small one beside %d bytes: %d %s", size, r.status, r.body)
 		}
-		answered <- r
-	}()
-	wait(t, "the large one", func() bool { return len(v.flight) == 1 })
-	if r := v.ask("POST", "/v1/completions", `{"prompt":5}`); r.status != 400 {
-		t.Errorf("a small one: %d %s", r.status, r.body)
+		v.values.give(valueBytes)
+		if r := <-answered; r.status != 400 || at(r.json(t), "error", "param") != "prompt" {
+			t.Errorf("%d bytes: %d %s", size, r.status, r.body)
+		}
+		wait(t, "its bytes", func() bool { return v.values.try(valueBytes) })
+
+		ctx, hangUp := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := v.try(ctx, "POST", "/v1/completions", pad(size))
+			left <- err
+		}()
+		wait(t, "one that will hang up", func() bool { _, n := v.values.state(); return n == 1 })
+		hangUp()
+		<-left
+		wait(t, "the queue without it", func() bool { _, n := v.values.state(); return n == 0 && len(v.flight) == 0 })
 	}
-	select {
-	case r := <-answered:
-		t.Errorf("the large one did not wait: %d %s", r.status, r.body)
-	default:
-	}
-	<-v.large
-	if r := <-answered; r.status != 400 || at(r.json(t), "error", "param") != "prompt" {
-		t.Errorf("the large one: %d %s", r.status, r.body)
-	}
-	wait(t, "its place", func() bool { return len(v.large) == maxLarge-1 })
-	v.large <- struct{}{}
 	v.guard.total = 50 * time.Millisecond
-	if r := v.ask("POST", "/v1/completions", strings.Repeat(" ", 2*largeBody)); r.status != 503 || r.header.Get("Retry-After") == "" {
+	if r := v.ask("POST", "/v1/completions", pad(smallBody)); r.status != 503 || r.header.Get("Retry-After") == "" {
 		t.Errorf("one that waited too long: %d %s", r.status, r.body)
 	}
-	wait(t, "an idle server", func() bool { return len(v.flight) == 0 && len(v.large) == maxLarge })
+	if used, _ := v.raw.state(); used != 0 || len(v.flight) != 0 {
+		t.Errorf("%d bytes, %d requests are left", used, len(v.flight))
+	}
+}
+
+// What large bodies take before they are read into values is limited too.
+func TestLargeBodies(t *testing.T) {
+	v := start(t, nil)
+	if !v.raw.try(rawBytes - 3*largeBody) {
+		t.Fatal("not idle")
+	}
+	chunked := func(r *http.Request) { r.ContentLength = -1 }
+	for _, c := range []struct {
+		size, status int
+		edit         func(*http.Request)
+	}{
+		{2 * largeBody, 400, func(*http.Request) {}},
+		{4 * largeBody, 503, func(*http.Request) {}},
+		{2 * largeBody, 503, chunked}, // may be of any size
+		{largeBody / 2, 400, chunked},
+	} {
+		r := v.ask("POST", "/v1/completions", strings.Repeat(" ", c.size), c.edit)
+		if r.status != c.status || (r.header.Get("Retry-After") != "") != (c.status == 503) {
+			t.Errorf("%d bytes: %d %s, want %d", c.size, r.status, r.body, c.status)
+		}
+		wait(t, "its bytes", func() bool { used, _ := v.raw.state(); return used == rawBytes-3*largeBody })
+	}
 }
 
 // A body that stops coming is cut off, one that trickles too.

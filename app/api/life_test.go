@@ -26,25 +26,33 @@ func TestLoading(t *testing.T) {
 	v := startModel(t, func(o *Options) {
 		o.Progress = func(string, float64) error { <-hold; return nil }
 	})
-	v.beat = 20 * time.Millisecond
+	v.beat = time.Millisecond
 	if r := v.ask("GET", "/health", nil); r.status != 503 || at(r.json(t), "error", "type") != "unavailable_error" {
 		t.Errorf("health while loading: %d %s", r.status, r.body)
 	}
 	if list := v.ask("GET", "/v1/models", nil).json(t); at(list, "data", 0, "state") != "loading" {
 		t.Errorf("state while loading: %v", at(list, "data", 0, "state"))
 	}
-	early := make(chan reply, 1)
-	go func() {
-		r, _ := v.try(context.Background(), "POST", "/v1/chat/completions", object{"messages": user("a"), "max_tokens": 2, "stream": true})
-		early <- r
-	}()
-	time.Sleep(100 * time.Millisecond)
-	close(hold)
-	r := <-early
-	if r.status != 200 || bytes.Count(r.body, []byte("\n: ")) == 0 && !bytes.HasPrefix(r.body, []byte(": ")) {
-		t.Errorf("a stream while loading has no heartbeats: %d %.200s", r.status, r.body)
+	early, err := v.request(t.Context(), "POST", "/v1/chat/completions", object{"messages": user("a"), "max_tokens": 2, "stream": true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if list := readEvents(t, r.body); list[len(list)-1].data != "[DONE]" {
+	resp, err := http.DefaultClient.Do(early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body := bufio.NewReader(resp.Body)
+	first, err := body.ReadString('\n') // comes while the model is held up
+	if resp.StatusCode != http.StatusOK || err != nil || !strings.HasPrefix(first, ": ") {
+		t.Errorf("a stream while loading begins with %q, %d, %v", first, resp.StatusCode, err)
+	}
+	close(hold)
+	rest, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := readEvents(t, rest); list[len(list)-1].data != "[DONE]" {
 		t.Errorf("the early stream ends with %v", list[len(list)-1])
 	}
 	wait(t, "health", func() bool { return v.ask("GET", "/health", nil).status == 200 })
@@ -52,7 +60,7 @@ func TestLoading(t *testing.T) {
 		t.Errorf("health: %v", r)
 	}
 	// A long prompt takes its time too.
-	r = v.ask("POST", "/v1/completions", object{"prompt": strings.Repeat("sand and water, ", 200), "max_tokens": 1, "stream": true})
+	r := v.ask("POST", "/v1/completions", object{"prompt": strings.Repeat("sand and water, ", 200), "max_tokens": 1, "stream": true})
 	if before, _, _ := bytes.Cut(r.body, []byte("data: ")); r.status != 200 || bytes.Count(before, []byte(": ")) == 0 {
 		t.Errorf("a stream whose prompt is read has no heartbeats: %d %.200s", r.status, r.body)
 	}

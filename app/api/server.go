@@ -71,7 +71,8 @@ type Server struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	flight   chan struct{} // one entry for each request that holds a body
-	large    chan struct{} // one entry for each request that holds a large one
+	raw      budget        // of bytes of large bodies
+	values   budget        // of bytes of bodies read into values
 	work     sync.WaitGroup
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
@@ -85,7 +86,7 @@ func New(o Options) (*Server, error) {
 	set := &o.Settings.Server
 	s := &Server{
 		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
-		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), large: make(chan struct{}, maxLarge), started: time.Now(), beat: heartbeat,
+		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat,
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)

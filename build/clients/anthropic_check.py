@@ -69,7 +69,7 @@ def count():
 def errors():
     wrong = "invalid_request_error"
     for change, text, kind in (
-        ({"messages": [{"role": "user", "content": "hello " * 5000}]}, "prompt is too long", "exceed_context_size_error"),
+        ({"messages": [{"role": "user", "content": "hello " * 5000}]}, "prompt is too long", wrong),
         ({"extra_body": {"temperature": 9}}, "temperature", wrong),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}]}]}, "image", wrong),
     ):

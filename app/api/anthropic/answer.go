@@ -304,12 +304,11 @@ var errorTypes = map[int]string{
 	http.StatusTooManyRequests: "rate_limit_error", http.StatusServiceUnavailable: "overloaded_error",
 }
 
-// ErrorForm writes an error in Anthropic's form.
+// ErrorForm writes an error in Anthropic's form, with one of its types: clients
+// know no others, so that a prompt that does not fit is told by its code.
 func ErrorForm(e *wire.Error) any {
 	kind := errorTypes[e.Status]
 	switch {
-	case e.Type == wire.Overflow: // as in the other dialects; the message is Anthropic's
-		kind = e.Type
 	case kind != "":
 	case e.Status >= http.StatusInternalServerError:
 		kind = "api_error"

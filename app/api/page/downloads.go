@@ -154,12 +154,11 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 			return nil, err
 		}
 	}
-	p.pull(q.Ref)
-	return nil, nil
+	return nil, p.pull(q.Ref)
 }
 
 // pull begins a download, or goes on with it.
-func (p *Page) pull(ref string) {
+func (p *Page) pull(ref string) error {
 	p.downloads.mu.Lock()
 	defer p.downloads.mu.Unlock()
 	t := p.downloads.of(ref)
@@ -168,7 +167,7 @@ func (p *Page) pull(ref string) {
 		p.downloads.all = append(p.downloads.all, t)
 	}
 	if t.cancel != nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	t.State, t.Error, t.Speed = running, "", 0
@@ -176,9 +175,11 @@ func (p *Page) pull(ref string) {
 	if !p.spawn(func() { p.fetch(ctx, t) }) {
 		cancel()
 		close(t.ended)
-		t.cancel = nil
+		t.State, t.cancel = paused, nil
+		return errClosing
 	}
 	p.spawn(p.downloadsChanged)
+	return nil
 }
 
 func (p *Page) fetch(ctx context.Context, t *transfer) {

@@ -51,6 +51,7 @@ var classes = []struct {
 	{api.ErrBusy, http.StatusConflict, "busy"},
 	{errNoWindow, http.StatusNotImplemented, "no_window"},
 	{errAnswering, http.StatusConflict, "answering"},
+	{errClosing, http.StatusServiceUnavailable, "closing"},
 }
 
 // fail sends an error.

@@ -213,20 +213,23 @@ func (p *Page) loadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if m, err = p.modelFor(m.Name); err != nil {
 		return nil, err
 	}
-	p.load(m)
-	return nil, nil
+	return nil, p.load(m)
 }
 
-func (p *Page) load(m hub.Model) {
+// load begins to load a model.
+func (p *Page) load(m hub.Model) error {
 	p.library.mu.Lock()
 	delete(p.library.stopped, m.Path)
 	delete(p.library.progress, m.Path)
 	p.library.mu.Unlock()
-	p.spawn(func() {
+	if !p.spawn(func() {
 		if lease, err := p.models.Acquire(p.ctx, m); err == nil {
 			lease.Release()
 		} // else its failure is part of the model's state
-	})
+	}) {
+		return errClosing
+	}
+	return nil
 }
 
 func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -270,8 +273,7 @@ func (p *Page) reloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err := p.unload(r.Context(), m); err != nil {
 		return nil, err
 	}
-	p.load(m)
-	return nil, nil
+	return nil, p.load(m)
 }
 
 func (p *Page) removeModel(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -115,21 +115,39 @@ func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	p.lab.mu.Lock()
-	defer p.lab.mu.Unlock()
-	if p.lab.now != nil {
-		return nil, &refusal{http.StatusConflict, "measuring", p.lab.now.Model + " is being measured; one model at a time"}
-	}
-	if err := p.models.Unload(m.Path); err != nil {
+	ctx, err := p.lab.begin(p.ctx, m.Name)
+	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	p.lab.now, p.lab.cancel = &measuring{Model: m.Name, State: "running"}, cancel
+	if err := p.models.Unload(m.Path); err != nil {
+		p.lab.end()
+		return nil, err
+	}
 	if !p.spawn(func() { p.runQuality(ctx, m, c) }) {
-		cancel()
-		p.lab.now = nil
+		p.lab.end()
+		return nil, errClosing
 	}
 	return nil, nil
+}
+
+// begin enters a measurement, whose context it returns, unless there is one.
+func (l *lab) begin(ctx context.Context, model string) (context.Context, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil {
+		return nil, &refusal{http.StatusConflict, "measuring", l.now.Model + " is being measured; one model at a time"}
+	}
+	ctx, l.cancel = context.WithCancel(ctx)
+	l.now = &measuring{Model: model, State: "running"}
+	return ctx, nil
+}
+
+// end takes the measurement away.
+func (l *lab) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancel()
+	l.now = nil
 }
 
 func (p *Page) runQuality(ctx context.Context, m hub.Model, c *config.Engine) {

@@ -111,6 +111,64 @@ func TestQuality(t *testing.T) {
 	begin() // ends with the page
 }
 
+// slowModels unloads for as long as the test wants.
+type slowModels struct {
+	Models
+	asked, hold chan struct{}
+}
+
+func (m *slowModels) Unload(path string) error {
+	close(m.asked)
+	<-m.hold
+	return m.Models.Unload(path)
+}
+
+// While the model is unloaded the page can ask how things stand.
+func TestQualityWhileUnloading(t *testing.T) {
+	lab := &stepLab{steps: make(chan error)}
+	d := lab.open(t, true)
+	slow := &slowModels{d.models, make(chan struct{}), make(chan struct{})}
+	d.Use(slow)
+	started := make(chan int, 1)
+	go func() {
+		status, _ := d.do("POST", "/app/quality", map[string]string{"model": modelName})
+		started <- status
+	}()
+	<-slow.asked
+	got := ask[struct{ Measuring *measuring }](d, "GET", "/app/quality?model="+modelName, nil)
+	if got.Measuring == nil || got.Measuring.State != "running" {
+		t.Errorf("while it is unloaded: %+v", got.Measuring)
+	}
+	if status, text := d.refused("POST", "/app/quality", map[string]string{"model": modelName}); status != http.StatusConflict {
+		t.Errorf("a second one: %d %s", status, text)
+	}
+	close(slow.hold)
+	if status := <-started; status/100 != 2 {
+		t.Errorf("started with %d", status)
+	}
+}
+
+// What a page that closes cannot begin any more it does not promise.
+func TestClosing(t *testing.T) {
+	d := (&stepLab{}).open(t, true)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, body := range map[string]map[string]string{
+		"/app/quality":                         {"model": modelName},
+		"/app/downloads":                       {"ref": "birds/godwit-GGUF"},
+		"/app/models/" + modelName + "/load":   {},
+		"/app/models/" + modelName + "/reload": {},
+	} {
+		if status, text := d.refused("POST", path, body); status != http.StatusServiceUnavailable || !strings.Contains(text, errClosing.Error()) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if got := ask[struct{ Measuring *measuring }](d, "GET", "/app/quality?model="+modelName, nil); got.Measuring != nil {
+		t.Errorf("measuring %+v", got.Measuring)
+	}
+}
+
 func TestNoLab(t *testing.T) {
 	d := open(t, newFolder(t, false), nil)
 	if status, _ := d.refused("GET", "/app/quality?model=x", nil); status != http.StatusNotImplemented {

@@ -116,16 +116,16 @@ func (m *Model) Words(text string) ([]llm.Token, error) {
 // Choices repeats a request for n choices. With a seed each choice has its
 // own, so that they differ and can be had again.
 func Choices(r engine.Request, n int) []engine.Request {
-	const any = -1 // no seed
+	const unseeded = -1
 	out := make([]engine.Request, n)
 	seed := r.Sampling.Seed
 	for i := range out {
 		out[i] = r
 		out[i].Sampling.Seed = seed
-		if r.Sampling.Seed == any {
+		if r.Sampling.Seed == unseeded {
 			continue
 		}
-		if seed++; seed == any {
+		if seed++; seed == unseeded {
 			seed++
 		}
 	}

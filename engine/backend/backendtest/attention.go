@@ -67,7 +67,7 @@ func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 	c.judge(t, c.run(t, b, ref.New(c.plan, &c.layout))[0])
 }
 
-// errors is how far a run was from an oracle.
+// misses are how far a run was from an oracle.
 type misses struct {
 	largest     float64
 	want2, off2 float64 // sums of squares: of the oracle, of the differences

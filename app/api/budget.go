@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// budget hands bytes out, first come, first served.
+type budget struct {
+	mu    sync.Mutex
+	size  int64
+	used  int64
+	queue []*claim
+}
+
+// claim is somebody who waits for bytes of a budget.
+type claim struct {
+	bytes int64
+	given chan struct{} // closed when they are had
+}
+
+// try takes bytes if they are free and nobody waits for any.
+func (b *budget) try(bytes int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) > 0 || bytes > b.size-b.used {
+		return false
+	}
+	b.used += bytes
+	return true
+}
+
+// take waits for bytes, at most the size of the budget. An error is the
+// context's cause, and nothing is taken then.
+func (b *budget) take(ctx context.Context, bytes int64) error {
+	if b.try(bytes) {
+		return nil
+	}
+	c := &claim{bytes: bytes, given: make(chan struct{})}
+	b.mu.Lock()
+	b.queue = append(b.queue, c)
+	b.serve()
+	b.mu.Unlock()
+	select {
+	case <-c.given:
+		return nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.queue, c); i >= 0 {
+		b.queue = slices.Delete(b.queue, i, i+1)
+	} else { // given meanwhile
+		b.used -= bytes
+	}
+	b.serve() // who waited behind it may fit
+	return context.Cause(ctx)
+}
+
+// give gives bytes back.
+func (b *budget) give(bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= bytes
+	b.serve()
+}
+
+// serve gives the first in the queue what they wait for.
+func (b *budget) serve() {
+	for len(b.queue) > 0 && b.queue[0].bytes <= b.size-b.used {
+		b.used += b.queue[0].bytes
+		close(b.queue[0].given)
+		b.queue = slices.Delete(b.queue, 0, 1)
+	}
+}
+
+// state returns the bytes that are taken and how many wait for some.
+func (b *budget) state() (used int64, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, len(b.queue)
+}
