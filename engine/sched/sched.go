@@ -149,7 +149,7 @@ type slot struct {
 	tokens []llm.Token // what the cells hold
 	task   *task
 	used   uint64
-	mixed  int // cells from here on were computed behind text that a shift has dropped; 0: none
+	mixed  int // of a job: cells from here on were computed behind text that a shift has dropped; 0: none
 }
 
 // rowUse says whose output a batch row is.
@@ -298,7 +298,8 @@ func (s *Sched) cancel() {
 	s.queue = kept
 }
 
-// finish ends the job of a slot; its cells stay for reuse.
+// finish ends the job of a slot; its cells stay for reuse, but for those that
+// are nobody's prefix because of a shift.
 func (s *Sched) finish(i int, f Finish, err error) {
 	sl := &s.slots[i]
 	t := sl.task
@@ -310,6 +311,9 @@ func (s *Sched) finish(i int, f Finish, err error) {
 		t.stats.Prefill = time.Since(t.started)
 	} else {
 		t.stats.Decode = time.Since(t.first)
+	}
+	if sl.mixed > 0 {
+		s.cut(i, sl.mixed)
 	}
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)

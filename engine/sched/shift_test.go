@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -92,7 +93,8 @@ func TestShiftShared(t *testing.T) {
 }
 
 // What a shift has moved was computed behind text that is gone. It is not taken
-// for the prefix of another prompt; the start that was kept is.
+// for the prefix of another prompt, there or where the slot is restored; the
+// start that was kept is.
 func TestShiftedIsNotReused(t *testing.T) {
 	const context, keep = 300, 130
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 3, context: context, rows: 32, shift: true, seed: 4})
@@ -106,6 +108,18 @@ func TestShiftedIsNotReused(t *testing.T) {
 	now = slices.Concat(now[:keep], now[keep+drop:])
 	if len(now) < 192+1 {
 		t.Fatalf("%d tokens are left, want more than three pages", len(now))
+	}
+	var file bytes.Buffer
+	if n, err := s.Save(t.Context(), 0, &file); err != nil || n != 128 {
+		t.Errorf("saved %d tokens, want the 128 of the start; %v", n, err)
+	}
+	s2, _ := newTiny(t, tiny{cells: 2048, seqs: 3, context: context, rows: 32, shift: true, seed: 5})
+	if n, err := s2.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); err != nil || n != 128 {
+		t.Fatalf("restored %d tokens, %v", n, err)
+	}
+	r = run(t, s2, sched.Job{Prompt: now, Slot: -1}, 2)
+	if ended(t, "the shifted text, restored", r, now, 2, 0); r.stats.Cached != 128 {
+		t.Errorf("%d tokens reused of the restored slot, want 128", r.stats.Cached)
 	}
 	r = run(t, s, sched.Job{Prompt: now, Slot: -1}, 2)
 	ended(t, "the shifted text", r, now, 2, 0)
