@@ -49,5 +49,6 @@ slower=0
 	python3 build/bench/slower.py $tiers <"$tmp/kernels" || slower=$?
 } >"$tmp/entry"
 cat "$tmp/entry"
+grep -q '^## Measurements$' "$page" || printf '\n## Measurements\n\nEntries by `make bench`, oldest first.\n' >>"$page"
 cat "$tmp/entry" >>"$page"
 exit "$slower"
