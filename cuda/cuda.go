@@ -1,3 +1,5 @@
+//go:build linux || windows
+
 // Package cuda runs the kernels on NVIDIA cards through the CUDA driver API and
 // on AMD cards through HIP's, which has the same shape. The driver's library is
 // opened when a device is asked for; no toolkit is needed, and a machine
@@ -30,6 +32,9 @@ const (
 	// minCapability is what the PTX is made for, tens and ones: 7.5.
 	minCapability = 75
 )
+
+// Built says whether this build has CUDA and HIP.
+const Built = true
 
 // NVIDIA is the driver of NVIDIA cards.
 func NVIDIA() backend.Driver { return driver("cuda", loadNVIDIA) }

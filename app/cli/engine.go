@@ -56,16 +56,12 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
 	var err error
-	var skipped error
-	if o.Driver, skipped, err = device.Driver(c.Backend); err != nil {
+	if o.Driver, err = device.Driver(c.Backend); err != nil {
 		return o, usage{err}
-	}
-	if skipped != nil {
-		r.log.Warn("a GPU is left out", "err", skipped)
 	}
 	o.GPULayers = c.GPULayers
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
-		r.log.Warn("there is no GPU backend to use: every layer runs on the CPU", "layer", *n)
+		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)
 	}
 	if o.Want, o.KV, err = cacheSettings(c); err != nil {
 		return o, usage{err}

@@ -2,11 +2,11 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"godwit/cuda"
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
 	"godwit/engine/gpu"
@@ -14,9 +14,13 @@ import (
 	"godwit/shaders/emu"
 )
 
-// drivers lists the backends of this build, the preferred first. The emulator
-// is for those who name it.
-func drivers() []backend.Driver { return append(gpus(), cpu.Driver{}, emulator()) }
+// drivers lists all backends, also those that this build has only as a refusal.
+func drivers() []backend.Driver {
+	return []backend.Driver{cpu.Driver{}, metal.Driver(), cuda.NVIDIA(), cuda.AMD(), emulator()}
+}
+
+// built says which backends can run here.
+var built = map[string]bool{"cpu": true, "metal": metal.Built, "cuda": cuda.Built, "hip": cuda.Built, "emu": emu.Built}
 
 // emulator runs the GPU kernels on the CPU.
 func emulator() backend.Driver {
@@ -43,34 +47,25 @@ func emulator() backend.Driver {
 func Names() []string {
 	var names []string
 	for _, d := range drivers() {
-		if d.Name() != "metal" || metal.Built {
+		if built[d.Name()] {
 			names = append(names, d.Name())
 		}
 	}
 	return names
 }
 
-// Driver returns the backend of that name. auto takes the first that has a
-// device, never the emulator; skipped says why those before it could not be
-// asked.
-func Driver(name string) (d backend.Driver, skipped, err error) {
+// Driver returns the backend of that name; auto and none are the CPU. It asks no
+// device.
+func Driver(name string) (backend.Driver, error) {
 	if name == "auto" || name == "" {
-		var errs []error
-		for _, d := range append(gpus(), cpu.Driver{}) {
-			list, err := d.Devices()
-			if err == nil && len(list) > 0 {
-				return d, errors.Join(errs...), nil
-			}
-			errs = append(errs, err)
-		}
-		return nil, nil, errors.Join(errs...)
+		return cpu.Driver{}, nil
 	}
 	list := drivers()
 	i := slices.IndexFunc(list, func(d backend.Driver) bool { return d.Name() == name })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("%w: backend %s; there are %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: backend %s; there are %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
 	}
-	return list[i], nil, nil
+	return list[i], nil
 }
 
 // CPU describes the processor.

@@ -28,6 +28,9 @@ import (
 	"godwit/shaders"
 )
 
+// Built says whether this build has the emulator.
+const Built = true
+
 // Options for Open; the zero value works.
 type Options struct {
 	Order    int    // 0: ascending, 1: descending, others: shuffled

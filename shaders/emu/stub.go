@@ -10,6 +10,9 @@ import (
 	"godwit/engine/gpu"
 )
 
+// Built says whether this build has the emulator.
+const Built = false
+
 // Options for Open; the zero value works.
 type Options struct {
 	Order    int

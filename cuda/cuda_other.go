@@ -1,0 +1,31 @@
+//go:build !linux && !windows
+
+// Package cuda runs the kernels on NVIDIA and AMD cards.
+package cuda
+
+import (
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/gpu"
+)
+
+// Built says whether this build has CUDA and HIP.
+const Built = false
+
+// NVIDIA is the driver of a build without CUDA: it has no devices, and says what
+// a build needs.
+func NVIDIA() backend.Driver { return none("cuda") }
+
+// AMD is NVIDIA for HIP.
+func AMD() backend.Driver { return none("hip") }
+
+func none(kind string) backend.Driver {
+	return gpu.Driver{
+		Kind: kind,
+		List: func() ([]backend.Info, error) { return nil, nil },
+		Connect: func(int) (gpu.Device, error) {
+			return nil, fmt.Errorf("%w: %s: it needs Linux or Windows", backend.ErrNotBuilt, kind)
+		},
+	}
+}
