@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -17,6 +16,7 @@ import (
 type shiftRig struct {
 	*Engine
 	context int
+	look    func() // at the cells before the job ends; may be nil
 }
 
 // run reads the prompt, which fills the context but for one token, and lets two
@@ -43,6 +43,9 @@ func (r *shiftRig) run(t *testing.T, prompt []llm.Token, keep int) (logits []flo
 			}
 			if steps == 3 {
 				logits = append([]float32(nil), row...)
+				if r.look != nil {
+					r.look()
+				}
 				return 0, false, nil
 			}
 			text = append(text, llm.Token(best))
@@ -128,7 +131,7 @@ func TestShiftLogits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			r := &shiftRig{e, size}
+			r := &shiftRig{Engine: e, context: size}
 			prompt := prose(t, e, size-1)
 			got, text := r.run(t, prompt, keep)
 			fresh, err := e.Logits(t.Context(), text, []int{len(text) - 1}, false)
@@ -165,17 +168,12 @@ func TestShiftKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		r := &shiftRig{e, size}
-		_, text := r.run(t, prose(t, e, size-1), keep)
-		if !shift {
-			if err := e.wait(t.Context(), sched.Job{Prompt: text, Slot: 0, Fresh: true}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err = e.sched.Do(context.Background(), func() {
+		r := &shiftRig{Engine: e, context: size}
+		read := func() {
+			x = nil
 			y := &e.layout.Layers[0]
 			row := make([]byte, y.K.RowBytes)
-			for pos := keep; pos < len(text)-2; pos++ { // the last two were never shifted
+			for pos := keep; pos < e.cache.Len(0)-1; pos++ { // the last was never shifted
 				if err := e.prog.ReadRow(row, 0, kv.K, kv.Packed, e.cache.Cell(y.Group, 0, pos)); err != nil {
 					t.Error(err)
 				}
@@ -183,9 +181,18 @@ func TestShiftKeys(t *testing.T) {
 				y.K.Active.Decode(head, row, kv.At{Pos: pos, RopeBase: y.RopeBase})
 				x = append(x, head)
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
+		}
+		if shift {
+			r.look = read
+		}
+		_, text := r.run(t, prose(t, e, size-1), keep)
+		if !shift {
+			if err := e.wait(t.Context(), sched.Job{Prompt: text, Slot: 0, Fresh: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.sched.Do(t.Context(), read); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return x
 	}
