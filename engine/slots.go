@@ -41,8 +41,9 @@ func (e *Engine) SaveSlot(ctx context.Context, slot int, w io.Writer) (int, erro
 	return e.sched.Save(ctx, slot, w)
 }
 
-// RestoreSlot fills an idle slot from what SaveSlot wrote.
-func (e *Engine) RestoreSlot(ctx context.Context, slot int, r io.Reader) (int, error) {
+// RestoreSlot fills an idle slot from what SaveSlot wrote. Where cells of other
+// idle slots have to go for it, it reads r twice.
+func (e *Engine) RestoreSlot(ctx context.Context, slot int, r io.ReadSeeker) (int, error) {
 	return e.sched.Restore(ctx, slot, r)
 }
 

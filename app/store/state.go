@@ -120,7 +120,7 @@ func (s *Store) State(ctx context.Context, chat int64) (State, error) {
 
 // OpenState opens the saved state of a chat for reading and counts as using it. A
 // state whose file is gone is forgotten: ErrNotFound.
-func (s *Store) OpenState(ctx context.Context, chat int64) (State, io.ReadCloser, error) {
+func (s *Store) OpenState(ctx context.Context, chat int64) (State, io.ReadSeekCloser, error) {
 	st, err := s.State(ctx, chat)
 	if err != nil {
 		return st, nil, err

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	"godwit/engine/llm"
@@ -198,28 +199,16 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
-	own, err := json.Marshal(c.header(&c.seqs[seq]))
-	if err != nil {
-		return err
-	}
-	most := 4*len(own) + 1<<10 + 12*maxSaved
-	for g := range c.exact {
-		most += 12 * len(c.exact[g].refs) // numbers of pages
-	}
 	sum := sha256.New()
-	in := io.TeeReader(r, sum)
-	h, err := readHeader(in, uint32(most))
+	h, err := c.accepted(io.TeeReader(r, sum), rows)
 	if err != nil {
-		return err
-	}
-	if err := c.accept(h, rows); err != nil {
 		return err
 	}
 	if err := c.place(seq, h); err != nil {
 		return err
 	}
 	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
-	in = io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
+	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
 	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
 		if err := readFull(in, buf); err != nil {
 			return err
@@ -234,6 +223,33 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	if err != nil {
 		return err
 	}
+	return checkSum(r, sum)
+}
+
+// Verify reads what Save wrote to its end, as Load does, and changes nothing.
+// It returns the number of positions. Whatever Load would refuse as damaged or
+// made for another cache is ErrSession here too.
+func (c *Cache) Verify(r io.Reader, rows Rows) (int, error) {
+	sum := sha256.New()
+	h, err := c.accepted(io.TeeReader(r, sum), rows)
+	if err == nil {
+		var n int64
+		size := c.saved(h.Len, h.Groups, 1+len(h.Marks))
+		if n, err = io.CopyN(sum, r, size); errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%w: it ends early, %d of %d bytes", ErrSession, n, size)
+		}
+	}
+	if err == nil {
+		err = checkSum(r, sum)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("kv: verify a saved sequence: %w", err)
+	}
+	return h.Len, nil
+}
+
+// checkSum reads the checksum of what went before it.
+func checkSum(r io.Reader, sum hash.Hash) error {
 	var trailer [sha256.Size]byte
 	if err := readFull(r, trailer[:]); err != nil {
 		return err
@@ -284,13 +300,30 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	return h, nil
 }
 
-// accept checks a saved header against this cache.
-func (c *Cache) accept(h *sessionHeader, rows Rows) error {
+// accepted reads a header and checks it against this cache.
+func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	if err := c.measure(rows); err != nil {
-		return err
+		return nil, err
 	}
-	none := &sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))}
-	if why := h.differs(c.header(none)); why != "" {
+	own := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	most := 4*len(text) + 1<<10 + 12*maxSaved
+	for g := range c.exact {
+		most += 12 * len(c.exact[g].refs) // numbers of pages
+	}
+	h, err := readHeader(r, uint32(most))
+	if err != nil {
+		return nil, err
+	}
+	return h, c.accept(h, own)
+}
+
+// accept checks a saved header against that of an empty sequence of this cache.
+func (c *Cache) accept(h, own *sessionHeader) error {
+	if why := h.differs(own); why != "" {
 		return fmt.Errorf("%w: %s", ErrSession, why)
 	}
 	if h.Len < 0 || h.Keep < 0 || h.Keep%PageCells != 0 {

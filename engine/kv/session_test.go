@@ -88,6 +88,10 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		w := newTwin(t, "windows", 2)
 		w.extend(t, 0, 30)
+		if _, err := w.c.Verify(bytes.NewReader(c.change(slices.Clone(file))), w.m); !errors.Is(err, ErrSession) || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: verified: %v, want %q", c.name, err, c.why)
+		}
+		w.check(t)
 		err := w.c.Load(bytes.NewReader(c.change(slices.Clone(file))), 0, w.m)
 		if !errors.Is(err, ErrSession) || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.why)
@@ -232,8 +236,13 @@ func FuzzLoad(f *testing.F) {
 		for _, shape := range []string{"windows", "hybrid", "late"} {
 			w := newTwin(t, shape, 2)
 			w.extend(t, 1, 40)
-			if err := w.c.Load(bytes.NewReader(file), 0, w.m); err != nil && w.c.Len(0) != 0 {
+			n, verified := w.c.Verify(bytes.NewReader(file), w.m)
+			err := w.c.Load(bytes.NewReader(file), 0, w.m)
+			if err != nil && w.c.Len(0) != 0 {
 				t.Fatalf("%d positions after %v", w.c.Len(0), err)
+			}
+			if err == nil && n != w.c.Len(0) || !errors.Is(err, ErrFull) && (err == nil) != (verified == nil) {
+				t.Fatalf("loaded %d positions, %v; verified %d, %v", w.c.Len(0), err, n, verified)
 			}
 			for g := range w.c.pools {
 				w.checkPool(t, g)

@@ -109,35 +109,79 @@ func (s *Sched) Save(ctx context.Context, i int, w io.Writer) (n int, err error)
 }
 
 // Restore fills a slot from what Save wrote, and drops idle sequences where
-// there are too few cells for it. On an error the slot is empty.
-func (s *Sched) Restore(ctx context.Context, i int, r io.Reader) (n int, err error) {
+// there are too few cells for it. On an error the slot is empty, and a file
+// that is damaged or made for something else costs no other sequence anything.
+func (s *Sched) Restore(ctx context.Context, i int, r io.ReadSeeker) (n int, err error) {
 	e := s.do(ctx, func() {
-		var sl *slot
-		if sl, err = s.idleSlot(i); err != nil {
+		if _, err = s.idleSlot(i); err != nil {
 			return
 		}
 		s.empty(i)
-		var tokens []llm.Token
-		if tokens, err = readTokens(r, s.o.Context, s.o.Vocab); err != nil {
-			return
+		if n, err = s.restore(i, r); err != nil {
+			s.empty(i)
 		}
-		for s.cache.Free() < len(tokens) && s.dropIdle() {
-		}
-		if err = s.cache.Load(r, sl.seq, s.prog); errors.Is(err, kv.ErrSession) {
+		if errors.Is(err, kv.ErrSession) {
 			err = fmt.Errorf("%w: %w", ErrSession, err)
 		}
-		if got := s.cache.Len(sl.seq); err == nil && got != len(tokens) {
-			err = fmt.Errorf("%w: %d tokens and %d cells", ErrSession, len(tokens), got)
-		}
-		if err != nil {
-			s.empty(i)
-			return
-		}
-		s.clock++
-		sl.tokens, sl.used = append(sl.tokens[:0], tokens...), s.clock
-		n = len(tokens)
 	})
 	return n, errors.Join(e, err)
+}
+
+// restore fills an empty slot.
+func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
+	tokens, err := readTokens(r, s.capacity(), s.o.Vocab)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.makeRoom(r, len(tokens)); err != nil {
+		return 0, err
+	}
+	sl := &s.slots[i]
+	if err := s.cache.Load(r, sl.seq, s.prog); err != nil {
+		return 0, err
+	}
+	if n := s.cache.Len(sl.seq); n != len(tokens) {
+		return 0, fmt.Errorf("%w: %d tokens and %d cells", ErrSession, len(tokens), n)
+	}
+	s.clock++
+	sl.tokens, sl.used = append(sl.tokens[:0], tokens...), s.clock
+	return len(tokens), nil
+}
+
+// makeRoom drops idle sequences until n cells are free for the saved one that
+// r reads next. Where that takes something from others, and in models with
+// recurrent states, whose checkpoints push each other out, the file is read to
+// its end before.
+func (s *Sched) makeRoom(r io.ReadSeeker, n int) error {
+	room := s.cache.Free()
+	if room >= n && !s.o.StateModel {
+		return nil
+	}
+	for i := range s.slots {
+		if s.slots[i].task == nil {
+			room += (len(s.slots[i].tokens) + kv.PageCells - 1) / kv.PageCells * kv.PageCells
+		}
+	}
+	if room < n {
+		return fmt.Errorf("%w: %d cells wanted, %d free or idle", kv.ErrFull, n, room)
+	}
+	start, err := r.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	cells, err := s.cache.Verify(r, s.prog)
+	if err == nil && cells != n {
+		err = fmt.Errorf("%w: %d tokens and %d cells", ErrSession, n, cells)
+	}
+	if err == nil {
+		_, err = r.Seek(start, io.SeekStart)
+	}
+	if err != nil {
+		return err
+	}
+	for s.cache.Free() < n && s.dropIdle() {
+	}
+	return nil
 }
 
 // writeTokens writes the magic, a count, the ids and a checksum.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -138,6 +139,66 @@ func TestRestoreMakesRoom(t *testing.T) {
 	ended(t, "the answer", <-done, long, 100, 0)
 }
 
+// A file that cannot be restored into a full cache costs no other slot its
+// cells, wherever its fault is.
+func TestRestoreSparesOthers(t *testing.T) {
+	c := tiny{cells: 512, seqs: 4, context: 1024, rows: 64, seed: 1}
+	save := func(c tiny, n int) []byte {
+		t.Helper()
+		s, _ := newTiny(t, c)
+		run(t, s, sched.Job{Prompt: text(5, n), Slot: 0}, 1)
+		var file bytes.Buffer
+		if _, err := s.Save(t.Context(), 0, &file); err != nil {
+			t.Fatal(err)
+		}
+		return file.Bytes()
+	}
+	whole, shorter := save(c, 300), save(c, 299)
+	bit := func(at int) []byte {
+		b := bytes.Clone(whole)
+		b[at] ^= 4
+		return b
+	}
+	larger, window, q8 := c, c, c
+	larger.cells, window.window = 1024, 50
+	q8.k, q8.v = parse(t, "q8_0"), parse(t, "q8_0")
+	s, _ := newTiny(t, c)
+	for i := range 4 {
+		run(t, s, sched.Job{Prompt: text(uint64(10+i), 100), Slot: i}, 1)
+	}
+	for _, f := range []struct {
+		name string
+		file []byte
+		why  string
+	}{
+		{"a token", bit(len(sched.SlotMagic) + 8), "checksum of the tokens"},
+		{"a row", bit(len(whole) / 2), "checksum"},
+		{"the checksum", bit(len(whole) - 1), "checksum"},
+		{"cut", whole[:len(whole)-40], "ends early"},
+		{"longer than all cells", save(larger, 600), "600 tokens, the context holds 512"},
+		{"another type", save(q8, 300), `saved as "q8_0"`},
+		{"another window", save(window, 300), "window"},
+		{"tokens of another", slices.Concat(whole[:len(sched.SlotMagic)+4+4*300+4], shorter[len(sched.SlotMagic)+4+4*299+4:]), "300 tokens and 299 cells"},
+	} {
+		n, err := s.Restore(t.Context(), 0, bytes.NewReader(f.file))
+		if !errors.Is(err, sched.ErrSession) || !strings.Contains(err.Error(), f.why) || n != 0 {
+			t.Errorf("%s: %d tokens, %v, want %q", f.name, n, err, f.why)
+		}
+		slots, err := s.Slots(t.Context())
+		if err != nil || slots[0].Tokens != 0 {
+			t.Errorf("%s: the slot holds %d tokens, %v", f.name, slots[0].Tokens, err)
+		}
+		for _, sl := range slots[1:] {
+			if sl.Tokens != 100 {
+				t.Fatalf("%s: slot %d holds %d tokens, want its 100", f.name, sl.Slot, sl.Tokens)
+			}
+		}
+	}
+	if n, err := s.Restore(t.Context(), 0, bytes.NewReader(whole)); err != nil || n != 300 {
+		t.Errorf("restored %d tokens, %v", n, err)
+	}
+}
+
 // Busy slots, and slots that are not there, are left alone.
 func TestSlotErrors(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1, delay: time.Millisecond})
@@ -160,7 +221,7 @@ func TestSlotErrors(t *testing.T) {
 		if _, err := s.Save(t.Context(), slot, &file); !errors.Is(err, sched.ErrSlot) || file.Len() > 0 {
 			t.Errorf("save of slot %d: %v, %d bytes", slot, err, file.Len())
 		}
-		if _, err := s.Restore(t.Context(), slot, &file); !errors.Is(err, sched.ErrSlot) {
+		if _, err := s.Restore(t.Context(), slot, bytes.NewReader(nil)); !errors.Is(err, sched.ErrSlot) {
 			t.Errorf("restore of slot %d: %v", slot, err)
 		}
 		if _, err := s.Erase(t.Context(), slot); !errors.Is(err, sched.ErrSlot) {
