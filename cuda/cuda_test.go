@@ -5,7 +5,10 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ebitengine/purego"
@@ -278,5 +281,115 @@ func TestLaunchAllocs(t *testing.T) {
 	d.(*device).api = &real
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Other goroutines ask what is free while launches run.
+func TestInfoBesideLaunches(t *testing.T) {
+	f := newFake(t)
+	d := open(t, f).(*device)
+	nothing, err := purego.Dlsym(purego.RTLD_DEFAULT, "isatty")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.Pipeline(shaders.Find("unary"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(64, nil, "values")
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := d.api
+	quiet := *real
+	quiet.launch, quiet.current, quiet.memInfo = nothing, nothing, nothing
+	d.api = &quiet
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 200 {
+			if i := d.Info(); i.Device != "fake card" {
+				t.Errorf("%+v", i)
+			}
+		}
+	})
+	q := shaders.UnaryParams{Count: 16, By: 1}
+	args, params := []gpu.Bind{{Buffer: b}, {Buffer: b, Offset: 32}}, shaders.Bytes(&q)
+	for range 200 {
+		d.Launch(p, [3]uint32{1, 1, 1}, args, params)
+	}
+	wg.Wait()
+	d.api = real
+	if err := errors.Join(d.Wait(), b.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A capture that goes wrong leaves nothing behind.
+func TestGraphLeaks(t *testing.T) {
+	for _, broken := range []string{"", "cuLaunchKernel", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"} {
+		f := newFake(t)
+		d := open(t, f)
+		p, err := d.Pipeline(shaders.Find("unary"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := d.Alloc(64, nil, "values")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(f.handles)
+		if broken != "" {
+			f.fail[broken] = launchFailed
+		}
+		rec := d.(gpu.Recorder)
+		if err := rec.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		q := shaders.UnaryParams{Count: 8, By: 1}
+		d.Launch(p, [3]uint32{1, 1, 1}, []gpu.Bind{{Buffer: b}, {Buffer: b, Offset: 32}}, shaders.Bytes(&q))
+		g, err := rec.End()
+		if (err == nil) != (broken == "") {
+			t.Errorf("%q is broken: %v", broken, err)
+		}
+		if g != nil {
+			err = g.Close()
+		}
+		if len(f.handles) != before {
+			t.Errorf("%q is broken: %d objects, %d before: %v", broken, len(f.handles), before, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Compiled code is used where it cannot be kept.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path   string
+		builds int // of two calls
+	}{
+		{filepath.Join(dir, "new", "code"), 1}, {"", 2}, {filepath.Join(file, "code"), 2},
+	} {
+		builds := 0
+		for range 2 {
+			code, err := kept(c.path, func() ([]byte, error) { builds++; return []byte("code"), nil })
+			if string(code) != "code" || err != nil {
+				t.Errorf("%q: %q, %v", c.path, code, err)
+			}
+		}
+		if builds != c.builds {
+			t.Errorf("%q: built %d times, want %d", c.path, builds, c.builds)
+		}
+	}
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", "")
+	if path := codePath("what", "name"); path != "" {
+		t.Errorf("without a cache folder the path is %q", path)
 	}
 }

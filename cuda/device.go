@@ -19,7 +19,6 @@ type device struct {
 	*api
 	kind    string
 	card    *card
-	context uintptr
 	stream  uintptr
 	modules []uintptr
 	err     error // the first one; it sticks
@@ -28,12 +27,13 @@ type device struct {
 
 // launchWords is the memory that a launch hands to the driver: the arguments,
 // where each lies, and the words of the calls themselves, which would else be
-// allocated for each.
+// allocated for each. Once the device is open, context alone is for any goroutine;
+// it does not change until Close.
 type launchWords struct {
 	buffers [maxArgs]uint64
 	list    [maxArgs + 1]unsafe.Pointer
 	call    [11]uintptr
-	enter   [1]uintptr
+	context [1]uintptr
 }
 
 // maxArgs is the most buffers that a kernel takes.
@@ -60,7 +60,7 @@ func (a *api) open(kind string, i int) (gpu.Device, error) {
 	for i := range d.words.buffers {
 		d.words.list[i] = unsafe.Pointer(&d.words.buffers[i])
 	}
-	if err := a.call("context", a.retain, uintptr(unsafe.Pointer(&d.context)), uintptr(c.handle)); err != nil {
+	if err := a.call("context", a.retain, uintptr(unsafe.Pointer(&d.words.context[0])), uintptr(c.handle)); err != nil {
 		return nil, err
 	}
 	leave, err := d.enter()
@@ -81,15 +81,15 @@ const nonBlocking = 1
 // owner of the device need not stay on one.
 func (d *device) enter() (leave func(), err error) {
 	runtime.LockOSThread()
-	d.words.enter[0] = d.context
-	if err := d.call("context", d.current, d.words.enter[:]...); err != nil {
+	if err := d.call("context", d.current, d.words.context[:]...); err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
 	return runtime.UnlockOSThread, nil
 }
 
-// Info describes the card and what is free of its memory.
+// Info describes the card and what is free of its memory. Any goroutine may ask,
+// also while others launch.
 func (d *device) Info() backend.Info {
 	i := d.info(d.kind, d.card)
 	if free, _, err := d.memory(); err == nil {
@@ -281,7 +281,7 @@ func (d *device) Wait() error {
 
 // Close frees what the device holds; buffers are their owners'.
 func (d *device) Close() error {
-	if d.context == 0 {
+	if d.words.context[0] == 0 {
 		return nil
 	}
 	leave, err := d.enter()
@@ -296,7 +296,7 @@ func (d *device) Close() error {
 		errs = append(errs, d.call("end stream", d.streamDestroy, d.stream))
 	}
 	leave()
-	d.modules, d.stream, d.context = nil, 0, 0
+	d.modules, d.stream, d.words.context[0] = nil, 0, 0
 	return errors.Join(append(errs, d.call("end context", d.release, uintptr(d.card.handle)))...)
 }
 

@@ -36,13 +36,16 @@ func (d *device) End() (gpu.Graph, error) {
 	}
 	defer leave()
 	var list uintptr
-	if err := d.call("end capture", d.endCapture, d.stream, uintptr(unsafe.Pointer(&list))); err != nil || d.err != nil {
-		return nil, errors.Join(d.err, err)
-	}
+	err = errors.Join(d.err, d.call("end capture", d.endCapture, d.stream, uintptr(unsafe.Pointer(&list))))
 	g := &captured{d: d}
-	err = d.call("instantiate graph", d.instantiate, uintptr(unsafe.Pointer(&g.exec)), list, 0)
-	if err = errors.Join(err, d.call("end graph", d.graphDestroy, list)); err != nil {
-		return nil, err
+	if err == nil {
+		err = d.call("instantiate graph", d.instantiate, uintptr(unsafe.Pointer(&g.exec)), list, 0)
+	}
+	if list != 0 {
+		err = errors.Join(err, d.call("end graph", d.graphDestroy, list))
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
 }

@@ -76,37 +76,49 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 	if err := d.call("version", d.version, uintptr(unsafe.Pointer(&version))); err != nil {
 		return nil, err
 	}
-	path, err := codePath(fmt.Sprintf("%s %d %d %v\n%s", d.card.name, d.card.capability, version, rtcOptions, text), k.Name)
+	path := codePath(fmt.Sprintf("%s %d %d %v\n%s", d.card.name, d.card.capability, version, rtcOptions, text), k.Name)
+	return kept(path, func() ([]byte, error) {
+		r, err := openRTC()
+		if err != nil {
+			return nil, err
+		}
+		leave, err := d.enter()
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		code, err := r.build(k.Name, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.Name, err)
+		}
+		return code, nil
+	})
+}
+
+// codePath is where the code of a kernel is kept: in the user's cache folder,
+// by a hash of all that it depends on. It is empty where there is no such folder.
+func codePath(what, name string) string {
+	dir, err := os.UserCacheDir()
 	if err != nil {
-		return nil, err
+		return ""
+	}
+	return filepath.Join(dir, "godwit", "hip", fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(what))))
+}
+
+// kept is what lies at a path, or what is built and then left there. Where that
+// cannot be, it is built each time.
+func kept(path string, build func() ([]byte, error)) ([]byte, error) {
+	if path == "" {
+		return build()
 	}
 	if code, err := os.ReadFile(path); err == nil && len(code) > 0 {
 		return code, nil
 	}
-	r, err := openRTC()
-	if err != nil {
-		return nil, err
+	code, err := build()
+	if err == nil {
+		_ = keep(path, code) // a folder that cannot be written costs time alone
 	}
-	leave, err := d.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	code, err := r.build(k.Name, text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.Name, err)
-	}
-	return code, keep(path, code)
-}
-
-// codePath is where the code of a kernel is kept: in the user's cache folder,
-// by a hash of all that it depends on.
-func codePath(what, name string) (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("no cache folder: %w", err)
-	}
-	return filepath.Join(dir, "godwit", "hip", fmt.Sprintf("%s-%x", name, sha256.Sum256([]byte(what)))), nil
+	return code, err
 }
 
 // keep writes a file that is whole or not there.
