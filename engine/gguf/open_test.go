@@ -205,3 +205,30 @@ func TestIdentity(t *testing.T) {
 		t.Error("identity does not see a changed weight")
 	}
 }
+
+// What a file says of itself outlives its pages: somebody may cut the file
+// while a model runs.
+func TestMetadataOutlivesFile(t *testing.T) {
+	data, _, _ := sample(t)
+	path := filepath.Join(t.TempDir(), "a.gguf")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	before := map[string]string{}
+	for k, v := range f.KV.All() {
+		before[k] = v.String()
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Skipf("the system keeps mapped files whole: %v", err)
+	}
+	for k, v := range f.KV.All() {
+		if v.String() != before[k] {
+			t.Errorf("%s: %s, was %s", k, v, before[k])
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -23,6 +24,7 @@ const (
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 18
 	maxKey     = 1<<16 - 1 // bytes of a key; the specification's limit
+	maxValues  = 1 << 29   // bytes of all values; large vocabularies take 20 MB
 
 	minKeyBytes    = 8 + 1 + 4 + 1     // length, one letter, kind, one byte
 	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length, one letter, dimensions, type, offset
@@ -178,6 +180,7 @@ func (c *cursor) count(what string, limit uint64) (int, error) {
 
 func (c *cursor) metadata(n int) (*Metadata, error) {
 	m := &Metadata{index: make(map[string]int, n)}
+	total := 0
 	for i := range n {
 		key, err := c.text()
 		if err != nil {
@@ -194,6 +197,12 @@ func (c *cursor) metadata(n int) (*Metadata, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", k, err)
 		}
+		if total += len(v.raw); total > maxValues {
+			return nil, fmt.Errorf("%w: the values up to key %q take %d bytes, the limit is %d", ErrInvalid, k, total, maxValues)
+		}
+		// Values are looked at as long as the file is open. A copy outlives a file
+		// that shrinks, whose mapped pages are gone.
+		v.raw = bytes.Clone(v.raw)
 		m.index[k] = len(m.keys)
 		m.keys = append(m.keys, k)
 		m.values = append(m.values, v)
