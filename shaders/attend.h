@@ -6,8 +6,9 @@
 // largest of the chunk.
 //
 // q and res are [rows][heads][DK]; tiles has the first row and the number of rows
-// of each tile, at most QUERIES/HEADS; partial is [rows][heads][parts][DV + 2]. counts has
-// three 64-bit numbers: weights considered, weights below sparse_v, V rows read.
+// of each tile, at most QUERIES/HEADS, and negative where the tile adds nothing to
+// counts; partial is [rows][heads][parts][DV + 2]. counts has three 64-bit numbers:
+// weights considered, weights below sparse_v, V rows read.
 // Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
 //
 // QUERIES is the most queries of a threadgroup and LANES the most values of a
@@ -64,7 +65,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 	uint kv_head = group_y / slices, first_head = group_y % slices * HEADS;
 	uint heads = min(HEADS, p.group - first_head);
 	first_head += kv_head * p.group;
-	uint first = uint(tiles[2 * group_z]), count_rows = uint(tiles[2 * group_z + 1]);
+	int listed = tiles[2 * group_z + 1];
+	uint first = uint(tiles[2 * group_z]), count_rows = uint(listed < 0 ? -listed : listed);
 	for (uint i = t; i < QUERIES * LANES; i += THREADS) {
 		uint j = i / LANES, at = i % LANES;
 		bool there = j / HEADS < count_rows && j % HEADS < heads && at < DK;
@@ -158,8 +160,10 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			seen = simd_sum(seen);
 			skipped = simd_sum(skipped);
 			if (lane != 0) continue;
-			count(counts, uint(seen));
-			count(counts + 2, uint(skipped));
+			if (listed > 0) {
+				count(counts, uint(seen));
+				count(counts + 2, uint(skipped));
+			}
 			float old = top[j];
 			top[j] = max(old, most);
 			fade[j] = total[j] > 0.0f ? exp(old - top[j]) : 0.0f;
@@ -191,7 +195,7 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			}
 		}
 	}
-	if (run == 0) count(counts + 4, read);
+	if (run == 0 && listed > 0) count(counts + 4, read);
 	for (uint j = 0; j < QUERIES; j++) { // the subsets in order
 		barrier();
 		if (subset < SUBSETS) {

@@ -174,7 +174,8 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 	}
 }
 
-// fillTiles cuts spans, and single rows of the shape beyond them.
+// fillTiles cuts spans, and single rows of the shape beyond them, which are not
+// counted.
 func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	list := m.ints(t.at, 2*m.capacity)
 	t.n = 0
@@ -188,7 +189,7 @@ func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 		}
 	}
 	for r := len(b.Tokens); r < s.rows; r++ {
-		add(r, 1)
+		add(r, -1)
 	}
 }
 

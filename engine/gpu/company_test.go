@@ -157,6 +157,33 @@ func TestCompany(t *testing.T) {
 	}
 }
 
+// Rows that only fill a decode step up are not counted, however many there are.
+func TestCounts(t *testing.T) {
+	for name, wrap := range map[string]func(gpu.Device) gpu.Device{
+		"launches": func(d gpu.Device) gpu.Device { return d },
+		"graphs":   func(d gpu.Device) gpu.Device { return &recorder{Device: d} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := emu.Open(emu.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, want := newLayer(t, wrap(d)), int64(0)
+			for _, n := range []int{1, 2, 3, 5, 6, 7, 8, 9, 15, 16, 3} {
+				rows := map[llm.Seq]int{}
+				for seq := range llm.Seq(n) {
+					rows[seq] = 1
+					want += int64(layerHeads * (l.cache.Len(seq) + 1))
+				}
+				l.run(t, rows)
+				if got := l.prog.Skipped()[0].Considered; got != want {
+					t.Fatalf("%d rows: %d cells were counted, want %d", n, got, want)
+				}
+			}
+		})
+	}
+}
+
 // recorder is a device that keeps launches.
 type recorder struct {
 	gpu.Device
