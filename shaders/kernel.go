@@ -3,8 +3,8 @@
 // plain C++. Kernels is the table that backends, the emulator and the source
 // checker read.
 //
-//	k := shaders.Find("rms_norm")
-//	text, err := k.Source(shaders.Constants{"WEIGHT": 0})
+//	k := shaders.Find("norm")
+//	text, err := k.Source(nil)
 //	params := shaders.Bytes(&shaders.NormParams{...})
 //
 // Metal cannot include files at run time, so Source concatenates: the

@@ -79,8 +79,7 @@ KERNEL(route)(IN(float, logits, 0), IN(float, bias, 1), OUT(float, y, 2), PARAMS
 		barrier();
 	}
 	for (uint i = 0; i < p.used; i++) {
-		uint at = first_of(score, p.experts, lane);
-		barrier();
+		uint at = first_of(score, p.experts, lane); // hangs on what every lane has read
 		if (lane == 0) {
 			y[group_x * 2 * p.used + i] = float(at);
 			weight[i] = prob[at];

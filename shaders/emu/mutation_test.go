@@ -3,6 +3,7 @@
 package emu
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -26,6 +27,7 @@ type subject struct {
 var subjects = []subject{
 	{"norm", judgeNorm},
 	{"matmul", judgeMatmul},
+	{"route", judgeRoute},
 	{"kv_query", judgeQuery},
 	{"kv_encode", judgeEncode},
 	{"attend", judgeAttend},
@@ -72,6 +74,55 @@ func judgeMatmul(t *testing.T, edit func(string) string) error {
 	}
 	want, size := product(w, x, nil, cols)
 	return differ(as[float32](out["y"]), want, sumBound(size, cols+8))
+}
+
+// judgeRoute has more experts than lanes, in groups of which some are left out,
+// one with the best expert of all.
+func judgeRoute(_ *testing.T, edit func(string) string) error {
+	const rows, experts, used, groups, stay = 3, 64, 6, 8, 3
+	x := normal(11, rows*experts)
+	for r := range rows {
+		for i := range experts / groups {
+			x[r*experts+40+i] = -9
+		}
+		x[r*experts+43] = 9
+	}
+	out, err := once{
+		kernel: "route", constants: shaders.Constants{"EXPERTS": 64}, grid: [3]uint32{rows, 1, 1}, edit: edit,
+		args:   map[string][]byte{"logits": raw(x), "y": nans(2 * rows * used)},
+		params: shaders.Bytes(&shaders.RouteParams{Experts: experts, Used: used, Gating: 1, Scale: 1, Groups: groups, UsedGroups: stay}),
+	}.try()
+	if err != nil {
+		return err
+	}
+	var want []float64
+	for r := range rows {
+		row, size := x[r*experts:][:experts], experts/groups
+		sigmoid := func(v float32) float64 { return 1 / (1 + math.Exp(-float64(v))) }
+		best := func(g int) float64 { // the sum of the two best of a group
+			s := slices.Sorted(slices.Values(row[g*size:][:size]))
+			return sigmoid(s[size-1]) + sigmoid(s[size-2])
+		}
+		var order, chosen []int
+		for g := range groups {
+			order = append(order, g)
+		}
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(best(b), best(a)) })
+		for i := range experts {
+			if slices.Contains(order[:stay], i/size) {
+				chosen = append(chosen, i)
+			}
+		}
+		slices.SortFunc(chosen, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
+		chosen = chosen[:used]
+		for _, i := range chosen {
+			want = append(want, float64(i))
+		}
+		for _, i := range chosen {
+			want = append(want, sigmoid(row[i]))
+		}
+	}
+	return differ(as[float32](out["y"]), want, ulps(want, 8, 1))
 }
 
 func judgeQuery(t *testing.T, edit func(string) string) error {
@@ -147,6 +198,24 @@ func judgeAttend(t *testing.T, edit func(string) string) error {
 	}
 	c.dimV, c.cells, c.tile, c.rows, c.k, c.v, c.sparse, c.sharp = 128, 1100, 1, 1, kv.F32, kv.F32, 1e-3, true
 	return c.judgeSparse(t)
+}
+
+// TestBarriers finds kernels with barriers that nobody judges without them.
+func TestBarriers(t *testing.T) {
+	for _, k := range shaders.Kernels {
+		text, err := k.Source(anyConstants(k.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(subjects, func(s subject) bool { return s.name == k.Name }) {
+			continue
+		}
+		for _, file := range k.Files {
+			if first, end, ok := section(text, file); !ok || strings.Contains(text[first:end], "barrier();") {
+				t.Errorf("%s has barriers in %s and is no subject", k.Name, file)
+			}
+		}
+	}
 }
 
 // TestSubjects judges the kernels as they are.
