@@ -23,6 +23,9 @@ CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" "${pkgs[@]}" >"$log" 2>&1 |
 if [ "$status" -eq 0 ]; then
 	CI=true CGO_ENABLED=0 go test -v -timeout "$timeout" -run "$onkernels" ./engine >>"$log" 2>&1 || status=$?
 fi
+if [ "$status" -eq 0 ]; then # what goroutines share of a device
+	CI=true CGO_ENABLED=1 go test -race -v -timeout "$timeout" -run 'BesideLaunches$' ./cuda >>"$log" 2>&1 || status=$?
+fi
 if [ "$status" -ne 0 ]; then
 	grep -vE '^ *(=== |--- PASS)' "$log" | tail -n 100 >&2
 	exit "$status"
