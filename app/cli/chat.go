@@ -20,10 +20,13 @@ type chatCmd struct {
 	modelArg
 	loadFlags
 	config.Sampling
-	Prompt string `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
-	File   string `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says."`
-	System string `placeholder:"TEXT" help:"System prompt."`
-	Stats  bool   `help:"Print speed and token counts after each answer."`
+	Prompt *string `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
+	File   string  `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says."`
+	System string  `placeholder:"TEXT" help:"System prompt."`
+	Stats  bool    `help:"Print speed and token counts after each answer."`
+
+	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables of the chat template."`
+	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether a model that can think first does: auto, on or off. auto: as its template says."`
 }
 
 // message is one turn.
@@ -39,7 +42,14 @@ func (c *chatCmd) Run(r *run) error {
 		if err != nil {
 			return err
 		}
-		c.Prompt = strings.TrimRight(string(b), "\n")
+		text := strings.TrimRight(string(b), "\n")
+		c.Prompt = &text
+	}
+	if c.Prompt != nil && strings.TrimSpace(*c.Prompt) == "" {
+		return usage{errors.New("the prompt is empty")}
+	}
+	if err := config.Check("chat-template-kwargs", c.ChatTemplateKwargs); err != nil {
+		return usage{err}
 	}
 	c.Parallel = 1
 	e, err := r.open(r.ctx, c.Model, &c.loadFlags)
@@ -54,8 +64,8 @@ func (c *chatCmd) Run(r *run) error {
 	if c.System != "" {
 		talk = append(talk, message{"system", c.System})
 	}
-	if c.Prompt != "" {
-		_, err := c.answer(r.ctx, r, e, append(talk, message{"user", c.Prompt}))
+	if c.Prompt != nil {
+		_, err := c.answer(r.ctx, r, e, append(talk, message{"user", *c.Prompt}))
 		return err
 	}
 	return c.talk(r, e, talk)
@@ -103,7 +113,12 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	if err != nil {
 		return "", err
 	}
-	req := engine.Request{Chat: &engine.Chat{Messages: raw}, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
+	chat := &engine.Chat{Messages: raw, Kwargs: json.RawMessage(c.ChatTemplateKwargs)}
+	if c.Reasoning != "auto" {
+		on := c.Reasoning == "on"
+		chat.Thinking = &on
+	}
+	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
 	var text strings.Builder
 	for ev, err := range e.Generate(ctx, req) {
 		if err != nil {

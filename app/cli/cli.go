@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -124,7 +126,7 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 			code = int(c)
 		}
 	}()
-	args = r.spellings(args)
+	args = r.spellings(parser, args)
 	if len(args) == 0 {
 		if r.window != nil {
 			return r.fail(r.window(r))
@@ -132,8 +134,11 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 		args = []string{"--help"}
 	}
 	ctx, err := parser.Parse(args)
+	if err == nil {
+		err = validate(reflect.ValueOf(cmd), ctx.Selected())
+	}
 	if err != nil {
-		fmt.Fprintf(r.err, "godwit: %v\nTry: godwit --help, or godwit COMMAND --help\n", err)
+		fmt.Fprintf(r.err, "godwit: %v\nTry: godwit --help, or godwit %s --help\n", err, command(ctx, err))
 		return 2
 	}
 	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: cmd.LogLevel, Terminal: r.err})
@@ -142,6 +147,48 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 	}
 	r.log, r.level, r.app = log.Logger, log.SetLevel, cmd.App
 	return r.fail(ctx.Run(r))
+}
+
+// command is the path of the command that was called, COMMAND where none was.
+func command(ctx *kong.Context, err error) string {
+	var parse *kong.ParseError
+	if errors.As(err, &parse) {
+		ctx = parse.Context
+	}
+	if ctx != nil && ctx.Selected() != nil {
+		return strings.TrimPrefix(ctx.Selected().FullPath(), "godwit ")
+	}
+	return "COMMAND"
+}
+
+// validate holds every section of the settings that a command embeds, and that
+// of the root, to its bounds. kong asks the command alone, and one that embeds
+// several sections has no Validate.
+func validate(root reflect.Value, selected *kong.Node) error {
+	sections := []reflect.Value{root.Elem()}
+	if selected != nil {
+		sections = append(sections, selected.Target)
+	}
+	for len(sections) > 0 {
+		v := sections[0]
+		sections = sections[1:]
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !f.Anonymous || f.Type.Kind() != reflect.Struct {
+				continue
+			}
+			if v.Field(i).CanInterface() {
+				if section, ok := v.Field(i).Addr().Interface().(interface{ Validate() error }); ok {
+					if err := section.Validate(); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			sections = append(sections, v.Field(i))
+		}
+	}
+	return nil
 }
 
 // fail prints an error and returns the exit code.

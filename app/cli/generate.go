@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"godwit/app/config"
 	"godwit/engine"
 	"godwit/engine/llm"
 	"godwit/engine/sample"
@@ -16,6 +17,22 @@ type sampleFlags struct {
 	MinP   float64 `name:"min-p" placeholder:"P" default:"0" help:"Drop tokens less likely than P times the likeliest."`
 	Repeat float64 `name:"repeat-penalty" placeholder:"X" default:"1" help:"Divide the logits of recent tokens. 1: off."`
 	Seed   int64   `name:"seed" short:"s" placeholder:"N" default:"-1" help:"The same seed gives the same answer. -1: another each time."`
+}
+
+// check holds the switches to the bounds of the settings.
+func (f *sampleFlags) check() error {
+	for _, c := range []struct {
+		flag string
+		x    float64
+	}{{"temp", f.Temp}, {"top-k", float64(f.TopK)}, {"top-p", f.TopP}, {"min-p", f.MinP}, {"seed", float64(f.Seed)}} {
+		if err := config.Check(c.flag, c.x); err != nil {
+			return err
+		}
+	}
+	if !(f.Repeat > 0 && f.Repeat <= 10) {
+		return fmt.Errorf("--repeat-penalty: %w: %v is not above 0 and at most 10", config.ErrValue, f.Repeat)
+	}
+	return nil
 }
 
 func (f *sampleFlags) params() sample.Params {
@@ -38,8 +55,11 @@ type generateCmd struct {
 
 // Run continues tokens, greedily by default.
 func (c *generateCmd) Run(r *run) error {
+	if err := c.check(); err != nil {
+		return usage{err}
+	}
 	if c.Predict < 1 {
-		return usage{fmt.Errorf("--predict %d", c.Predict)}
+		return usage{fmt.Errorf("--predict: %w: %d is not 1 or more", config.ErrValue, c.Predict)}
 	}
 	if len(c.Tokens) == 0 {
 		return usage{fmt.Errorf("--tokens is empty")}

@@ -211,6 +211,11 @@ func (f *formFlags) form() (*kv.Type, error) {
 	if f.HeadDim < 1 || f.HeadDim > 1<<16 {
 		return nil, usage{fmt.Errorf("--head-dim %d", f.HeadDim)}
 	}
+	for _, p := range f.Positions {
+		if p < 0 {
+			return nil, usage{fmt.Errorf("--positions: %d is not 0 or more", p)}
+		}
+	}
 	if f.Calib != "" {
 		if f.channels, err = f.calibration(); err != nil {
 			return nil, err

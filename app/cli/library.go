@@ -75,6 +75,9 @@ func (c *pullCmd) Run(r *run) error {
 		if r.ctx.Err() != nil {
 			return fmt.Errorf("paused; 'godwit pull %s' goes on where it stopped", c.Name)
 		}
+		if errors.Is(err, hub.ErrName) {
+			return usage{err}
+		}
 		return err
 	}
 	if c.JSON {

@@ -19,6 +19,9 @@ type quantizeCmd struct {
 
 // Run writes a model with other matrices.
 func (c *quantizeCmd) Run(r *run) error {
+	if !slices.ContainsFunc(engine.QuantizeTypes(), func(t string) bool { return strings.EqualFold(t, c.Type) }) {
+		return usage{fmt.Errorf("unknown type %q; known: %s", c.Type, quantizeTypes())}
+	}
 	path, err := r.find(c.In)
 	if err != nil {
 		return err

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"godwit/app/config"
 )
 
 // spellings turns llama.cpp's single-dash flags of several letters into their
-// long form, and takes out -fa, which has nothing to switch here.
-func (r *run) spellings(args []string) []string {
+// long form, takes out -fa, which has nothing to switch here, and joins negative
+// numbers to the flag before them: the parser would take them for flags.
+func (r *run) spellings(parser *kong.Kong, args []string) []string {
+	wants := wantValue(parser.Model.Node, make(map[string]bool))
 	long := make(map[string]string)
 	for _, f := range config.Fields() {
 		if f.Dash != "" {
@@ -39,13 +43,38 @@ func (r *run) spellings(args []string) []string {
 			arg = long[name] + "=" + value
 		case long[name] != "":
 			arg = long[name]
-			// A negative number would be taken for a flag.
-			if i+1 < len(args) && strings.HasPrefix(args[i+1], "-") && len(args[i+1]) > 1 && args[i+1][1] >= '0' && args[i+1][1] <= '9' {
-				arg += "=" + args[i+1]
-				i++
+		}
+		if !joined && i+1 < len(args) && wants[arg] && negative(args[i+1]) {
+			if i++; strings.HasPrefix(arg, "--") {
+				arg += "="
 			}
+			arg += args[i]
 		}
 		out = append(out, arg)
 	}
 	return out
+}
+
+// wantValue collects the flags, with their dashes, that take a value.
+func wantValue(n *kong.Node, into map[string]bool) map[string]bool {
+	for _, f := range n.Flags {
+		if f.IsBool() {
+			continue
+		}
+		into["--"+f.Name] = true
+		if f.Short != 0 {
+			into["-"+string(f.Short)] = true
+		}
+	}
+	for _, child := range n.Children {
+		wantValue(child, into)
+	}
+	return into
+}
+
+// negative reports whether an argument starts as a negative number does.
+func negative(arg string) bool {
+	rest, ok := strings.CutPrefix(arg, "-")
+	rest = strings.TrimPrefix(rest, ".")
+	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
 }

@@ -17,6 +17,13 @@ type ids []int
 
 func (l *ids) UnmarshalText(text []byte) error {
 	*l = nil
+	if parts := strings.Split(strings.Trim(string(text), "[] \t\n"), ","); len(parts) > 1 {
+		for _, part := range parts {
+			if strings.TrimSpace(part) == "" {
+				return fmt.Errorf("%q: a number is missing at a comma", text)
+			}
+		}
+	}
 	for _, f := range strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(", \t\n[]", r) }) {
 		n, err := strconv.ParseInt(f, 10, 32)
 		if err != nil {

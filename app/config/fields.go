@@ -20,6 +20,7 @@ type Field struct {
 	Default string   `json:"default"`           // as text; empty for unset
 	Min     *float64 `json:"min,omitempty"`     // smallest number; for times in seconds
 	Max     *float64 `json:"max,omitempty"`     // largest number
+	Off     *float64 `json:"off,omitempty"`     // number outside of the bounds that is taken too
 	Unit    string   `json:"unit,omitempty"`    // what a number counts
 	Choices []string `json:"choices,omitempty"` // the only values
 	From    string   `json:"from,omitempty"`    // registry of the choices: kv, the cache types
@@ -29,7 +30,8 @@ type Field struct {
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
 
-	index []int // of the field in Settings
+	form  string // of a text, or of each in a list; see forms
+	index []int  // of the field in Settings
 }
 
 // fields is the table of all settings, read from the tags once.
@@ -78,7 +80,8 @@ func readField(section string, sf reflect.StructField, index []int) Field {
 	}
 	_, f.Secret = tag.Lookup("secret")
 	_, f.Hidden = tag.Lookup("hidden")
-	f.Min, f.Max = bound(f.Name, tag.Get("min")), bound(f.Name, tag.Get("max"))
+	f.Min, f.Max, f.Off = bound(f.Name, tag.Get("min")), bound(f.Name, tag.Get("max")), bound(f.Name, tag.Get("off"))
+	f.form = tag.Get("form")
 	return f
 }
 
@@ -173,6 +176,19 @@ func (l *Library) Validate() error { return validate("library", l) }
 // Validate reports the settings that are out of their bounds.
 func (a *App) Validate() error { return validate("app", a) }
 
+// Check holds a value of a flag that a command has in a form of its own to the
+// bounds of the setting with that flag; x is a float64 for any number, or a string.
+func Check(flag string, x any) error {
+	f, ok := Find(flag)
+	if !ok {
+		panic("config: no flag --" + flag)
+	}
+	if err := f.check(reflect.ValueOf(x)); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
+}
+
 // validate checks the first field of a section that is out of bounds; values that
 // were set by other means than set may be.
 func validate(section string, of any) error {
@@ -210,8 +226,21 @@ func (f *Field) check(v reflect.Value) error {
 	case reflect.Float64:
 		x = v.Float()
 	case reflect.String:
-		return f.checkChoice(v.String())
+		if err := f.checkChoice(v.String()); err != nil {
+			return err
+		}
+		return f.checkForm(v.String())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := f.checkForm(v.Index(i).String()); err != nil {
+				return err
+			}
+		}
+		return nil
 	default:
+		return nil
+	}
+	if f.Off != nil && x == *f.Off {
 		return nil
 	}
 	if f.Min != nil && !(x >= *f.Min) || f.Max != nil && !(x <= *f.Max) {
@@ -235,6 +264,8 @@ func (f *Field) checkChoice(text string) error {
 func (f *Field) bounds() string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	switch {
+	case f.Off != nil:
+		return fmt.Sprintf("%s, or %s to %s", number(*f.Off), number(*f.Min), number(*f.Max))
 	case f.Max == nil:
 		return number(*f.Min) + " or more"
 	case f.Min == nil:

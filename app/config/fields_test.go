@@ -115,7 +115,7 @@ func TestTexts(t *testing.T) {
 		{"server.keep_alive", "5m", "5m"},
 		{"server.keep_alive", "90", "1m30s"},
 		{"server.keep_alive", "2h", "2h"},
-		{"server.keep_alive", "-5s", "-1"},
+		{"server.keep_alive", "-1m", "-1"},
 		{"server.keep_alive", "0", "0s"},
 		{"server.keep_alive", "inf", ""},
 		{"engine.innerq", "256", "256,0.5"},

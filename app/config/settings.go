@@ -17,7 +17,8 @@ package config
 // GODWIT_, its environment variable; vars lists further variables; name, short,
 // placeholder, negatable, default, enum, sep, group and help are read by kong too,
 // the command line's parser; dash is the single-dash spelling of llama.cpp; min and
-// max bound a number and unit is what it counts; from names the registry whose
+// max bound a number, off is one more that it may be, and unit is what it counts;
+// form is the shape of a text; from names the registry whose
 // names are the choices; secret is never shown; applies says when a change takes
 // effect: load (the next model load), start (the next start), or now. A pointer is
 // nil where the engine decides.
@@ -57,7 +58,7 @@ type Engine struct {
 	SparseV        float64 `toml:"sparse_v" name:"sparse-v" placeholder:"TAU" vars:"TURBO_SPARSE_V" default:"1e-6" min:"0" max:"1" applies:"load" group:"KV cache" help:"Skip values whose attention weight is below TAU: faster at long contexts. 0: read them all."`
 	ExactWindow    *int    `toml:"exact_window" name:"exact-window" placeholder:"N" min:"0" max:"65536" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the newest N tokens unpacked: better answers for a little memory. Unset: the type's own."`
 	ExactSinks     *int    `toml:"exact_sinks" name:"exact-sinks" placeholder:"N" min:"0" max:"64" unit:"tokens" applies:"load" group:"KV cache" help:"Keep the first N tokens unpacked for good. Unset: the type's own."`
-	KVAuto         float64 `toml:"kv_auto" name:"kv-auto" placeholder:"BITS" default:"0" min:"0" max:"4" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value, 2 to 4, over keys and values of the layers by how much each matters to this model, in place of the types. 0: off."`
+	KVAuto         float64 `toml:"kv_auto" name:"kv-auto" placeholder:"BITS" default:"0" min:"2" max:"4" off:"0" unit:"bits" applies:"load" group:"KV cache" help:"Share out this many bits a value, 2 to 4, over keys and values of the layers by how much each matters to this model, in place of the types. 0: off."`
 	KVCalibrate    bool    `toml:"kv_calibrate" name:"kv-calibrate" negatable:"" default:"true" applies:"load" group:"KV cache" help:"Measure how a model's keys lie before its first use with a cache type that wants to know: seconds, once. Off: keys of such types stay at 8 bits."`
 	InnerQ         InnerQ  `toml:"innerq" name:"innerq" placeholder:"N[,STRENGTH]" default:"0" applies:"load" group:"KV cache" help:"Even out the channels of rotated keys, as measured over N groups of 128 values of a built-in text at load. 0: off."`
 	AttnMath       string  `toml:"attn_math" name:"attn-math" default:"auto" enum:"auto,float,int8" applies:"load" group:"KV cache" help:"Arithmetic of attention over packed types. auto: int8 where it is faster; float: as exact as the codes."`
@@ -70,7 +71,7 @@ type Sampling struct {
 	TopK        int     `toml:"top_k" name:"top-k" placeholder:"N" default:"40" min:"0" max:"1000000" unit:"tokens" applies:"now" group:"Sampling" help:"Choose among the N likeliest tokens. 0: among all."`
 	TopP        float64 `toml:"top_p" name:"top-p" placeholder:"P" default:"0.95" min:"0" max:"1" applies:"now" group:"Sampling" help:"Choose among the likeliest tokens that together have probability P. 1: among all."`
 	MinP        float64 `toml:"min_p" name:"min-p" placeholder:"P" default:"0.05" min:"0" max:"1" applies:"now" group:"Sampling" help:"Drop tokens less likely than P times the likeliest. 0: none."`
-	Seed        *int64  `toml:"seed" name:"seed" short:"s" placeholder:"N" min:"0" max:"9007199254740991" applies:"now" group:"Sampling" help:"The same seed and request give the same answer. Unset: another answer each time."`
+	Seed        *int64  `toml:"seed" name:"seed" short:"s" placeholder:"N" min:"-1" max:"9007199254740991" applies:"now" group:"Sampling" help:"The same seed and request give the same answer. Unset or -1: another answer each time."`
 	Predict     int     `toml:"predict" name:"predict" short:"n" placeholder:"N" default:"-1" min:"-1" max:"16777216" unit:"tokens" applies:"now" group:"Sampling" help:"Most tokens of an answer. -1: until the model ends it or the context is full."`
 }
 
@@ -78,20 +79,20 @@ type Sampling struct {
 type Server struct {
 	Host               string   `toml:"host" name:"host" placeholder:"ADDRESS" default:"127.0.0.1" applies:"start" group:"Server" help:"Address to listen on. Another than loopback lets other machines in and needs an API key."`
 	Port               int      `toml:"port" name:"port" placeholder:"N" default:"11711" min:"0" max:"65535" applies:"start" group:"Server" help:"Port to listen on. 0: a free one."`
-	APIKey             []string `toml:"api_key" name:"api-key" placeholder:"KEY" secret:"" applies:"start" group:"Server" help:"Key that a client has to send. May be given several times."`
-	AllowedHost        []string `toml:"allowed_host" name:"allowed-host" placeholder:"NAME" applies:"start" group:"Server" help:"Host name to answer to besides localhost. May be given several times."`
-	AllowedOrigin      []string `toml:"allowed_origin" name:"allowed-origin" placeholder:"URL" applies:"start" group:"Server" help:"Web origin whose pages may use the API. May be given several times."`
+	APIKey             []string `toml:"api_key" name:"api-key" placeholder:"KEY" secret:"" form:"key" applies:"start" group:"Server" help:"Key that a client has to send. May be given several times."`
+	AllowedHost        []string `toml:"allowed_host" name:"allowed-host" placeholder:"NAME" form:"host" applies:"start" group:"Server" help:"Host name to answer to besides localhost. May be given several times."`
+	AllowedOrigin      []string `toml:"allowed_origin" name:"allowed-origin" placeholder:"URL" form:"origin" applies:"start" group:"Server" help:"Web origin whose pages may use the API. May be given several times."`
 	KeepAlive          Duration `toml:"keep_alive" name:"keep-alive" placeholder:"TIME" default:"5m" min:"-1" applies:"now" group:"Server" help:"Unload a model that nobody used for this long. 0: at once; -1: never."`
 	SlotSavePath       string   `toml:"slot_save_path" name:"slot-save-path" placeholder:"FOLDER" default:"" applies:"start" group:"Server" help:"Where saved conversations go. Empty: the data folder."`
 	StateBudget        Size     `toml:"state_budget" name:"state-budget" placeholder:"SIZE" default:"4GiB" min:"0" unit:"bytes" applies:"now" group:"Server" help:"Disk for saved conversation states; the oldest go first. 0: none are kept."`
-	ChatTemplateKwargs string   `toml:"chat_template_kwargs" name:"chat-template-kwargs" placeholder:"JSON" default:"" applies:"now" group:"Server" help:"Object whose keys become variables of the chat template."`
+	ChatTemplateKwargs string   `toml:"chat_template_kwargs" name:"chat-template-kwargs" placeholder:"JSON" default:"" form:"object" applies:"now" group:"Server" help:"Object whose keys become variables of the chat template."`
 	Reasoning          string   `toml:"reasoning" name:"reasoning" default:"auto" enum:"auto,on,off" applies:"now" group:"Server" help:"Whether a model that can think first does. auto: as its template says."`
 	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" help:"Log method, path, model, tokens and time of each request; never what was said."`
 }
 
 // Library is where models come from.
 type Library struct {
-	HubURL  string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" applies:"now" group:"Library" help:"Model hub to search and download from."`
+	HubURL  string   `toml:"hub_url" name:"hub-url" placeholder:"URL" default:"https://huggingface.co" form:"url" applies:"now" group:"Library" help:"Model hub to search and download from."`
 	Folders []string `toml:"folders" name:"models-folder" placeholder:"FOLDER" sep:"none" applies:"now" group:"Library" help:"Folder with models to list besides the downloads. May be given several times."`
 }
 

@@ -68,7 +68,7 @@ func (s Size) String() string {
 }
 
 // Duration is a time span. As text it is Go's form (90s, 5m, 1h30m) or a number
-// of seconds; any negative one means for ever and is kept as -1.
+// of seconds; -1, in any unit, means for ever.
 type Duration time.Duration
 
 // Forever is the duration that does not end.
@@ -84,6 +84,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 			return fmt.Errorf("%w: %q is not a time such as 5m, or a number of seconds", ErrValue, text)
 		}
 		span = time.Duration(seconds * float64(time.Second))
+	}
+	if span < 0 && strings.TrimRight(s, "hmsnuµ") != "-1" {
+		return fmt.Errorf("%w: %q is neither a time nor -1, which is for ever", ErrValue, text)
 	}
 	*d = Duration(max(span, time.Duration(Forever)))
 	return nil
@@ -106,6 +109,9 @@ func (d Duration) String() string {
 	return s
 }
 
+// maxGroups is more than any text that is measured on has.
+const maxGroups = 1 << 24
+
 // InnerQ is the calibration of the keys' channels: after Groups groups of 128
 // values, with Strength in (0, 1]. The zero value is off.
 type InnerQ struct {
@@ -117,8 +123,8 @@ type InnerQ struct {
 func (q *InnerQ) UnmarshalText(text []byte) error {
 	count, strength, both := strings.Cut(strings.TrimSpace(string(text)), ",")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
-	if err != nil || n < 0 {
-		return fmt.Errorf("%w: %q is not N or N,STRENGTH with N a number of groups", ErrValue, text)
+	if err != nil || n < 0 || n > maxGroups {
+		return fmt.Errorf("%w: %q is not N or N,STRENGTH with N a number of groups, 0 to %d", ErrValue, text, maxGroups)
 	}
 	*q = InnerQ{Groups: n}
 	if n == 0 {

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// forms are the shapes of text that a setting may ask for. Empty text is left to
+// the setting's default, except for a key.
+var forms = map[string]func(text string) error{
+	"object": objectForm,
+	"url":    urlForm,
+	"origin": originForm,
+	"host":   hostForm,
+	"key":    keyForm,
+}
+
+// checkForm holds text to the form of the field.
+func (f *Field) checkForm(text string) error {
+	check := forms[f.form]
+	if check == nil || text == "" && f.Kind == "text" {
+		return nil
+	}
+	return check(text)
+}
+
+func objectForm(text string) error {
+	var o map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &o); err != nil || o == nil {
+		return fmt.Errorf(`%w: %.128q is not a JSON object such as {"enable_thinking": false}`, ErrValue, text)
+	}
+	return nil
+}
+
+// web parses an address of the web without a user, a query or a fragment.
+func web(text string) (*url.URL, bool) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, false
+	}
+	return u, (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+func urlForm(text string) error {
+	if _, ok := web(text); !ok {
+		return fmt.Errorf("%w: %q is not an address such as https://example.org", ErrValue, text)
+	}
+	return nil
+}
+
+// originForm wants what browsers send: scheme, host and port. Other schemes than
+// those of the web are those of applications.
+func originForm(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/" {
+		return fmt.Errorf("%w: %q is not an origin such as https://example.org:8443", ErrValue, text)
+	}
+	return nil
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})$`)
+
+// hostForm wants a name or an address; a port may follow.
+func hostForm(text string) error {
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
+			host = h
+		}
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && !hostName.MatchString(host) {
+		return fmt.Errorf("%w: %q is not a host name such as box.local", ErrValue, text)
+	}
+	return nil
+}
+
+// keyForm never says what the key was.
+func keyForm(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return fmt.Errorf("%w: the key is blank", ErrValue)
+	}
+	return nil
+}
