@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"godwit/app/api/wire"
@@ -207,6 +208,9 @@ func defaults(set *config.Settings) (wire.Defaults, error) {
 func (s *Server) Listen() (net.Listener, error) {
 	set := &s.o.Settings.Server
 	l, err := net.Listen("tcp", net.JoinHostPort(hostOnly(set.Host), strconv.Itoa(set.Port)))
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, fmt.Errorf("--host %s: this machine does not have that address: %w", set.Host, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("port %d of %s is not free; --port 0 takes any that is: %w", set.Port, set.Host, err)
 	}

@@ -18,7 +18,7 @@ type kvCalibrateCmd struct {
 	modelArg
 	Threads int    `short:"t" placeholder:"N" help:"Processor threads. 0: the physical cores."`
 	File    string `short:"f" placeholder:"FILE" type:"existingfile" help:"Text to measure on. Default: a built-in one."`
-	Fast    bool   `help:"Leave out how much each cache matters, which --kv-auto needs."`
+	Fast    bool   `help:"Leave out how much each cache matters, which --kv-auto needs; what a full run found stays."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
 }
 
@@ -59,6 +59,12 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 	o.Progress = bar.share
 	cal, err := m.Calibrate(r.ctx, o)
 	bar.close()
+	if err == nil && c.Fast {
+		// What a full run measured holds for the model, whatever the channels.
+		if old, kept := m.Calibration(r.calibrations()); kept == nil {
+			cal.KeepSense(old)
+		}
+	}
 	if err == nil {
 		err = m.SaveCalibration(r.calibrations(), cal)
 	}

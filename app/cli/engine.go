@@ -63,6 +63,9 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
 		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)
 	}
+	if c.KVAuto > 0 && (c.CacheTypeK != "" || c.CacheTypeV != "" || c.KVPreset != "off") {
+		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect beside it")
+	}
 	if o.Want, o.KV, err = cacheSettings(c); err != nil {
 		return o, usage{err}
 	}

@@ -112,7 +112,7 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if c.JSON {
 		return r.json(plan)
 	}
-	if err := r.printPlan(&plan); err != nil || c.Memory == 0 {
+	if err := r.printPlan(&plan, c.Parallel); err != nil || c.Memory == 0 {
 		return err
 	}
 	_, err = fmt.Fprintf(r.out, "largest context in %v: %d tokens\n", c.Memory, l.LargestContext(int64(c.Memory)))
@@ -128,10 +128,12 @@ func exactPart(l *kv.PlanLayer, bytes int64) string {
 	return fmt.Sprintf("%s (%d+%d)", size(bytes), l.ExactSinks, l.ExactWindow)
 }
 
-// printPlan prints a plan for people; equal layers in one line.
-func (r *run) printPlan(p *kv.Plan) error {
+// printPlan prints a plan for people; equal layers in one line. Every one of the
+// parallel conversations has an exact part of its own.
+func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", p.Model, p.Ctx, p.Wanted.K, p.Wanted.V)
 	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
+	var allExact int64
 	for i := 0; i < len(p.Layers); {
 		first := p.Layers[i]
 		j := i
@@ -140,6 +142,7 @@ func (r *run) printPlan(p *kv.Plan) error {
 			bytes += p.Layers[j].K.Bytes + p.Layers[j].V.Bytes
 			exact += p.Layers[j].K.ExactBytes + p.Layers[j].V.ExactBytes
 		}
+		allExact += exact
 		name := strconv.Itoa(first.Layer)
 		if j-i > 1 {
 			name += "-" + strconv.Itoa(p.Layers[j-1].Layer)
@@ -163,6 +166,9 @@ func (r *run) printPlan(p *kv.Plan) error {
 	}
 	for _, e := range p.Events {
 		fmt.Fprintln(r.out, e)
+	}
+	if allExact > 0 {
+		fmt.Fprintf(r.out, "\n%s in exact form, for %d conversations (-np)\n", size(allExact), parallel)
 	}
 	if p.PassingBytes > 0 {
 		fmt.Fprintf(r.out, "\n%s of exact pages for the prompt being read, shared by all layers\n", size(p.PassingBytes))

@@ -122,7 +122,7 @@ func (r *run) printModel(s *shown) error {
 	}
 	if s.Plan != nil {
 		fmt.Fprintln(r.out)
-		if err := r.printPlan(s.Plan); err != nil {
+		if err := r.printPlan(s.Plan, 1); err != nil {
 			return err
 		}
 	}

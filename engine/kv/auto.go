@@ -102,7 +102,7 @@ func (r *resolver) share() error {
 	r.want, r.out.Want = Want{near, near}, Want{near, near}
 	r.k.t, r.v.t = near, near
 	if c := r.set.Calibration; c == nil || !c.Sensed() {
-		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured", near.Name))
+		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured; the first load measures it, or: godwit kv calibrate MODEL", near.Name))
 		return nil
 	}
 	r.each = make([]Want, len(r.layers))

@@ -45,6 +45,13 @@ func (c *Calibration) Sensed() bool {
 	return false
 }
 
+// KeepSense takes over the sensitivities of another calibration of the same model.
+func (c *Calibration) KeepSense(of *Calibration) {
+	for i := range min(len(c.Layers), len(of.Layers)) {
+		c.Layers[i].SenseK, c.Layers[i].SenseV = of.Layers[i].SenseK, of.Layers[i].SenseV
+	}
+}
+
 // Check refuses a calibration that is not of a model with these layers.
 func (c *Calibration) Check(model string, layers []LayerInfo) error {
 	if c.Model != model {

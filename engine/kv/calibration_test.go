@@ -252,3 +252,17 @@ func TestAuto(t *testing.T) {
 		}
 	}
 }
+
+// TestKeepSense checks that a calibration takes over sensitivities alone.
+func TestKeepSense(t *testing.T) {
+	old := &Calibration{Layers: make([]LayerCalibration, 2)}
+	old.Layers[0].SenseK, old.Layers[1].SenseV = 0.5, 0.25
+	c := &Calibration{Layers: make([]LayerCalibration, 2)}
+	if c.Sensed() {
+		t.Fatal("sensed before anything was measured")
+	}
+	c.KeepSense(old)
+	if c.Layers[0].SenseK != 0.5 || c.Layers[0].SenseV != 0 || c.Layers[1].SenseV != 0.25 {
+		t.Errorf("kept %+v", c.Layers)
+	}
+}
