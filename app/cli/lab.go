@@ -154,9 +154,15 @@ func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*e
 				list = append(list, cells[i])
 			}
 		}
-		return r.oneOrList(len(list), list, func(i int) any { return list[i] })
+		err = r.oneOrList(len(list), list, func(i int) any { return list[i] })
+	} else {
+		err = r.printReport(&eval.Report{Cells: cells})
 	}
-	return r.printReport(&eval.Report{Cells: cells})
+	measured := func(c eval.Cell) bool { return pick(&c) != nil }
+	if err == nil && len(cells) > 0 && !slices.ContainsFunc(cells, measured) {
+		err = fmt.Errorf("nothing was measured: %s", cells[0].Note)
+	}
+	return err
 }
 
 // preset is the pair of a preset.
