@@ -103,6 +103,7 @@ func (r *run) main(args []string) int {
 		kong.Description("Runs language models (GGUF) on this machine, with long contexts in little memory."),
 		kong.Writers(r.out, r.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(helpText),
 		kong.Resolvers(kong.ResolverFunc(r.resolve)),
 		kong.UsageOnError(),
 		kong.Exit(func(code int) { panic(exit(code)) }),
@@ -189,6 +190,18 @@ func validate(root reflect.Value, selected *kong.Node) error {
 		}
 	}
 	return nil
+}
+
+// helpText adds to the help of a flag what it may be and what it is where it is not given.
+func helpText(v *kong.Value) string {
+	text := kong.DefaultHelpValueFormatter(v)
+	if v.Enum != "" {
+		text += " One of " + strings.ReplaceAll(v.Enum, ",", ", ") + "."
+	}
+	if v.Flag != nil && v.Flag.PlaceHolder != "" && v.Default != "" && !v.IsBool() {
+		text += " Default: " + v.Default + "."
+	}
+	return text
 }
 
 // fail prints an error and returns the exit code.
