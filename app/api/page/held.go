@@ -173,7 +173,7 @@ func (p *Page) restore(ctx context.Context, lease *api.Lease, chat int64) int {
 	if err != nil {
 		return 0
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it was only read
 	slot := p.freeSlot(e, slots)
 	if slot < 0 || st.Key != keyed(e) {
 		return 0
