@@ -139,7 +139,7 @@ def arguments():
 def main():
     """Runs the table."""
     options = arguments()
-    version = run([options.godwit, "version"]).splitlines()[0]
+    version = " ".join(run([options.godwit, "version"]).splitlines()[0].split())
     first = model_path(options.godwit, options.model[0])
     print(f"{datetime.date.today()}, {cpu_name()}, {options.threads} threads; median of "
           f"{options.repetitions * options.rounds} runs; {version}")
