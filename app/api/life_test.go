@@ -185,7 +185,16 @@ func TestSlots(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "torn.bin"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"torn.bin", "none.bin", "../sea.bin", ".sea.bin", "a/b", `a\b`, "x.part"} {
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(filepath.Join(dir, "longer.bin"), append(data, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o700), os.Symlink(t.TempDir(), filepath.Join(dir, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"folder", "link", "torn.bin", "longer.bin", "none.bin", "../sea.bin", ".sea.bin", "a/b", `a\b`, "x.part"}
+	for _, name := range names {
 		if r := v.ask("POST", "/slots/0?action=restore", object{"filename": name}); r.status != 400 {
 			t.Errorf("restore of %s: %d %s", name, r.status, r.body)
 		}

@@ -169,18 +169,21 @@ func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, name s
 		return 0, 0, err
 	}
 	defer root.Close() //nolint:errcheck // a folder opened for reading
-	f, err := root.Open(name)
+	info, err := root.Lstat(name) // before opening: a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, wire.Bad("filename", "there is no saved slot %q", name)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
+	if !info.Mode().IsRegular() {
+		return 0, 0, wire.Bad("filename", "%q is not a saved slot: it is no ordinary file (%s)", name, info.Mode().Type())
+	}
+	f, err := root.Open(name)
 	if err != nil {
 		return 0, 0, err
 	}
+	defer f.Close() //nolint:errcheck // opened for reading
 	if tokens, err = e.RestoreSlot(ctx, slot, f); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", name, err)
 	}

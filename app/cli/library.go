@@ -127,6 +127,13 @@ func (c *listCmd) Run(r *run) error {
 		return err
 	}
 	defer l.Close()
+	for _, dir := range c.Folders {
+		if info, err := os.Stat(dir); err != nil {
+			r.log.Warn("a models folder cannot be read", "err", err)
+		} else if !info.IsDir() {
+			r.log.Warn("a models folder is a file", "path", dir)
+		}
+	}
 	models, err := l.List()
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 
 	"godwit/app/api"
@@ -58,6 +59,9 @@ func (c *serveCmd) Run(r *run) error {
 		return errors.Join(err, s.Close())
 	}
 	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
+	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		r.log.Warn("every address of this machine answers, to whoever has the API key", "listen", l.Addr())
+	}
 	if err := r.out.Flush(); err != nil {
 		return errors.Join(err, l.Close(), s.Close())
 	}

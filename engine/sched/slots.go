@@ -143,6 +143,9 @@ func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 	if n := s.cache.Len(sl.seq); n != len(tokens) {
 		return 0, fmt.Errorf("%w: %d tokens and %d cells", ErrSession, len(tokens), n)
 	}
+	if err := atEnd(r); err != nil {
+		return 0, err
+	}
 	s.clock++
 	sl.tokens, sl.used = append(sl.tokens[:0], tokens...), s.clock
 	return len(tokens), nil
@@ -174,12 +177,23 @@ func (s *Sched) makeRoom(r io.ReadSeeker, n int) error {
 		err = fmt.Errorf("%w: %d tokens and %d cells", ErrSession, n, cells)
 	}
 	if err == nil {
+		err = atEnd(r)
+	}
+	if err == nil {
 		_, err = r.Seek(start, io.SeekStart)
 	}
 	if err != nil {
 		return err
 	}
 	for s.cache.Free() < n && s.dropIdle() {
+	}
+	return nil
+}
+
+// atEnd reports bytes behind a saved slot: Save wrote none.
+func atEnd(r io.Reader) error {
+	if n, err := io.CopyN(io.Discard, r, 1); n > 0 || !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: it goes on behind its end", ErrSession)
 	}
 	return nil
 }
