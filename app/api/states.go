@@ -168,7 +168,7 @@ func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, name s
 	if err != nil {
 		return 0, 0, err
 	}
-	defer root.Close() //nolint:errcheck // a folder opened for reading
+	defer root.Close()            //nolint:errcheck // a folder opened for reading
 	info, err := root.Lstat(name) // before opening: a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, 0, wire.Bad("filename", "there is no saved slot %q", name)
