@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +23,7 @@ type pool struct {
 	stages  atomic.Pointer[[]stage] // of the run in progress
 	epoch   atomic.Uint32
 	closed  atomic.Bool
+	fault   atomic.Pointer[fault] // the first of the run in progress
 	sleep   []parking
 	done    sync.WaitGroup
 }
@@ -107,6 +110,7 @@ func newPool(workers int) *pool {
 func (p *pool) worker(w int) {
 	defer p.done.Done()
 	runtime.LockOSThread()
+	debug.SetPanicOnFault(true)
 	s := &p.sleep[w]
 	seen := uint32(0)
 	for {
@@ -147,8 +151,11 @@ func (p *pool) close() {
 	p.done.Wait()
 }
 
-// run executes the stages in order and returns when all are done.
-func (p *pool) run(stages *[]stage) {
+// run executes the stages in order and returns when all are done. The error
+// says that mapped weights could not be read.
+func (p *pool) run(stages *[]stage) error {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	p.fault.Store(nil)
 	epoch := p.epoch.Load() + 1
 	for i := range *stages {
 		c := (*stages)[i].count
@@ -158,6 +165,32 @@ func (p *pool) run(stages *[]stage) {
 	p.stages.Store(stages)
 	p.begin(epoch)
 	p.work(0, epoch, *stages)
+	if f := p.fault.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// fault is memory that is mapped and cannot be read: the file behind it was cut
+// short by another program, or its disk is gone.
+type fault struct{ address uintptr }
+
+func (f *fault) Error() string {
+	return fmt.Sprintf("cpu: memory at %#x cannot be read: the model file was cut short, or its disk is gone", f.address)
+}
+
+// do works on a task. A fault ends the task, not the process; other panics go on.
+func (p *pool) do(s *stage, worker, task int) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }: // see debug.SetPanicOnFault
+			p.fault.CompareAndSwap(nil, &fault{r.Addr()})
+		default:
+			panic(r)
+		}
+	}()
+	s.do(worker, task)
 }
 
 // work goes through the stages of a run, until its end or until another run
@@ -177,7 +210,7 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 				if !ok {
 					break
 				}
-				s.do(worker, task)
+				p.do(s, worker, task)
 				s.count.done.Add(1)
 			}
 		}

@@ -25,7 +25,9 @@ func TestPool(t *testing.T) {
 		p.ready(list)
 		const runs = 200
 		for range runs {
-			p.run(&list)
+			if err := p.run(&list); err != nil {
+				t.Fatal(err)
+			}
 		}
 		p.close()
 		for s := range stages {

@@ -82,9 +82,9 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 			p.span[span.First+r] = int32(s)
 		}
 	}
-	p.backend.pool.run(&p.stages)
+	err := p.backend.pool.run(&p.stages)
 	p.b = nil
-	return nil
+	return err
 }
 
 // check rejects batches that do not fit the program: broken invariants of the
