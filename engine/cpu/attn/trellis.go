@@ -104,6 +104,10 @@ func (y *trellis) windowsAnyLength(dst, src []byte) {
 	}
 }
 
+// overrun is how far behind the strings of a page vector code may read: what
+// follows them is longer.
+const overrun = 16
+
 // lookUpTrellis writes a byte for every value of a page: its level, on K above zero.
 // Tokens without a bit in used may be left out, four at a time.
 func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {

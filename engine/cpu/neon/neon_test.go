@@ -40,6 +40,7 @@ func everything() *File {
 		f.Repeat(V(15*i), R(12*i))
 		f.Look(V(15*i), 9, 1+i, V(31-i))
 		f.Look(V(15*i), 20, 4, V(31-i))
+		f.LookOn(V(15*i), 20, 4, V(31-i))
 	}
 	return f
 }

@@ -41,6 +41,11 @@ var three = map[string]op{
 	"fcmgt.4s":   {0x6ea0e400, "", ""},
 	"cmtst.4s":   {0x4ea08c00, "", "VCMTST"},
 	"umin.8h":    {0x6e606c00, "", "VUMIN"},
+	"sabd.8h":    {0x4e607400, "", ""},
+	"sub.8h":     {0x6e608400, "", "VSUB"},
+	"mul.8h":     {0x4e609c00, "", ""},
+	"uqadd.8h":   {0x6e600c00, "", ""},
+	"cmhi.8h":    {0x6e603400, "", ""},
 	"trn1.2d":    {0x4ec02800, "", "VTRN1"},
 	"trn2.2d":    {0x4ec06800, "", "VTRN2"},
 	"umax.4s":    {0x6ea06400, "", "VUMAX"},
@@ -105,6 +110,7 @@ var two = map[string]op{
 	"xtn2.16b":   {0x4e212800, "16b 8h", ""},
 	"addv.4s":    {0x4eb1b800, "s 4s", ""},
 	"umaxv.4s":   {0x6eb0a800, "s 4s", ""},
+	"uminv.8h":   {0x6e71a800, "h 8h", ""},
 	"shll":       {0x2e613800, "4s 4h 16", ""},
 }
 
@@ -163,12 +169,21 @@ func (f *File) V(name string, dst, n, m V) {
 // Look writes a look-up: the bytes of m choose among those of so many
 // registers from table on, and are 0 beyond.
 func (f *File) Look(dst, table V, registers int, m V) {
+	f.look("tbl", 0x4e000000, dst, table, registers, m)
+}
+
+// LookOn is Look, but leaves the bytes beyond as they were.
+func (f *File) LookOn(dst, table V, registers int, m V) {
+	f.look("tbx", 0x4e001000, dst, table, registers, m)
+}
+
+func (f *File) look(name string, w uint32, dst, table V, registers int, m V) {
 	var list []string
 	for i := range registers {
 		list = append(list, fmt.Sprintf("v%d.16b", int(table)+i))
 	}
-	w := 0x4e000000 | uint32(registers-1)<<13 | uint32(m)<<16 | uint32(table)<<5 | uint32(dst)
-	f.word(w, "tbl v%d.16b, {%s}, v%d.16b", int(dst), strings.Join(list, ", "), int(m))
+	w |= uint32(registers-1)<<13 | uint32(m)<<16 | uint32(table)<<5 | uint32(dst)
+	f.word(w, "%s v%d.16b, {%s}, v%d.16b", name, int(dst), strings.Join(list, ", "), int(m))
 }
 
 // ByElement writes an instruction whose second source is element i of m.
@@ -193,8 +208,8 @@ func (f *File) N(name string, dst, n V) {
 		return
 	}
 	to := fmt.Sprintf("v%d.%s", int(dst), a[0])
-	if a[0] == "s" {
-		to = fmt.Sprintf("s%d", int(dst))
+	if a[0] == "s" || a[0] == "h" {
+		to = fmt.Sprintf("%s%d", a[0], int(dst))
 	}
 	bits := ""
 	if len(a) > 2 {

@@ -24,6 +24,8 @@ var families = []struct {
 	{"dot_dotprod", func(a *asm) { dots(a, true) }},
 	{"weigh_neon", weigh},
 	{"prep_neon", prep},
+	{"trellis_neon", trellis},
+	{"viterbi_neon", viterbi},
 }
 
 func main() {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+
+	. "godwit/engine/cpu/neon"
+)
+
+// trellis makes tiles of bytes from the strings of trellis codes.
+func trellis(a *asm) {
+	for _, bits := range []int{2, 3, 4} {
+		y := &trellisCode{a, bits}
+		y.tokens()
+		y.weighted()
+	}
+}
+
+// trellisCode reads codes of some bits, 16 values at a time. A window is cut
+// from two bytes; a table of 256 is four of 64, of which a look-up leaves alone
+// what is beyond.
+//
+// R1 is a string, R2 the table, R3 the bytes of a string, R6 how far it is
+// read; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the values of
+// four tokens; R20, R21 and V0 to V3 are free.
+type trellisCode struct {
+	*asm
+	bits int
+}
+
+// bytes is how far 16 values reach.
+func (y *trellisCode) bytes() int { return 2 * y.bits }
+
+func (y *trellisCode) open() {
+	y.args("dst", "strings", "table", "bytes")
+	for i := 0; i < 16; i += 2 {
+		y.LoadPair(V(16+i), V(17+i), R2, 16*i)
+	}
+	var low, high, right, left [16]byte
+	for i := range 16 {
+		first := y.bits * i
+		low[i], high[i] = byte(first/8), byte(first/8+1)
+		right[i], left[i] = byte(-(first % 8)), byte(8-first%8)
+	}
+	for i, c := range [][16]byte{low, high, right, left} {
+		y.Const(V(8+i), fmt.Sprintf("%s%d", []string{"low", "high", "right", "left"}[i], y.bits), c, R19)
+	}
+	y.Fill(12, 64*0x01010101, R19)
+}
+
+// four reads 16 values of four strings, from R1 on, at R6.
+func (y *trellisCode) four() {
+	y.Op("MOVD R1, R5")
+	for t := range V(4) {
+		y.Op("ADD R6, R5, R20")
+		y.Load(0, R20, 0)
+		// What follows, the string's beginning behind its end.
+		y.Op("ADD $%d, R20, R20", y.bytes())
+		y.Op("ADD R3, R5, R21")
+		y.Op("CMP R21, R20")
+		y.Op("CSEL EQ, R5, R20, R20")
+		y.Op("VLD1 (R20), V0.B[%d]", y.bytes())
+		y.Look(1, 0, 1, 8)
+		y.Look(2, 0, 1, 9)
+		y.V("ushl.16b", 1, 1, 10)
+		y.V("ushl.16b", 2, 2, 11)
+		y.V("orr.16b", 1, 1, 2)
+		y.Look(4+t, 16, 4, 1)
+		for k := range V(3) {
+			y.V("sub.16b", 1, 1, 12)
+			y.LookOn(4+t, 20+4*k, 4, 1)
+		}
+		if t < 3 {
+			y.Op("MOVD R21, R5")
+		}
+	}
+	y.Op("ADD $%d, R6, R6", y.bytes())
+}
+
+// tokens: four values of four tokens are 16 bytes, and lines of four values
+// 256 apart.
+func (y *trellisCode) tokens() {
+	y.Func(fmt.Sprintf("trellisTokens%dNEON", y.bits), "(dst, strings, table *byte, bytes, chunks int)",
+		"makes the tile of a page of K from strings of chunks of 16 values; memory behind the last is read.", 0)
+	y.open()
+	y.Arg("chunks", R4)
+	y.Op("MOVD $16, R7")
+	y.Loop(R7, 1, func() {
+		y.Op("MOVD ZR, R6")
+		y.Op("MOVD R0, R8")
+		y.Op("MOVD R4, R9")
+		y.Loop(R9, 1, func() {
+			y.four()
+			y.V("trn1.4s", 0, 4, 5)
+			y.V("trn2.4s", 1, 4, 5)
+			y.V("trn1.4s", 2, 6, 7)
+			y.V("trn2.4s", 3, 6, 7)
+			y.V("trn1.2d", 4, 0, 2)
+			y.V("trn1.2d", 5, 1, 3)
+			y.V("trn2.2d", 6, 0, 2)
+			y.V("trn2.2d", 7, 1, 3)
+			for i := range 4 {
+				y.Store(V(4+i), R8, 256*i)
+			}
+			y.Op("ADD $1024, R8, R8")
+		})
+		y.Op("ADD $16, R0, R0")
+		y.Op("ADD R3<<2, R1, R1")
+	})
+	y.Ret()
+}
+
+// weighted: 16 values of four tokens are stored as they are interleaved.
+func (y *trellisCode) weighted() {
+	y.Func(fmt.Sprintf("trellisValues%dNEON", y.bits), "(dst, strings, table *byte, bytes, blocks, chunks int, used uint64)",
+		"makes the tile of a page of V likewise, of the groups of four tokens that are used, from blocks of some chunks that lie side by side.", 0)
+	y.open()
+	y.Arg("blocks", R4)
+	y.Arg("chunks", R11)
+	y.Arg("used", R12)
+	y.Op("MOVD $16, R7")
+	y.Loop(R7, 1, func() {
+		skip := y.NewLabel("skip")
+		y.Op("TST $15, R12")
+		y.Op("BEQ %s", skip)
+		y.Op("MOVD ZR, R6")
+		y.Op("MOVD R0, R8")
+		y.Op("MOVD R4, R9")
+		y.Loop(R9, 1, func() {
+			y.Op("MOVD R8, R13")
+			y.Op("MOVD R11, R14")
+			y.Loop(R14, 1, func() {
+				y.four()
+				y.Op("VST4 [V4.B16, V5.B16, V6.B16, V7.B16], (R13)")
+				y.Op("ADD $64, R13, R13")
+			})
+			y.Op("ADD R11<<10, R8, R8")
+		})
+		y.Label(skip)
+		y.Op("ADD R11<<6, R0, R0")
+		y.Op("ADD R3<<2, R1, R1")
+		y.Op("LSR $4, R12, R12")
+	})
+	y.Ret()
+}
