@@ -13,7 +13,7 @@ func BenchmarkCodec(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e := encoding{typ.Form(128, K), 128}
+		e := encoding{Type: typ.Form(128, K), dim: 128}
 		x := gauss(rand.New(rand.NewPCG(1, 2)), 128, 1)
 		row, _ := e.encode(x)
 		perValue := func(b *testing.B) {

@@ -73,7 +73,7 @@ func (t *Type) Segments(headDim int) []Segment {
 
 // Encode packs one head. dst has RowBytes(len(src)) bytes. It returns the
 // number of blocks whose scale was infinite or NaN and was stored as the
-// largest f16 or as 0 (for f16, bf16 and f32: the number of such values).
+// largest f16 or as 0 (for f16 values of that kind; bf16 and f32 hold them).
 // Source: spec kv-formats.md.
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 	if c := at.Channels; c != nil {

@@ -2,27 +2,26 @@ package kv
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// encodings are all encodings with a head size that each holds.
-func encodings(t testing.TB) map[string]encoding {
-	out := map[string]encoding{}
+// encodings are all encodings with a head size that each holds, in the order of
+// the registry.
+func encodings(t testing.TB) []encoding {
+	var out []encoding
 	for _, f := range Forms() {
 		for _, dim := range []int{32, 64, 80, 96, 128, 192, 256, 512, 576} {
 			for _, s := range []Side{K, V} {
 				if !f.holds(dim) {
 					continue
 				}
-				form := f.Form(dim, s)
-				name := strings.Join([]string{f.Name, s.String(), itoa(dim)}, "/")
-				out[name] = encoding{form, dim}
+				out = append(out, encoding{f.Form(dim, s), dim, fmt.Sprintf("%s/%v/%d", f.Name, s, dim)})
 			}
 		}
 	}
@@ -34,11 +33,8 @@ func encodings(t testing.TB) map[string]encoding {
 
 type encoding struct {
 	*Type
-	dim int
-}
-
-func itoa(n int) string {
-	return string(rune('0'+n/100)) + string(rune('0'+n/10%10)) + string(rune('0'+n%10))
+	dim  int
+	name string
 }
 
 func (e encoding) encode(x []float32) ([]byte, int) {
@@ -67,7 +63,7 @@ func TestHostileValues(t *testing.T) {
 		0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, -1e-40, 1e-20, 1e-10, 1, -1, 1e5, -65504, 65520,
 		1e20, math.MaxFloat32, -math.MaxFloat32, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	}
-	for name, e := range encodings(t) {
+	for _, e := range encodings(t) {
 		if e.Float && e.Name != "f16" {
 			continue // f32 and bf16 hold infinity and NaN as they are
 		}
@@ -83,12 +79,12 @@ func TestHostileValues(t *testing.T) {
 			row, saturated := e.encode(x)
 			for i, v := range e.decode(row) {
 				if v-v != 0 {
-					t.Fatalf("%s: value %d is %g", name, i, v)
+					t.Fatalf("%s: value %d is %g", e.name, i, v)
 				}
 			}
 			bad := slices.ContainsFunc(x, func(v float32) bool { return v-v != 0 })
 			if e.Name == "f16" && bad && saturated == 0 {
-				t.Fatalf("%s: nothing counted", name)
+				t.Fatalf("%s: nothing counted", e.name)
 			}
 		})
 	}
@@ -96,14 +92,14 @@ func TestHostileValues(t *testing.T) {
 
 // Re-encoding a decoded row of ordinary values keeps its codes.
 func TestReencode(t *testing.T) {
-	for name, e := range encodings(t) {
-		r := rand.New(rand.NewPCG(1, 2)) // the same values in any order of the types
+	for _, e := range encodings(t) {
 		if e.Polar != nil || e.Residual != nil || e.Join != nil || e.Scale.Rule == StockFitted || e.Scale.Rule == Unbiased {
 			continue // a second plane, or a scale that is chosen after the codes, has no fixed point
 		}
 		if e.Padded(e.dim) != e.dim {
 			continue // decoding cuts the padding off, so another vector is encoded
 		}
+		r := rand.New(rand.NewPCG(1, 2))
 		moved, values := 0, 0
 		for range 20 {
 			x := gauss(r, e.dim, 3)
@@ -113,7 +109,7 @@ func TestReencode(t *testing.T) {
 			values += e.Padded(e.dim)
 		}
 		if moved != 0 {
-			t.Errorf("%s: %d of %d codes moved", name, moved, values)
+			t.Errorf("%s: %d of %d codes moved", e.name, moved, values)
 		}
 	}
 }
@@ -144,9 +140,9 @@ func differing(t *Type, a, b []byte) (n int) {
 // turned back is the sum of restored rows. The bound is the rounding of two
 // transforms and a dot product of n terms.
 func TestRotatedDomain(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
 	const eps = 1.0 / (1 << 24)
-	for name, e := range encodings(t) {
+	for _, e := range encodings(t) {
+		r := rand.New(rand.NewPCG(3, 4))
 		n := float64(e.Padded(e.dim))
 		bound := (n + 4*math.Log2(n) + 8) * eps
 		x, q := gauss(r, e.dim, 1), gauss(r, e.dim, 1)
@@ -160,7 +156,7 @@ func TestRotatedDomain(t *testing.T) {
 				want += float64(q[i]) * float64(restored[i])
 			}
 			if got := float64(e.Score(query, nil, row)); math.Abs(got-want) > bound*length(q)*length(restored)*2 {
-				t.Errorf("%s: score %g, want %g", name, got, want)
+				t.Errorf("%s: score %g, want %g", e.name, got, want)
 			}
 		}
 		rotated := make([]float32, e.Padded(e.dim))
@@ -185,7 +181,7 @@ func TestRotatedDomain(t *testing.T) {
 		}
 		for i, v := range out {
 			if math.Abs(float64(v)-want[i]) > bound*math.Sqrt(norm)*4 {
-				t.Errorf("%s: output %d is %g, want %g", name, i, v, want[i])
+				t.Errorf("%s: output %d is %g, want %g", e.name, i, v, want[i])
 				break
 			}
 		}
@@ -194,11 +190,11 @@ func TestRotatedDomain(t *testing.T) {
 
 // A residual sign plane brings the score nearer to the exact one, on average.
 func TestResidualHelps(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for name, e := range encodings(t) {
+	for _, e := range encodings(t) {
 		if !e.HasResidual() {
 			continue
 		}
+		r := rand.New(rand.NewPCG(5, 6))
 		var with, without float64
 		for range 200 {
 			x, q := gauss(r, e.dim, 1), gauss(r, e.dim, 1)
@@ -216,19 +212,19 @@ func TestResidualHelps(t *testing.T) {
 			without += b * b
 		}
 		if with >= without {
-			t.Errorf("%s: squared error %g with the residual, %g without", name, with, without)
+			t.Errorf("%s: squared error %g with the residual, %g without", e.name, with, without)
 		}
 	}
 }
 
 // Rotations keep the length, forward and back.
 func TestRotationKeepsNorm(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	for name, e := range encodings(t) {
+	for _, e := range encodings(t) {
 		rot := e.Rotation
 		if rot.Size == 0 {
 			continue
 		}
+		r := rand.New(rand.NewPCG(7, 8))
 		x := gauss(r, rot.Size, 2)
 		y := slices.Clone(x)
 		rot.forward(y)
@@ -241,12 +237,12 @@ func TestRotationKeepsNorm(t *testing.T) {
 		}
 		bound := float64(2*math.Log2(float64(rot.Size))+4) / (1 << 24)
 		if got, want := length(y), length(x)*grows; math.Abs(got-want) > bound*want {
-			t.Errorf("%s: length %g becomes %g", name, want, got)
+			t.Errorf("%s: length %g becomes %g", e.name, want, got)
 		}
 		rot.inverse(y)
 		for i := range x {
 			if math.Abs(float64(y[i]-x[i])) > bound*length(x)*2 {
-				t.Errorf("%s: value %d comes back as %g, was %g", name, i, y[i], x[i])
+				t.Errorf("%s: value %d comes back as %g, was %g", e.name, i, y[i], x[i])
 				break
 			}
 		}
@@ -257,7 +253,7 @@ func TestRotationKeepsNorm(t *testing.T) {
 func TestReblocked(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, pair := range [][2]*Type{{Turbo3, Turbo3B32}, {Turbo2, Turbo2B32}} {
-		whole, split := encoding{pair[0], 256}, encoding{pair[1], 256}
+		whole, split := encoding{Type: pair[0], dim: 256}, encoding{Type: pair[1], dim: 256}
 		x := gauss(r, 256, 1)
 		a, _ := whole.encode(x)
 		b, _ := split.encode(x)
@@ -282,20 +278,20 @@ func TestReblocked(t *testing.T) {
 // A -rot row is the stock row of the transformed head, and K and V take the
 // sizes of the specification.
 func TestRotatedStock(t *testing.T) {
-	r := rand.New(rand.NewPCG(11, 12))
 	for _, pair := range [][2]*Type{{Q8_0, Q8_0Rot}, {Q5_1, Q5_1Rot}, {Q5_0, Q5_0Rot}, {Q4_1, Q4_1Rot}, {Q4_0, Q4_0Rot}, {IQ4NL, IQ4NLRot}} {
 		for dim, sizes := range map[int][2]int{32: {32, 32}, 64: {64, 64}, 96: {32, 32}, 128: {128, 64}, 192: {64, 64}, 256: {256, 64}, 576: {64, 64}} {
 			for _, s := range []Side{K, V} {
+				r := rand.New(rand.NewPCG(11, 12))
 				form := pair[1].Form(dim, s)
 				if form.Rotation.Size != sizes[s] {
 					t.Errorf("%s at %d %v: transform of %d, want %d", form.Name, dim, s, form.Rotation.Size, sizes[s])
 				}
 				x := gauss(r, dim, 1)
-				got, _ := encoding{form, dim}.encode(x)
+				got, _ := encoding{Type: form, dim: dim}.encode(x)
 				for i := 0; i < dim; i += sizes[s] {
 					orthonormal(x[i : i+sizes[s]])
 				}
-				if want, _ := (encoding{pair[0], dim}).encode(x); differing(pair[0], got, want) > 0 || len(got) != len(want) {
+				if want, _ := (encoding{Type: pair[0], dim: dim}).encode(x); differing(pair[0], got, want) > 0 || len(got) != len(want) {
 					t.Errorf("%s at %d %v: codes differ from those of the transformed head", form.Name, dim, s)
 				}
 			}

@@ -64,7 +64,7 @@ func TestDistortion(t *testing.T) {
 		}
 		const rows = 4000
 		var sum, squares float64
-		e := encoding{c.form, c.dim}
+		e := encoding{Type: c.form, dim: c.dim}
 		for range rows {
 			x := gauss(r, c.dim, 1)
 			row, _ := e.encode(x)
@@ -92,7 +92,7 @@ func TestStepBound(t *testing.T) {
 		form  *Type
 		steps float64
 	}{{Q8_0, 0.5}, {Q5_1, 0.5}, {Q5_0, 1}, {Q4_1, 0.5}, {Q4_0, 1}} {
-		e := encoding{c.form, 256}
+		e := encoding{Type: c.form, dim: 256}
 		for range 200 {
 			x := gauss(r, 256, 5)
 			row, _ := e.encode(x)
@@ -119,7 +119,7 @@ func TestStepBound(t *testing.T) {
 // reader ignores.
 func TestQJLByText(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
-	e := encoding{TQ3_0QJL, 32}
+	e := encoding{Type: TQ3_0QJL, dim: 32}
 	levels := []float64{-1.51, -0.453, 0.453, 1.51}
 	const slack = 1.0 / (1 << 18) // binary32 rounding of a 32-value transform
 	for range 200 {

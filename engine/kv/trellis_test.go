@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -47,7 +48,7 @@ func TestWindows(t *testing.T) {
 func gwBlocks() (list []encoding) {
 	for _, t := range []*Type{GW2, GW3, GW4} {
 		for _, b := range t.Cut.blocks {
-			list = append(list, encoding{b, b.Elems})
+			list = append(list, encoding{Type: b, dim: b.Elems})
 		}
 	}
 	return list
@@ -87,7 +88,7 @@ func TestTrellisDistortion(t *testing.T) {
 func BenchmarkTrellis(b *testing.B) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for _, e := range gwBlocks() {
-		b.Run(e.Name+"/"+itoa(e.dim), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/%d", e.Name, e.dim), func(b *testing.B) {
 			x, row := gauss(r, e.dim, 3), make([]byte, e.Bytes)
 			for b.Loop() {
 				e.Encode(row, x, At{})
