@@ -88,6 +88,7 @@ type Engine struct {
 	sched   *sched.Sched
 	embed   embedder
 	log     *slog.Logger
+	warned  bool // that scales were saturated; the scheduler's goroutine has it
 	once    sync.Once
 	closed  error
 	// grammarTokens is the vocabulary as grammars need it, made at first use.
@@ -170,7 +171,7 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.sched = sched.New(e.prog, e.cache, sched.Options{
 		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
-		StateModel: len(p.States) > 0, Observe: e.o.Observe,
+		StateModel: len(p.States) > 0, Observe: e.o.Observe, Ended: e.warnSaturated,
 		Shift: e.o.ContextShift, Rotary: rotaries(p, e.Config().Layers),
 	})
 	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,

@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -101,5 +104,52 @@ func TestCacheBytes(t *testing.T) {
 		if whole := strings.Contains(file, "128") || strings.Contains(file, "256"); whole && sizes["f16"]*100 != sizes["turbo3"]*512 {
 			t.Errorf("%s: turbo3 takes %d bytes, f16 %d: 1/%.3f, want 1/5.12", file, sizes["turbo3"], sizes["f16"], float64(sizes["f16"])/float64(sizes["turbo3"]))
 		}
+	}
+}
+
+// Keys beyond what the scale of a type holds are counted where they are written
+// and said once, in the layer that has them, and the logits stay finite.
+func TestSaturatedKeys(t *testing.T) {
+	m := sharedHeads()
+	for _, w := range m.tensors {
+		if w.Name != "blk.1.attn_k.weight" {
+			continue
+		}
+		for i := 0; i < len(w.Data); i += 4 {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(w.Data[i:]))
+			binary.LittleEndian.PutUint32(w.Data[i:], math.Float32bits(v*1e6))
+		}
+	}
+	want, err := engine.ParseCacheTypes("turbo3", "turbo3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	e := openPath(t, m.save(t, t.TempDir(), "large-keys"), engine.Options{
+		Context: 256, Parallel: 1, Want: want, KV: kv.Settings{AutoAsymmetric: kv.Off}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	tokens := peerTokens()
+	for range 2 {
+		for i, v := range logits(t, e, tokens, []int{0, len(tokens) - 1}, false) {
+			if v-v != 0 {
+				t.Fatalf("logit %d is %g", i, v)
+			}
+		}
+	}
+	p, err := e.Plan(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range p.Layers {
+		n := int64(0)
+		if i == 1 {
+			n = int64(2 * 2 * len(tokens)) // a block for each KV head of each token, twice
+		}
+		if l.K.Saturated != n || l.V.Saturated != 0 {
+			t.Errorf("layer %d: %d scales of K and %d of V, want %d and 0", i, l.K.Saturated, l.V.Saturated, n)
+		}
+	}
+	if n := strings.Count(log.String(), "cut to what f16 holds"); n != 1 || !strings.Contains(log.String(), "layer=1") {
+		t.Errorf("said %d times:\n%s", n, log.String())
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"godwit/engine/chat"
 	"godwit/engine/grammar"
@@ -80,9 +81,28 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 		if l.Layer < len(use.Skipped) {
 			s := use.Skipped[l.Layer]
 			l.SparseV = kv.SparseV{Considered: s.Considered, Skipped: s.Skipped}
+			l.K.Saturated, l.V.Saturated = s.Saturated[kv.K], s.Saturated[kv.V]
 		}
 	}
 	return p, nil
+}
+
+// warnSaturated says once that a cache had to store scales that f16 does not
+// hold. It runs on the device's goroutine.
+func (e *Engine) warnSaturated() {
+	if e.warned {
+		return
+	}
+	for i, c := range e.prog.Skipped() {
+		for s, n := range c.Saturated {
+			if n == 0 {
+				continue
+			}
+			e.warned = true
+			e.log.Warn(fmt.Sprintf("kv: scales of %v were infinite or no numbers and were cut to what f16 holds; GET /api/kv counts them", kv.Side(s)), "layer", i)
+			return
+		}
+	}
 }
 
 // PlanFile describes the cache that a model would get with these options, from

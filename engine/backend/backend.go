@@ -79,8 +79,7 @@ type Program interface {
 	kv.Copier
 	// Run works on one batch and fills b.Logits.
 	Run(ctx context.Context, b *llm.Batch) error
-	// Skipped returns the counters of each layer: the cells whose V was considered and
-	// skipped by Sparse V since the program was compiled.
+	// Skipped returns the counters of each layer since the program was compiled.
 	Skipped() []Skip
 	// Memory is what the program holds.
 	Memory() Memory
@@ -89,8 +88,12 @@ type Program interface {
 
 // Skip counts cells in one layer: those that Sparse V looked at and skipped,
 // and keys and values, of one KV head each, that were no numbers when they were
-// written: attention takes those for zeros.
-type Skip struct{ Considered, Skipped, Broken int64 }
+// written: attention takes those for zeros. Saturated counts, by side, blocks
+// that were written with the largest f16 for an infinite scale, or 0 for a NaN.
+type Skip struct {
+	Considered, Skipped, Broken int64
+	Saturated                   [2]int64
+}
 
 // Memory is what a program holds, in bytes.
 type Memory struct{ Weights, Cache, Scratch, State int64 }

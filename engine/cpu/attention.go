@@ -71,12 +71,14 @@ type attnShape struct {
 }
 
 // attnCount counts what attention did in a layer: cells that Sparse V looked
-// at and skipped, and bytes of K and V that were read.
+// at and skipped, bytes of K and V that were read, and, by side, blocks that
+// were written with a saturated scale.
 type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
 	broken              atomic.Int64 // keys and values that were no numbers
-	_                   [88]byte     // keep counters of layers on their own cache lines
+	saturated           [2]atomic.Int64
+	_                   [72]byte // keep counters of layers on their own cache lines
 }
 
 // maxQueries bounds the queries of a block so that their accumulators stay in cache.

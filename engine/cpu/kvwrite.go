@@ -76,11 +76,18 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 		t.cache.channels[head].Level(worker.levelled, k)
 		k = worker.levelled
 	}
-	t.cache.k.write(&w, k, worker.scratch)
+	t.saturated(kv.K, t.cache.k.write(&w, k, worker.scratch))
 	if t.v != graph.None {
 		v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
 		t.inspect(v)
-		t.cache.v.write(&w, v, worker.scratch)
+		t.saturated(kv.V, t.cache.v.write(&w, v, worker.scratch))
+	}
+}
+
+// saturated counts n blocks of a side whose scale was infinite or NaN.
+func (t *attention) saturated(s kv.Side, n int) {
+	if n > 0 {
+		t.counts.saturated[s].Add(int64(n))
 	}
 }
 
@@ -106,20 +113,22 @@ type rowWrite struct {
 	at               kv.At
 }
 
-// write stores x in every part that has a place for it. Types that are packed
-// by page wait with the packed form where there is an exact one.
-func (s *side) write(w *rowWrite, x []float32, scratch *attn.Scratch) {
+// write stores x in every part that has a place for it, and counts the blocks
+// whose scale was saturated. Types that are packed by page wait with the packed
+// form where there is an exact one.
+func (s *side) write(w *rowWrite, x []float32, scratch *attn.Scratch) (saturated int) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
 	if exact {
-		s.exact.form.Write(s.exact.head(w.exact, w.head), cell, x, w.at, scratch)
+		saturated += s.exact.form.Write(s.exact.head(w.exact, w.head), cell, x, w.at, scratch)
 	}
 	if !exact || !s.late {
-		s.form.Write(s.head(w.page, w.head), cell, x, w.at, scratch)
+		saturated += s.form.Write(s.head(w.page, w.head), cell, x, w.at, scratch)
 	}
 	if s.sinks.form != nil && w.at.Pos < s.sinks.form.Cells() {
-		s.sinks.form.Write(s.sinks.head(w.seq, w.head), w.at.Pos, x, w.at, scratch)
+		saturated += s.sinks.form.Write(s.sinks.head(w.seq, w.head), w.at.Pos, x, w.at, scratch)
 	}
+	return saturated
 }
 
 // packs is the pages that this batch packs.
@@ -171,9 +180,9 @@ func (t *attention) packsIn(p *llm.Pack, now bool) bool {
 
 // pack packs one side and KV head of a page.
 func (t *attention) pack(worker, task int, now bool) {
-	s, head := &t.cache.k, task/2%t.KVHeads
+	s, side, head := &t.cache.k, kv.K, task/2%t.KVHeads
 	if task%2 == 1 {
-		s = &t.cache.v
+		s, side = &t.cache.v, kv.V
 	}
 	if !s.late {
 		return
@@ -186,7 +195,7 @@ func (t *attention) pack(worker, task int, now bool) {
 			continue
 		}
 		if skip == 0 {
-			s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), t.workers[worker].scratch)
+			t.saturated(side, s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), t.workers[worker].scratch))
 			return
 		}
 		skip--

@@ -135,6 +135,9 @@ func (p *program) Skipped() []backend.Skip {
 		out[i].Considered = c.considered.Load()
 		out[i].Skipped = c.skipped.Load()
 		out[i].Broken = c.broken.Load()
+		for s := range c.saturated {
+			out[i].Saturated[s] = c.saturated[s].Load()
+		}
 	}
 	return out
 }

@@ -96,6 +96,7 @@ type Options struct {
 	Shift   bool
 	Rotary  []Rotary
 	Observe func(Step) // told of every step; may be nil
+	Ended   func()     // told on the scheduler's goroutine that a job ends; may be nil
 }
 
 // Step is what one run of the device did, for metrics and tests.
@@ -317,6 +318,9 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	}
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)
+	}
+	if s.o.Ended != nil {
+		s.o.Ended()
 	}
 	t.Done(f, t.stats, err)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // encoder writes a group of values, those that are rotated together, into a
-// cell. It has the bytes of the type's own Encode.
-type encoder func(p *codes, page []byte, cell, first int, x []float32, s *Scratch)
+// cell. It has the bytes and the result of the type's own Encode.
+type encoder func(p *codes, page []byte, cell, first int, x []float32, s *Scratch) (saturated int)
 
 // encoderOf returns the encoder of a form, or nil if only the type's own will do.
 func encoderOf(t *kv.Type) encoder {
@@ -38,11 +38,11 @@ func encoderOf(t *kv.Type) encoder {
 }
 
 // write encodes a head's values of the part into a cell.
-func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
-		p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
+		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
 		p.put(page, cell, s.row)
-		return
+		return saturated
 	}
 	group := max(p.elems, p.Form.Rotation.Size)
 	for first := 0; first < p.values; first += group {
@@ -52,35 +52,58 @@ func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) 
 			n = copy(v, x[first:])
 		}
 		clear(v[n:])
-		p.encode(p, page, cell, first, v, s)
+		saturated += p.encode(p, page, cell, first, v, s)
 	}
 	n := p.unreadBytes * p.Blocks
 	clear(page[p.rest+cell*n:][:n])
+	return saturated
 }
 
-// store puts the codes of a block and its scale in place.
-func (p *codes) store(page []byte, cell, block int, c []uint8, scale float32) {
+// store puts the codes of a block and its scale in place; the result is 1 if
+// the scale was saturated.
+func (p *codes) store(page []byte, cell, block int, c []uint8, scale float32) int {
 	p.scatter(page, p.low, cell, block, c, 0)
 	if p.high.bits > 0 {
 		p.scatter(page, p.high, cell, block, c, p.low.bits)
 	}
-	binary.LittleEndian.PutUint16(page[p.scale+2*(block*Cells+cell):], saturated(scale))
+	return putScale(page[p.scale+2*(block*Cells+cell):], scale)
 }
 
-// saturated rounds to f16; what is too large becomes the largest, a NaN 0.
-func saturated(v float32) uint16 {
-	h := dtype.F32ToF16(v)
+// putScale stores v as f16; the result is 1 if it had to be saturated.
+func putScale(dst []byte, v float32) int {
+	h, n := saturated(v)
+	binary.LittleEndian.PutUint16(dst, h)
+	return n
+}
+
+// saturated rounds to f16; what is too large becomes the largest, a NaN 0, and
+// then the second result is 1.
+func saturated(v float32) (h uint16, n int) {
+	h = dtype.F32ToF16(v)
 	switch {
 	case h&0x7fff > 0x7c00:
-		return 0
+		return 0, 1
 	case h&0x7fff == 0x7c00:
-		return h - 1
+		return h - 1, 1
 	}
-	return h
+	return h, 0
+}
+
+// saturatedHalves counts the values that toHalf saturates.
+func saturatedHalves(x []float32) (n int) {
+	// A sum that is a number has no NaN in it, and below 65520 all f16 are finite.
+	if sum := kernel.Sum(x); sum-sum == 0 && maxAbs(x) < 65520 {
+		return 0
+	}
+	for _, v := range x {
+		_, one := saturated(v)
+		n += one
+	}
+	return n
 }
 
 // encodeCorrected is the rule CorrectedNorm.
-func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
 	inv := float32(0)
@@ -102,12 +125,13 @@ func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Sc
 		n /= m
 	}
 	for i := 0; i < len(c); i += p.elems {
-		p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
+		saturated += p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
 	}
+	return saturated
 }
 
 // encodeNorm is the rule Norm.
-func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
 	c := s.code8[:len(x)]
@@ -118,11 +142,11 @@ func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch
 		forward(&t.Rotation, x, t.Rotation.Forward)
 		codesOf(c, x, t.Codes.Boundaries)
 	}
-	p.store(page, cell, first/p.elems, c, n)
+	return p.store(page, cell, first/p.elems, c, n)
 }
 
 // encodeRMS is the rule RMS with a scale for each block.
-func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	c := s.code8[:p.elems]
@@ -135,12 +159,13 @@ func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch)
 			kernel.Scale(v, v, 1/n)
 			codesOf(c, v, t.Codes.Boundaries)
 		}
-		p.store(page, cell, (first+i)/p.elems, c, n)
+		saturated += p.store(page, cell, (first+i)/p.elems, c, n)
 	}
+	return saturated
 }
 
 // encodeOuter is the rule OuterAmax.
-func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	d := maxAbs(x) / t.Scale.Outer
@@ -151,11 +176,11 @@ func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratc
 	kernel.Scale(x, x, inv)
 	c := s.code8[:len(x)]
 	codesOf(c, x, t.Codes.Boundaries)
-	p.store(page, cell, first/p.elems, c, d)
+	return p.store(page, cell, first/p.elems, c, d)
 }
 
 // encodeRotated is the rule RotatedNorm; a NaN value takes code 0.
-func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	n := sqrt32(sumSquares(x))
@@ -173,12 +198,12 @@ func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scra
 			c[i] = t.Scale.Zero
 		}
 	}
-	p.store(page, cell, first/p.elems, c, n)
+	return p.store(page, cell, first/p.elems, c, n)
 }
 
 // encodeAmax is the rule StockAmax. Blocks that are not finite go through the
 // type's own encoder.
-func (p *codes) encodeAmax(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeAmax(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	if t.Rotation.Size > 0 {
 		forward(&t.Rotation, x, t.Rotation.Forward)
@@ -200,8 +225,9 @@ func (p *codes) encodeAmax(page []byte, cell, first int, x []float32, s *Scratch
 		if p.side == kv.K {
 			flip(c)
 		}
-		p.store(page, cell, (first+i)/p.elems, c, d)
+		saturated += p.store(page, cell, (first+i)/p.elems, c, d)
 	}
+	return saturated
 }
 
 // amaxGeneric is StockAmax for any value, as the reference has it: a NaN
@@ -257,6 +283,6 @@ func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func toHalfGeneric(dst []byte, x []float32) {
 	for i, v := range x {
-		binary.LittleEndian.PutUint16(dst[2*i:], saturated(v))
+		putScale(dst[2*i:], v)
 	}
 }

@@ -55,7 +55,7 @@ func (p *floats) place(cell, d int) int {
 	return c*Cells + cell*min(64, p.Dim-c) + d - c
 }
 
-func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	row := s.row[p.At : p.At+p.Dim*p.size]
 	if size := p.Form.Rotation.Size; size > 0 {
 		v := s.value[:p.Dim]
@@ -67,10 +67,12 @@ func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch)
 	}
 	if p.stored == dtype.F16 {
 		toHalf(row, x)
+		saturated = saturatedHalves(x)
 	} else {
-		p.Form.Encode(row, x, at)
+		saturated = p.Form.Encode(row, x, at)
 	}
 	p.put(page, cell, s.row)
+	return saturated
 }
 
 func (p *floats) put(page []byte, cell int, row []byte) {

@@ -34,8 +34,9 @@ type Form struct {
 
 // part is a stretch of the head in one simple form.
 type part interface {
-	// write encodes the part's values of a head into a cell.
-	write(page []byte, cell int, x []float32, at kv.At, s *Scratch)
+	// write encodes the part's values of a head into a cell and counts what was
+	// saturated, as kv.Type.Encode does.
+	write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
 	// put and get move a cell between the page and a head's row.
 	put(page []byte, cell int, row []byte)
 	get(row, page []byte, cell int)
@@ -112,26 +113,30 @@ func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.PageBytes()) }
 
 const aheadBytes = 8 << 10
 
-// Write encodes one head into a cell.
-func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) {
+// Write encodes one head into a cell. It returns the number of blocks whose
+// scale was infinite or NaN, as kv.Type.Encode does.
+func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	for i, p := range f.parts {
 		g := &f.segments[i]
-		p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
+		saturated += p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
 	}
+	return saturated
 }
 
 // Pack encodes all cells of a page from their exact form, which is behind the
-// same rotation. The form is one that is packed by page.
-func (f *Form) Pack(page []byte, exact *Form, from []byte, s *Scratch) {
+// same rotation. The form is one that is packed by page. The result is that of
+// Write, over all cells.
+func (f *Form) Pack(page []byte, exact *Form, from []byte, s *Scratch) (saturated int) {
 	x, row := s.head[:f.Padded], s.row[:exact.row]
 	for c := range f.cells {
 		exact.Get(row, from, c)
 		exact.Type.DecodeRotated(x, row)
 		for i, p := range f.parts {
 			g := &f.segments[i]
-			p.(*codes).pack(page, c, x[g.Lane:g.Lane+g.Blocks*g.Form.Elems], s)
+			saturated += p.(*codes).pack(page, c, x[g.Lane:g.Lane+g.Blocks*g.Form.Elems], s)
 		}
 	}
+	return saturated
 }
 
 // Put stores a cell that comes in the format's own bytes.

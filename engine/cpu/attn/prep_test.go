@@ -58,7 +58,8 @@ func rough(rng *rand.Rand, n int) [][]float32 {
 	return list
 }
 
-// Rows that Write encodes have the bytes of the type's own encoder.
+// Rows that Write encodes have the bytes of the type's own encoder, which counts
+// as many blocks whose scale is saturated.
 func TestWrite(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		eachForm(t, bothSides, func(t *testing.T, typ *kv.Type, dim int, s kv.Side) {
@@ -69,11 +70,11 @@ func TestWrite(t *testing.T) {
 			want, got := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
 			for i, x := range rough(rng, dim) {
 				at := kv.At{Pos: i}
-				typ.Encode(want, x, at)
-				f.Write(page, (i*7)%Cells, x, at, scratch)
+				saturated := typ.Encode(want, x, at)
+				n := f.Write(page, (i*7)%Cells, x, at, scratch)
 				f.Get(got, page, (i*7)%Cells)
-				if !bytes.Equal(got, want) {
-					t.Fatalf("row %d is %x, its type says %x", i, got, want)
+				if !bytes.Equal(got, want) || n != saturated {
+					t.Fatalf("row %d is %x with %d blocks saturated, its type says %x with %d", i, got, n, want, saturated)
 				}
 			}
 		})

@@ -33,8 +33,8 @@ func (p *rows) cell(page []byte, cell int) []byte {
 	return page[p.At*p.cells+cell*p.bytes:][:p.bytes]
 }
 
-func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) {
-	p.Form.Encode(p.cell(page, cell), x, at)
+func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) int {
+	return p.Form.Encode(p.cell(page, cell), x, at)
 }
 
 func (p *rows) put(page []byte, cell int, row []byte) { copy(p.cell(page, cell), row[p.At:]) }

@@ -1,10 +1,6 @@
 package attn
 
-import (
-	"encoding/binary"
-
-	"godwit/engine/kv"
-)
+import "godwit/engine/kv"
 
 // paths is the memory of a trellis encoder.
 type paths struct {
@@ -16,20 +12,22 @@ type paths struct {
 }
 
 // encodeTrellis is the rule Unbiased.
-func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scratch) {
+func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scratch) int {
 	forward(&p.Form.Rotation, x, p.Form.Rotation.Forward)
-	p.packTrellis(page, cell, first/p.elems, x, s)
+	return p.packTrellis(page, cell, first/p.elems, x, s)
 }
 
 // pack encodes values of the rotated domain into a cell.
-func (p *codes) pack(page []byte, cell int, x []float32, s *Scratch) {
+func (p *codes) pack(page []byte, cell int, x []float32, s *Scratch) (saturated int) {
 	for b := range p.Blocks {
-		p.packTrellis(page, cell, b, x[b*p.elems:(b+1)*p.elems], s)
+		saturated += p.packTrellis(page, cell, b, x[b*p.elems:(b+1)*p.elems], s)
 	}
+	return saturated
 }
 
-// packTrellis encodes block b, already rotated.
-func (p *codes) packTrellis(page []byte, cell, b int, x []float32, s *Scratch) {
+// packTrellis encodes block b, already rotated; the result is 1 if its scale was
+// saturated.
+func (p *codes) packTrellis(page []byte, cell, b int, x []float32, s *Scratch) int {
 	t, y := p.Form, p.cyclic
 	z, w := s.paths.z[:len(x)], s.paths.w[:len(x)]
 	energy := kv.TrellisTargets(z, x, t.Scale.Unit)
@@ -39,7 +37,7 @@ func (p *codes) packTrellis(page []byte, cell, b int, x []float32, s *Scratch) {
 		w[i] &= 1<<y.bits - 1
 	}
 	putStream(p.string(page, cell, b), w, y.bits)
-	binary.LittleEndian.PutUint16(page[p.scale+2*(b*Cells+cell):], saturated(scale))
+	return putScale(page[p.scale+2*(b*Cells+cell):], scale)
 }
 
 // viterbiFunc adds groups of four values to the paths of the encoder, as

@@ -199,6 +199,7 @@ export interface PlanSide {
   row_bytes: number;
   exact: string;
   exact_bytes: number;
+  saturated: number;
   channels: string;
 }
 
