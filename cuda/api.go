@@ -3,7 +3,9 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -68,7 +70,7 @@ var symbols = []symbol{
 	{func(a *api) *uintptr { return &a.graphLaunch }, "cuGraphLaunch", "hipGraphLaunch"},
 	{func(a *api) *uintptr { return &a.graphDestroy }, "cuGraphDestroy", "hipGraphDestroy"},
 	{func(a *api) *uintptr { return &a.execDestroy }, "cuGraphExecDestroy", "hipGraphExecDestroy"},
-	{func(a *api) *uintptr { return &a.errorString }, "cuGetErrorString", "hipDrvGetErrorString"},
+	{func(a *api) *uintptr { return &a.errorString }, "cuGetErrorString", "hipGetErrorString"},
 }
 
 // bind looks up the functions. One that is missing means a driver from before
@@ -90,9 +92,11 @@ func (a *api) bind(find func(name string) (uintptr, error)) error {
 
 // result codes that are told apart; the same in both libraries.
 const (
-	success     = 0
-	outOfMemory = 2
-	noDevice    = 100
+	success        = 0
+	outOfMemory    = 2
+	notInitialized = 3 // of calls after an initialisation that found no device
+	noDevice       = 100
+	invalidDevice  = 101 // what HIP's initialisation says where there is none
 )
 
 // call calls a function of the library. A pointer among the arguments is written
@@ -119,10 +123,20 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s: error %d: %s", e.what, e.code, e.text)
 }
 
-// text is the driver's own words for a result.
+// says reports whether an error is one of these results of the driver.
+func says(err error, codes ...int32) bool {
+	var e *callError
+	return errors.As(err, &e) && slices.Contains(codes, e.code)
+}
+
+// text is the driver's own words for a result. CUDA's function writes where they
+// are, HIP's returns it.
 func (a *api) text(code int32) string {
 	var s *byte
 	r, _, _ := purego.SyscallN(a.errorString, uintptr(code), uintptr(unsafe.Pointer(&s)))
+	if a.flavor == amd {
+		s, r = *(**byte)(unsafe.Pointer(&r)), success
+	}
 	if uint32(r) != success || s == nil {
 		return "unknown"
 	}

@@ -95,8 +95,7 @@ func load(f flavor) (*api, error) {
 // begin starts the library and checks its version.
 func (a *api) begin() error {
 	if err := a.call("init", a.start, 0); err != nil {
-		var e *callError
-		if errors.As(err, &e) && e.code == noDevice {
+		if says(err, noDevice, invalidDevice) {
 			return nil // there is none to list
 		}
 		return err
@@ -128,18 +127,23 @@ var (
 	attrProcessors = [2]uintptr{16, 63}
 )
 
+// cards is the number of cards.
+func (a *api) cards() (int, error) {
+	var n int32
+	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil && !says(err, noDevice, notInitialized) {
+		return 0, err
+	}
+	return int(n), nil
+}
+
 // devices lists the cards.
 func (a *api) devices(kind string) ([]backend.Info, error) {
-	var n int32
-	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil {
-		var e *callError
-		if errors.As(err, &e) && (e.code == noDevice || e.code == notInitialized) {
-			return nil, nil
-		}
+	n, err := a.cards()
+	if err != nil {
 		return nil, err
 	}
 	var list []backend.Info
-	for i := range int(n) {
+	for i := range n {
 		c, err := a.card(i)
 		if err != nil {
 			return nil, err
@@ -148,10 +152,6 @@ func (a *api) devices(kind string) ([]backend.Info, error) {
 	}
 	return list, nil
 }
-
-// notInitialized is the result of calls after an initialisation that found no
-// device.
-const notInitialized = 3
 
 // card reads what a card is.
 func (a *api) card(i int) (*card, error) {

@@ -41,11 +41,11 @@ const maxArgs = 16
 
 // open makes a context for a card.
 func (a *api) open(kind string, i int) (gpu.Device, error) {
-	var n int32
-	if err := a.call("count devices", a.count, uintptr(unsafe.Pointer(&n))); err != nil {
+	n, err := a.cards()
+	if err != nil {
 		return nil, err
 	}
-	if i < 0 || i >= int(n) {
+	if i < 0 || i >= n {
 		return nil, fmt.Errorf("there are %d devices", n)
 	}
 	c, err := a.card(i)
@@ -132,8 +132,7 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	defer leave()
 	b := &buffer{d: d, size: size}
 	if err := d.call("allocate", d.alloc, uintptr(unsafe.Pointer(&b.at)), uintptr(size)); err != nil {
-		var e *callError
-		if errors.As(err, &e) && e.code == outOfMemory {
+		if says(err, outOfMemory) {
 			return nil, fmt.Errorf("%w: %s: %s wants %d bytes, %d of %d free", backend.ErrMemory, d.kind, label, size, free, total)
 		}
 		return nil, err

@@ -62,8 +62,8 @@ func (r *rtc) call(what string, fn uintptr, args ...uintptr) error {
 	return nil
 }
 
-// rtcOptions are the same for every kernel; the compiler works for the card
-// that is current.
+// rtcOptions are the same for every kernel; without one that names an
+// architecture the compiler works for the card that is current.
 var rtcOptions = []string{"-O3", "-std=c++14", "-ffp-contract=off"}
 
 // codeObject compiles a kernel for the card, or finds what was compiled before.
@@ -87,7 +87,7 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 			return nil, err
 		}
 		defer leave()
-		code, err := r.build(k.Name, text)
+		code, err := r.build(k.Name, text, rtcOptions)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.Name, err)
 		}
@@ -142,15 +142,15 @@ func keep(path string, data []byte) error {
 }
 
 // build compiles one source.
-func (r *rtc) build(name, text string) (code []byte, err error) {
+func (r *rtc) build(name, text string, flags []string) (code []byte, err error) {
 	source, file := append([]byte(text), 0), append([]byte(name), 0)
 	var program uintptr
 	if err := r.call("create program", r.create, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(&source[0])), uintptr(unsafe.Pointer(&file[0])), 0, 0, 0); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.call("end program", r.destroy, uintptr(unsafe.Pointer(&program)))) }()
-	options := make([]*byte, len(rtcOptions))
-	for i, o := range rtcOptions {
+	options := make([]*byte, len(flags))
+	for i, o := range flags {
 		options[i] = &append([]byte(o), 0)[0]
 	}
 	if err := r.call("compile", r.compile, program, uintptr(len(options)), uintptr(unsafe.Pointer(&options[0]))); err != nil {
