@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,7 +33,7 @@ type typeRow struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	Group   string   `json:"group"`
-	Bits    float64  `json:"bits"`      // bits a value at head size 128
+	Bits    float64  `json:"bits"`      // bits a value at head size kv.Nominal
 	Ratio   float64  `json:"ratio_f16"` // f16's bytes over its own
 	Note    string   `json:"note"`
 }
@@ -40,12 +41,7 @@ type typeRow struct {
 func typeRows() []typeRow {
 	var rows []typeRow
 	for _, t := range kv.Types() {
-		const head = 128
-		side := kv.K
-		if _, reason := t.Fit(head, kv.K); reason != "" {
-			side = kv.V
-		}
-		bits := t.Bits(head, side)
+		bits := t.NominalBits()
 		rows = append(rows, typeRow{t.Name, append([]string{}, t.Aliases...), t.Group, bits, 16 / bits, t.Note})
 	}
 	return rows
@@ -64,7 +60,7 @@ func (c *kvTypesCmd) Run(r *run) error {
 	if err := t.write(r.out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(r.out, "\nBits are for a head of 128 values; heads that do not fit are padded or take another form: see 'godwit kv plan'.")
+	_, err := fmt.Fprintf(r.out, "\nBits are for a head of %d values; heads that do not fit are padded or take another form: see 'godwit kv plan'.\n", kv.Nominal)
 	return err
 }
 
@@ -222,6 +218,9 @@ func (f *formFlags) form() (*kv.Type, error) {
 			return nil, usage{fmt.Errorf("--positions: %d is not 0 or more", p)}
 		}
 	}
+	if b := float64(f.RopeBase); !(b > 0) || math.IsInf(b, 0) {
+		return nil, usage{fmt.Errorf("--rope-base %g is no number above 0", b)}
+	}
 	if f.Calib != "" {
 		if f.channels, err = f.calibration(); err != nil {
 			return nil, err
@@ -249,22 +248,32 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 }
 
 // at is what an encoder is told about a row.
-func (f *formFlags) at(row int) (kv.At, error) {
+func (f *formFlags) at(row int) kv.At {
 	pos := row
 	if len(f.Positions) > 0 {
-		if row >= len(f.Positions) {
-			return kv.At{}, usage{fmt.Errorf("--positions has %d of them, row %d has none", len(f.Positions), row)}
-		}
 		pos = f.Positions[row]
 	}
-	return kv.At{Pos: pos, RopeBase: f.RopeBase, Channels: f.channels}, nil
+	return kv.At{Pos: pos, RopeBase: f.RopeBase, Channels: f.channels}
 }
 
-// rows calls f for every row of n bytes on standard input.
-func (r *run) rows(n int, f func(row int, b []byte) error) error {
+// rows calls do for every row of n bytes of in. Where positions are given there
+// must be as many rows, which is checked before the first.
+func (f *formFlags) rows(in io.Reader, n int, do func(row int, b []byte) error) error {
+	if want := len(f.Positions); want > 0 {
+		data, err := io.ReadAll(io.LimitReader(in, int64(n*want)+1))
+		switch got := (len(data) + n - 1) / n; {
+		case err != nil:
+			return err
+		case got > want:
+			return usage{fmt.Errorf("--positions has %d of them, the input more rows", want)}
+		case got < want:
+			return usage{fmt.Errorf("--positions has %d of them, the input %d rows", want, got)}
+		}
+		in = bytes.NewReader(data)
+	}
 	buf := make([]byte, n)
 	for row := 0; ; row++ {
-		got, err := io.ReadFull(r.in, buf)
+		got, err := io.ReadFull(in, buf)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -273,7 +282,7 @@ func (r *run) rows(n int, f func(row int, b []byte) error) error {
 		case err != nil:
 			return err
 		}
-		if err := f(row, buf); err != nil {
+		if err := do(row, buf); err != nil {
 			return err
 		}
 	}
@@ -289,16 +298,12 @@ func (c *kvEncodeCmd) Run(r *run) error {
 	}
 	x, dst := make([]float32, c.HeadDim), make([]byte, t.RowBytes(c.HeadDim))
 	saturated := 0
-	err = r.rows(4*c.HeadDim, func(row int, b []byte) error {
+	err = c.rows(r.in, 4*c.HeadDim, func(row int, b []byte) error {
 		for i := range x {
 			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 		}
-		at, err := c.at(row)
-		if err != nil {
-			return err
-		}
-		saturated += t.Encode(dst, x, at)
-		_, err = r.out.Write(dst)
+		saturated += t.Encode(dst, x, c.at(row))
+		_, err := r.out.Write(dst)
 		return err
 	})
 	if saturated > 0 {
@@ -323,15 +328,11 @@ func (c *kvDecodeCmd) Run(r *run) error {
 		n = t.Padded(c.HeadDim)
 	}
 	x := make([]float32, n)
-	return r.rows(t.RowBytes(c.HeadDim), func(row int, b []byte) error {
+	return c.rows(r.in, t.RowBytes(c.HeadDim), func(row int, b []byte) error {
 		if c.Rotated {
 			t.DecodeRotated(x, b)
 		} else {
-			at, err := c.at(row)
-			if err != nil {
-				return err
-			}
-			t.Decode(x, b, at)
+			t.Decode(x, b, c.at(row))
 		}
 		var out [4]byte
 		for _, v := range x {

@@ -72,6 +72,19 @@ func (t *Type) Bits(headDim int, s Side) float64 {
 	return 8 * float64(form.RowBytes(headDim)) / float64(headDim)
 }
 
+// Nominal is the head size that figures about types are for, where no model says
+// its own.
+const Nominal = 128
+
+// NominalBits is what a value takes at that head size, on the side that the
+// type is for: V where it is not for K.
+func (t *Type) NominalBits() float64 {
+	if t.Heads.K != "" {
+		return t.Bits(Nominal, V)
+	}
+	return t.Bits(Nominal, K)
+}
+
 // sizes says in words which heads a form holds.
 func (t *Type) sizes() string {
 	switch {

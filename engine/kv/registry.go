@@ -57,7 +57,7 @@ func Types() []*Type {
 	slices.SortStableFunc(types, func(a, b *Type) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(groups, a.Group), slices.Index(groups, b.Group)),
-			cmp.Compare(b.Bits(128, K), a.Bits(128, K)),
+			cmp.Compare(b.NominalBits(), a.NominalBits()),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})

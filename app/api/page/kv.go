@@ -77,7 +77,7 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	types := make([]cacheType, 0, len(kv.Types()))
 	for _, t := range kv.Types() {
-		c := cacheType{Name: t.Name, Aliases: append([]string{}, t.Aliases...), Group: t.Group, Note: t.Note, Bits: bits(t)}
+		c := cacheType{Name: t.Name, Aliases: append([]string{}, t.Aliases...), Group: t.Group, Note: t.Note, Bits: t.NominalBits()}
 		if layers != nil {
 			var err error
 			if c.K, c.V, err = cost(t, layers); err != nil {
@@ -106,16 +106,6 @@ func layersOf(path string) ([]kv.LayerInfo, error) {
 	}
 	layers, err := m.Layers(m.Config().Context)
 	return layers, errors.Join(err, m.Close())
-}
-
-// bits is what a value takes at the usual head size.
-func bits(t *kv.Type) float64 {
-	const head = 128
-	s := kv.K
-	if _, reason := t.Fit(head, kv.K); reason != "" {
-		s = kv.V
-	}
-	return t.Bits(head, s)
 }
 
 // cost resolves a type for both sides of a model, without the rules that look at
