@@ -59,9 +59,9 @@ func (t *Type) encodeSigned(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, d)
 }
 
-// encodeMinStep: codes count steps above the minimum. A block without an
-// ordinary number is stored as zeros.
-func (t *Type) encodeMinStep(block []byte, x []float32) int {
+// encodeMinStep: codes count steps above the minimum. A block of NaN has neither
+// minimum nor step: both are stored as 0, and count as one that was saturated.
+func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	lo, hi := float32(math.MaxFloat32), float32(-math.MaxFloat32)
 	for _, v := range x {
 		if v < lo {
@@ -73,7 +73,7 @@ func (t *Type) encodeMinStep(block []byte, x []float32) int {
 	}
 	top := int32(1)<<t.Codes.Bits - 1
 	if hi < lo {
-		lo, hi = 0, 0
+		lo, hi, saturated = 0, 0, 1
 	}
 	d := (hi - lo) / float32(top)
 	var id float32
@@ -85,8 +85,7 @@ func (t *Type) encodeMinStep(block []byte, x []float32) int {
 		codes[i] = uint8(min(top, int32(int8(toInt(float32((v-lo)*id)+0.5)))))
 	}
 	t.Codes.pack(block, codes[:len(x)])
-	s := putF16(block, t.Scale.At, d)
-	return max(s, putF16(block, t.Scale.Min, lo))
+	return max(saturated, putF16(block, t.Scale.At, d), putF16(block, t.Scale.Min, lo))
 }
 
 // encodeFitted: nearest levels for the scale that puts the extreme value on
