@@ -1,39 +1,97 @@
 #!/usr/bin/env bash
 # Writes docs/quality.md: what each pair of cache types costs on the two demo
-# models, by the procedure of the perplexity goldens. About half an hour on one
-# core. Finished pairs are kept, so an interrupted run goes on where it was.
-#   build/quality.sh [threads]
+# models, by the procedure of the perplexity goldens, with exact windows and with
+# InnerQ. With --long it writes docs/quality-long.md instead: windows of 2,048
+# tokens and of the models' full lengths. About half an hour of one core each.
+# What is finished is kept, so that an interrupted run goes on where it was.
+#   build/quality.sh [--long] [threads]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+option=
+[[ ${1-} == --long ]] && option=' --long' && shift
 threads=${1:-1}
 golden=${GODWIT_GOLDEN:-../shared/golden}/models/ppl/ppl.csv
-peer=()
 godwit=$(mktemp -d)/godwit
 trap 'rm -rf "$(dirname "$godwit")"' EXIT
 go build -o "$godwit" ./app/cmd/godwit
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
 
-table() { # model, its name in the peer's file, pairs whose agreement is measured, further flags
+table() { # model, further flags
+	"$godwit" --log-level error eval table "$@" -t "$threads"
+}
+
+pairs() { # model, its name in the peer's file, further flags
+	local peer=()
 	[[ -f $golden ]] && peer=(--peer "$golden" --peer-as "$2")
-	"$godwit" --log-level error eval table "$1" -t "$threads" --text prose --chunks 8 --agree "$3" "${peer[@]}" "${@:4}"
+	table "$1" --text prose --keep "${peer[@]}" "${@:3}"
+}
+
+# Every cache that the tables of windows compare; the last call drops f16's run.
+caches() { # model, flags of the window
+	table "$@" --wide --keep --pairs f16,q8_0-rot,q4_0-rot,turbo4,turbo3,turbo2
+	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot,q4_0-rot,turbo4,turbo3
+	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
+	table "$@" --wide --rows --kv-auto 3
+}
+
+inner() { # model, flags of the window
+	table "$@" --wide --keep --rows --innerq 256 --pairs q4_0-rot,turbo4,turbo3
+	table "$@" --wide --keep --rows --innerq 256,1 --pairs q4_0-rot,turbo4,turbo3
+}
+
+made() {
+	printf '\nMade by `build/quality.sh%s %s` on %s %s%s.\n' "$option" "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $(git rev-parse --short HEAD)"
+}
+
+short() {
+	local list=f16,q8_0,q8_0/turbo4,q8_0/turbo3,q8_0/turbo2,q8_0-rot,q4_0-rot,turbo4,turbo4/turbo3,turbo3,turbo2,gw4,gw4/gw3,gw3,gw2,tbq4,tbq3,f32
+	cat build/quality.head.md
+	made
+	printf '\n## SmolLM2-135M-Instruct, Q4_1 (head size 64, 3 query heads a KV head)\n\n'
+	pairs demo smollm2 --pairs "$list"
+	printf '\n## Gemma-3-270M, Q4_K_M (head size 256, 4 query heads on 1 KV head, a window of 512 in most layers)\n\n'
+	pairs gemma-demo gemma3 --pairs "$list"
+	printf '\n## The same with float attention\n\n'
+	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
+	pairs gemma-demo gemma3 --attn-math float --pairs f16,f32,q8_0,f32/turbo3,q8_0/turbo3
+	cat build/quality.tail.md
+	for model in demo gemma-demo; do
+		printf '\n### %s\n\n' "$([[ $model == demo ]] && echo SmolLM2-135M-Instruct || echo Gemma-3-270M)"
+		caches "$model" --text prose
+		table "$model" --text prose --wide --keep --rows --kv-auto 2.5
+		table "$model" --text prose --wide --keep --rows --exact-window 0 --exact-sinks 0 --pairs gw3
+		table "$model" --text prose --wide --keep --rows --exact-window 0 --exact-sinks 4 --pairs q4_0-rot,turbo3
+		inner "$model" --text prose
+	done
+	cat build/quality.windows.md
+}
+
+# One prediction of a few is counted where a window is long.
+long() {
+	local some=(--agree 256) all=needle,copy,arith
+	cat build/quality-long.head.md
+	made
+	printf '\n## SmolLM2-135M-Instruct\n'
+	printf '\n### 2,048 tokens\n\n'
+	caches demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
+	printf '\n### 8,192 tokens, its full length\n\n'
+	caches demo --text prose -c 8192 --chunks 1 --every 4 "${some[@]}" --tasks kld,$all
+	printf '\n## Gemma-3-270M\n'
+	printf '\n### 2,048 tokens\n\n'
+	caches gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
+	printf '\n### 32,768 tokens, its full length\n\n'
+	caches gemma-demo --text all -c 32768 --chunks 1 --every 16 "${some[@]}" --tasks kld
+	cat build/quality-long.tail.md
 }
 
 "$godwit" --log-level error pull demo >&2
 "$godwit" --log-level error pull gemma-demo >&2
 out=$(mktemp)
-{
-	cat build/quality.head.md
-	printf '\nMade by `build/quality.sh %s` on %s %s%s.\n' "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $(git rev-parse --short HEAD)"
-	printf '\n## SmolLM2-135M-Instruct, Q4_1 (head size 64, 3 query heads a KV head)\n\n'
-	table demo smollm2 f32,q8_0,q8_0/turbo4,q8_0/turbo3
-	printf '\n## Gemma-3-270M, Q4_K_M (head size 256, 4 query heads on 1 KV head, a window of 512 in most layers)\n\n'
-	table gemma-demo gemma3 f32,q8_0,q8_0/turbo4,q8_0/turbo3
-	printf '\n## The same with float attention\n\n'
-	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
-	table gemma-demo gemma3 f32,q8_0,f32/turbo3,q8_0/turbo3 --attn-math float --pairs f16
-	cat build/quality.tail.md
-	cat build/quality.windows.md # made by the commands that it names
-} >"$out"
-mkdir -p docs
-install -m 644 "$out" docs/quality.md
+if [[ -n $option ]]; then
+	long >"$out"
+	install -m 644 "$out" docs/quality-long.md
+else
+	short >"$out"
+	install -m 644 "$out" docs/quality.md
+fi
 rm "$out"

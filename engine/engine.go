@@ -313,6 +313,26 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 
+// EachStep reads the first tokens as a prompt, feeds the others one at a time,
+// and calls f with the logits of each of these, as [Engine.EachLogits] does.
+func (e *Engine) EachStep(ctx context.Context, tokens []llm.Token, prompt int, f func(pos int, row []float32) error) error {
+	if err := e.checkTokens(tokens); err != nil {
+		return err
+	}
+	if prompt < 0 || prompt >= len(tokens) {
+		return fmt.Errorf("a prompt of %d of %d tokens", prompt, len(tokens))
+	}
+	j := sched.Job{Prompt: tokens, Fresh: true, OneByOne: true, Want: func(p int) bool { return p >= prompt }, Row: f}
+	if prompt > 0 {
+		// The steps take these cells over, all whole pages of them.
+		if err := e.wait(ctx, sched.Job{Prompt: tokens[:prompt], Fresh: true, Want: func(int) bool { return false }, Row: f}); err != nil {
+			return err
+		}
+		j.Fresh = false
+	}
+	return e.wait(ctx, j)
+}
+
 // wait runs a job to its end.
 func (e *Engine) wait(ctx context.Context, j sched.Job) error {
 	done := make(chan error, 1)

@@ -41,6 +41,13 @@ type evalFlags struct {
 
 // pairs are those that the flags list; none where no flag names a type.
 func (f *evalFlags) pairs() ([]kv.Pair, error) {
+	if f.KVAuto > 0 {
+		if len(f.Pairs) > 0 || f.CacheTypeK != "" || f.CacheTypeV != "" {
+			return nil, usage{errors.New("--kv-auto chooses the cache types; leave out --pairs, -ctk and -ctv")}
+		}
+		name := eval.AutoName(f.KVAuto)
+		return []kv.Pair{{K: name, V: name}}, nil
+	}
 	var list []kv.Pair
 	add := func(k, v string) error {
 		want, err := engine.ParseCacheTypes(k, v)
@@ -74,7 +81,7 @@ func (f *evalFlags) pairs() ([]kv.Pair, error) {
 
 // each opens the model with every pair of types that the flags list.
 func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error {
-	if len(f.Pairs) > 0 {
+	if len(f.Pairs) > 0 || f.KVAuto > 0 {
 		pairs, err := f.pairs()
 		for _, p := range pairs {
 			if err == nil {
@@ -94,9 +101,20 @@ func (f *evalFlags) each(r *run, ctx int, do func(e *engine.Engine) error) error
 }
 
 // opener opens the model with a pair of types.
-func (f *evalFlags) opener(r *run) eval.Opener {
+func (f *evalFlags) opener(r *run) eval.Opener { return f.open(r, f.Engine) }
+
+// base opens the model for what the pairs are compared with: nothing that the
+// flags say about the cache holds there.
+func (f *evalFlags) base(r *run) eval.Opener { return f.open(r, f.PlainCache()) }
+
+func (f *evalFlags) open(r *run, set config.Engine) eval.Opener {
 	return func(ctx context.Context, k, v string, context int) (*engine.Engine, error) {
-		load := loadFlags{Engine: f.Engine}
+		load := loadFlags{Engine: set}
+		if set.KVAuto > 0 && k == eval.AutoName(set.KVAuto) {
+			k, v = "", ""
+		} else {
+			load.KVAuto = 0
+		}
 		load.CacheTypeK, load.CacheTypeV, load.Parallel, load.CtxSize, load.KVCells = k, v, 1, context, 0
 		return r.open(ctx, f.Model, &load)
 	}
@@ -104,7 +122,12 @@ func (f *evalFlags) opener(r *run) eval.Opener {
 
 // with opens the model with one pair of types.
 func (f *evalFlags) with(r *run, ctx int, k, v string, do func(e *engine.Engine) error) error {
-	open := f.opener(r)
+	return f.run(r, f.opener(r), ctx, k, v, do)
+}
+
+// run does something with the model as open opens it, and says where numbers go
+// wrong.
+func (f *evalFlags) run(r *run, open eval.Opener, ctx int, k, v string, do func(e *engine.Engine) error) error {
 	e, err := open(r.ctx, k, v, ctx)
 	if err != nil {
 		return err
@@ -142,14 +165,38 @@ func (f *evalFlags) text(e *engine.Engine) (tokens []llm.Token, bos llm.Token, a
 	return t.EncodeText(source, true, false), t.BOS(), t.AddBOS(), nil
 }
 
+// windowFlags say how the text is cut.
+type windowFlags struct {
+	Every int `default:"1" placeholder:"N" help:"Count one prediction of N in the second half of each chunk: fewer figures from a long window."`
+}
+
+// check refuses what cannot be measured, and fills in the window.
+func (w *windowFlags) check(f *evalFlags, chunks int) error {
+	if f.CtxSize == 0 {
+		f.CtxSize = evalContext
+	}
+	switch {
+	case f.CtxSize < eval.MinWindow:
+		return usage{fmt.Errorf("%w: -c %d tokens, at least %d", eval.ErrWindow, f.CtxSize, eval.MinWindow)}
+	case chunks < 0:
+		return usage{fmt.Errorf("--chunks %d: 0 for all, or more", chunks)}
+	case w.Every < 1:
+		return usage{fmt.Errorf("--every %d: at least 1", w.Every)}
+	}
+	return nil
+}
+
 // window is the chunking of the flags.
-func (f *evalFlags) window(r *run, e *engine.Engine, chunks int) ([]llm.Token, eval.Window, func(), error) {
+func (f *evalFlags) window(r *run, e *engine.Engine, chunks, every int) ([]llm.Token, eval.Window, func(), error) {
 	tokens, bos, addBOS, err := f.text(e)
 	if err != nil {
 		return nil, eval.Window{}, nil, err
 	}
 	bar := r.bar("measuring", f.Model)
-	w := eval.Window{Context: f.CtxSize, Chunks: chunks, BOS: bos, AddBOS: addBOS, Progress: func(s float64) { _ = bar.share(s) }}
+	w := eval.Window{
+		Context: f.CtxSize, Chunks: chunks, Every: every, BOS: bos, AddBOS: addBOS,
+		Progress: func(s float64) { _ = bar.share(s) },
+	}
 	return tokens, w, bar.close, nil
 }
 
@@ -158,17 +205,18 @@ const evalContext = 512
 
 type evalPerplexityCmd struct {
 	evalFlags
+	windowFlags
 	Chunks int `default:"0" help:"Chunks to measure, 0: all."`
 }
 
 // Run measures perplexity for every pair of types.
 func (c *evalPerplexityCmd) Run(r *run) error {
-	if c.CtxSize == 0 {
-		c.CtxSize = evalContext
+	if err := c.check(&c.evalFlags, c.Chunks); err != nil {
+		return err
 	}
 	var list []eval.PerplexityResult
 	err := c.each(r, c.CtxSize, func(e *engine.Engine) error {
-		tokens, w, done, err := c.window(r, e, c.Chunks)
+		tokens, w, done, err := c.window(r, e, c.Chunks, c.Every)
 		if err != nil {
 			return err
 		}
@@ -204,6 +252,7 @@ func (r *run) oneOrList(n int, list any, at func(int) any) error {
 
 type evalKLDCmd struct {
 	evalFlags
+	windowFlags
 	Chunks   int    `default:"8" help:"Chunks to measure, 0: all."`
 	Base     string `type:"existingfile" placeholder:"FILE" help:"Compare with a run that --save-base stored, instead of one made now."`
 	SaveBase string `type:"path" placeholder:"FILE" help:"Store the run at f16 for later comparisons and measure no more than its perplexity: two bytes for each token of the vocabulary and counted position."`
@@ -211,8 +260,8 @@ type evalKLDCmd struct {
 
 // Run compares every pair of types with f16.
 func (c *evalKLDCmd) Run(r *run) error {
-	if c.CtxSize == 0 {
-		c.CtxSize = evalContext
+	if err := c.check(&c.evalFlags, c.Chunks); err != nil {
+		return err
 	}
 	switch {
 	case c.SaveBase != "" && c.Base != "":
@@ -249,8 +298,8 @@ func (c *evalKLDCmd) Run(r *run) error {
 
 // save stores the run at f16.
 func (c *evalKLDCmd) save(r *run, path string) (p eval.PerplexityResult, err error) {
-	err = c.with(r, c.CtxSize, "f16", "f16", func(e *engine.Engine) error {
-		tokens, w, done, err := c.window(r, e, c.Chunks)
+	err = c.run(r, c.base(r), c.CtxSize, "f16", "f16", func(e *engine.Engine) error {
+		tokens, w, done, err := c.window(r, e, c.Chunks, c.Every)
 		if err != nil {
 			return err
 		}
@@ -264,7 +313,7 @@ func (c *evalKLDCmd) save(r *run, path string) (p eval.PerplexityResult, err err
 // compare measures every pair of types against the base.
 func (c *evalKLDCmd) compare(r *run, base *eval.Base) (list []eval.KLDResult, err error) {
 	err = c.each(r, c.CtxSize, func(e *engine.Engine) error {
-		tokens, w, done, err := c.window(r, e, c.Chunks)
+		tokens, w, done, err := c.window(r, e, c.Chunks, c.Every)
 		if err != nil {
 			return err
 		}
@@ -292,10 +341,15 @@ func (c *evalKLDCmd) print(r *run, list []eval.KLDResult) error {
 type evalAgreeCmd struct {
 	evalFlags
 	Tokens int `default:"512" help:"Tokens to feed, one at a time."`
+	Behind int `default:"0" placeholder:"N" help:"Tokens of the text to read before these."`
 }
 
 // Run compares the choices of every pair of types with f16's.
 func (c *evalAgreeCmd) Run(r *run) error {
+	if c.Tokens < 1 || c.Behind < 0 {
+		return usage{fmt.Errorf("--tokens %d --behind %d: at least 1 and 0", c.Tokens, c.Behind)}
+	}
+	n := c.Behind + c.Tokens
 	var base []eval.Choice
 	var list []eval.AgreeResult
 	choose := func(e *engine.Engine) ([]eval.Choice, error) {
@@ -303,19 +357,19 @@ func (c *evalAgreeCmd) Run(r *run) error {
 		if err != nil {
 			return nil, err
 		}
-		if len(tokens) < c.Tokens {
-			return nil, fmt.Errorf("%w: %d tokens, wanted %d", eval.ErrShort, len(tokens), c.Tokens)
+		if len(tokens) < n {
+			return nil, fmt.Errorf("%w: %d tokens, wanted %d", eval.ErrShort, len(tokens), n)
 		}
 		bar := r.bar("decoding", c.Model)
 		defer bar.close()
-		return eval.Choices(r.ctx, e, tokens[:c.Tokens], func(s float64) { _ = bar.share(s) })
+		return eval.Choices(r.ctx, e, tokens[:n], c.Behind, func(s float64) { _ = bar.share(s) })
 	}
-	err := c.with(r, c.Tokens, "f16", "f16", func(e *engine.Engine) (err error) {
+	err := c.run(r, c.base(r), n, "f16", "f16", func(e *engine.Engine) (err error) {
 		base, err = choose(e)
 		return err
 	})
 	if err == nil {
-		err = c.each(r, c.Tokens, func(e *engine.Engine) error {
+		err = c.each(r, n, func(e *engine.Engine) error {
 			got, err := choose(e)
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"godwit/app/config"
 	"godwit/engine"
 	"godwit/engine/eval"
 	"godwit/engine/kv"
@@ -43,6 +44,7 @@ type labRun struct {
 	model *engine.Model
 	path  string
 	close func() error
+	leave func() error // close, but for f16's log-probabilities
 }
 
 // lab opens the lab of a model and shows how far it is.
@@ -54,6 +56,8 @@ func (f *labFlags) lab(r *run) (*labRun, error) {
 	tell, done := r.labProgress(f.Model)
 	end := l.close
 	l.Progress, l.close = tell, func() error { done(); return end() }
+	leave := l.leave
+	l.leave = func() error { done(); return leave() }
 	return l, nil
 }
 
@@ -71,21 +75,28 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	same := f.Engine // what decides a result beside the types and the sizes
-	same.CacheTypeK, same.CacheTypeV, same.CtxSize, same.Parallel, same.KVCells = "", "", 0, 0, 0
-	b := newBuildInfo()
-	setup, err := json.Marshal([]any{same, b.Version, b.Commit, b.System, b.CPU})
-	if err != nil {
-		return nil, err
-	}
 	l := &eval.Lab{
-		Open: f.opener(r), Context: m.Config().Context, Text: text, Setup: string(setup), Size: eval.Full(),
+		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(),
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
+	}
+	if l.Setup, err = labSetup(f.Engine); err == nil {
+		l.BaseSetup, err = labSetup(f.PlainCache())
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	if f.Quick {
 		l.Size = eval.Quick()
 	}
-	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }}, nil
+	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
+}
+
+// labSetup is what decides a result beside the types and the sizes.
+func labSetup(set config.Engine) (string, error) {
+	set.CacheTypeK, set.CacheTypeV, set.KVPreset, set.CtxSize, set.Parallel, set.KVCells = "", "", "", 0, 0, 0
+	b := newBuildInfo()
+	setup, err := json.Marshal([]any{set, b.Version, b.Commit, b.System, b.CPU})
+	return string(setup), err
 }
 
 // labProgress shows how far a lab is: a bar on a terminal, else a line for
@@ -202,6 +213,9 @@ type evalCopyCmd struct {
 
 // Run measures exact copies.
 func (c *evalCopyCmd) Run(r *run) error {
+	if err := notNegative("--distances", c.Distances); err != nil {
+		return err
+	}
 	return c.task(r, eval.TaskCopy, func(s *eval.Size) {
 		s.Distances, s.CopyItems = given(c.Distances, s.Distances), positive(c.Items, s.CopyItems)
 	}, func(c *eval.Cell) any { return result(c.Copy) })
@@ -209,26 +223,47 @@ func (c *evalCopyCmd) Run(r *run) error {
 
 type evalNeedleCmd struct {
 	labFlags
-	Lengths ids `placeholder:"512,4096" help:"Lengths of the text in tokens."`
-	Trials  int `placeholder:"N" help:"Questions for each length and depth."`
+	Lengths ids       `placeholder:"512,4096" help:"Lengths of the text in tokens."`
+	Depths  []float64 `placeholder:"0,0.5,1" help:"Where in the text, from 0 to 1."`
+	Shared  bool      `help:"Only with the facts of all depths in one text: reads a length once, not once for every depth too."`
+	Trials  int       `placeholder:"N" help:"Texts of each kind."`
 }
 
 // Run measures retrieval.
 func (c *evalNeedleCmd) Run(r *run) error {
+	if err := notNegative("--lengths", c.Lengths); err != nil {
+		return err
+	}
+	if len(c.Depths) > eval.MaxDepths {
+		return usage{fmt.Errorf("--depths: %d of them, at most %d", len(c.Depths), eval.MaxDepths)}
+	}
+	for _, d := range c.Depths {
+		if !(d >= 0 && d <= 1) {
+			return usage{fmt.Errorf("--depths: %g is not from 0 to 1", d)}
+		}
+	}
 	return c.task(r, eval.TaskNeedle, func(s *eval.Size) {
-		s.Lengths, s.Trials = given(c.Lengths, s.Lengths), positive(c.Trials, s.Trials)
+		s.Lengths, s.Trials, s.Shared = given(c.Lengths, s.Lengths), positive(c.Trials, s.Trials), c.Shared
+		if len(c.Depths) > 0 {
+			s.Depths = c.Depths
+		}
 	}, func(c *eval.Cell) any { return result(c.Needle) })
 }
 
 type evalArithCmd struct {
 	labFlags
-	Items int `placeholder:"N" help:"Sums to ask."`
+	Items  int `placeholder:"N" help:"Sums to ask."`
+	Behind ids `placeholder:"0,2000" help:"Tokens of text before the sums."`
 }
 
 // Run measures arithmetic.
 func (c *evalArithCmd) Run(r *run) error {
-	return c.task(r, eval.TaskArith, func(s *eval.Size) { s.Sums = positive(c.Items, s.Sums) },
-		func(c *eval.Cell) any { return result(c.Arith) })
+	if err := notNegative("--behind", c.Behind); err != nil {
+		return err
+	}
+	return c.task(r, eval.TaskArith, func(s *eval.Size) {
+		s.Sums, s.SumDepths = positive(c.Items, s.Sums), given(c.Behind, s.SumDepths)
+	}, func(c *eval.Cell) any { return result(c.Arith) })
 }
 
 type evalTurnsCmd struct {
@@ -252,6 +287,9 @@ type evalSpeedCmd struct {
 
 // Run measures speed and memory.
 func (c *evalSpeedCmd) Run(r *run) error {
+	if err := notNegative("--depths", c.Depths); err != nil {
+		return err
+	}
 	c.Fresh = true // a speed is the machine's of this moment
 	return c.task(r, eval.TaskSpeed, func(s *eval.Size) {
 		s.SpeedDepths, s.SpeedRuns = given(c.Depths, s.SpeedDepths), positive(c.Repeat, s.SpeedRuns)
@@ -264,6 +302,16 @@ func result[T any](p *T) any {
 		return nil
 	}
 	return p
+}
+
+// notNegative refuses numbers of tokens that are none.
+func notNegative(flag string, list ids) error {
+	for _, n := range list {
+		if n < 0 {
+			return usage{fmt.Errorf("%s: %d tokens", flag, n)}
+		}
+	}
+	return nil
 }
 
 func given(list ids, otherwise []int) []int {
@@ -301,15 +349,18 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	if err != nil {
 		return err
 	}
+	dir := c.Out
+	if dir == "" {
+		dir = l.Store.Dir
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { // before the work, not behind it
+		return err
+	}
 	cells, err := l.Run(r.ctx, eval.Tasks(), pairs)
 	if err != nil {
 		return fmt.Errorf("%w; what is finished is kept, and the same command goes on from there", err)
 	}
 	rep := c.report(r, l, cells)
-	dir := c.Out
-	if dir == "" {
-		dir = l.Store.Dir
-	}
 	if err := writeReport(dir, rep); err != nil {
 		return err
 	}
@@ -338,9 +389,6 @@ func (f *labFlags) report(r *run, l *labRun, cells []eval.Cell) *eval.Report {
 
 // writeReport writes the report in three forms.
 func writeReport(dir string, rep *eval.Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	for name, write := range map[string]func(*os.File) error{
 		"report.json": func(f *os.File) error { e := json.NewEncoder(f); e.SetIndent("", "\t"); return e.Encode(rep) },
 		"report.csv":  func(f *os.File) error { return rep.CSV(f) },

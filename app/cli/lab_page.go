@@ -29,7 +29,7 @@ func newPageLab(r *run) pageLab {
 func (p *pageLab) ask(m *hub.Model, c *config.Engine) *evalRecommendCmd {
 	f := labFlags{Quick: true}
 	f.Model, f.Engine, f.Text = m.Path, *c, eval.All
-	f.CacheTypeK, f.CacheTypeV, f.KVPreset = "", "", "off" // as the command line has them
+	f.CacheTypeK, f.CacheTypeV, f.KVPreset, f.KVAuto = "", "", "off", 0 // as the command line has them
 	return &evalRecommendCmd{labFlags: f}
 }
 

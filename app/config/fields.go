@@ -138,6 +138,21 @@ func Default() Settings {
 	return s
 }
 
+// PlainCache is e with the settings of the KV cache as nobody set them.
+func (e Engine) PlainCache() Engine {
+	plain := Default().Engine
+	from, to := reflect.ValueOf(&plain).Elem(), reflect.ValueOf(&e).Elem()
+	for i := range to.NumField() {
+		if to.Type().Field(i).Tag.Get("group") == cacheGroup {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return e
+}
+
+// cacheGroup is the group of the settings of the KV cache.
+const cacheGroup = "KV cache"
+
 // Value returns the setting's value out of s: nil where it is unset, else a bool,
 // int64, float64, string or []string; sizes, times and innerq as text. This is
 // the form that Save takes and that JSON and TOML hold.

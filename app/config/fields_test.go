@@ -73,6 +73,19 @@ func TestDefaultsHold(t *testing.T) {
 	}
 }
 
+// TestPlainCache checks that the cache's settings go back, and no other.
+func TestPlainCache(t *testing.T) {
+	set := Default()
+	two := 2
+	set.Engine.CacheTypeK, set.Engine.KVAuto, set.Engine.ExactWindow, set.Engine.AttnMath = "q8_0", 3, &two, "float"
+	set.Engine.Threads, set.Engine.MMap, set.Engine.GPULayers = 3, false, &two
+	want := Default().Engine
+	want.Threads, want.MMap, want.GPULayers = 3, false, &two
+	if got := set.Engine.PlainCache(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestValue checks that what Value reads set takes back, for every setting.
 func TestValue(t *testing.T) {
 	for text, settings := range map[string]func(*Settings){

@@ -40,7 +40,8 @@ type baseHeader struct {
 	Name    string   `json:"name"`
 	Vocab   int      `json:"vocab"`
 	Context int      `json:"context"`
-	Chunks  []string `json:"chunks"` // what tokens each is of, as hashChunk says it
+	Every   int      `json:"every,omitempty"` // of how many predictions one is kept; 0: all are
+	Chunks  []string `json:"chunks"`          // what tokens each is of, as hashChunk says it
 	TypeK   string   `json:"type_k"`
 	TypeV   string   `json:"type_v"`
 }
@@ -86,7 +87,7 @@ func SaveBase(ctx context.Context, path string, e *engine.Engine, tokens []llm.T
 func writeBase(ctx context.Context, f io.Writer, e *engine.Engine, tokens []llm.Token, chunks [][]llm.Token, w Window) (PerplexityResult, error) {
 	h := baseHeader{
 		Model: identity(e), Name: e.Config().Name, Vocab: e.Config().Vocab,
-		Context: w.Context,
+		Context: w.Context, Every: w.Every,
 	}
 	for _, c := range chunks {
 		h.Chunks = append(h.Chunks, hashChunk(c))
@@ -184,7 +185,7 @@ func (b *Base) readHeader() error {
 		return fmt.Errorf("header: %w", err)
 	}
 	h := &b.head
-	if h.Vocab < 1 || h.Vocab > maxBaseVocab || h.Context < 4 || h.Context > 1<<24 || len(h.Chunks) == 0 {
+	if h.Vocab < 1 || h.Vocab > maxBaseVocab || h.Context < MinWindow || h.Every < 0 || h.Context > 1<<24 || len(h.Chunks) == 0 {
 		return fmt.Errorf("vocabulary %d, context %d, %d chunks", h.Vocab, h.Context, len(h.Chunks))
 	}
 	b.data = int64(len(start)) + int64(n)
@@ -200,7 +201,10 @@ func (b *Base) readHeader() error {
 }
 
 // counted is the number of counted positions of a chunk.
-func (h *baseHeader) counted() int { return h.Context - 1 - h.Context/2 }
+func (h *baseHeader) counted() int {
+	n, every := h.Context-1-h.Context/2, max(h.Every, 1)
+	return n/every + min(n%every, 1)
+}
 
 // Close closes the file.
 func (b *Base) Close() error { return b.file.Close() }
@@ -215,6 +219,8 @@ func (b *Base) check(e *engine.Engine, chunks [][]llm.Token, w *Window) error {
 		return fmt.Errorf("%w %s: of another model, %q (%.12s…), this one is %q (%.12s…)", ErrBase, b.path, h.Name, h.Model, e.Config().Name, identity(e))
 	case h.Context != w.Context || len(h.Chunks) < len(chunks):
 		return fmt.Errorf("%w %s: %d chunks of %d tokens, asked are %d of %d", ErrBase, b.path, len(h.Chunks), h.Context, len(chunks), w.Context)
+	case max(h.Every, 1) != max(w.Every, 1):
+		return fmt.Errorf("%w %s: one prediction of %d, asked is one of %d", ErrBase, b.path, max(h.Every, 1), max(w.Every, 1))
 	}
 	for i, c := range chunks {
 		if h.Chunks[i] != hashChunk(c) {

@@ -12,20 +12,28 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"godwit/engine"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 )
 
-// ErrShort is wrapped when a text is too short for what was asked.
-var ErrShort = errors.New("text is too short")
+// What is wrapped where there is too little to measure on.
+var (
+	ErrShort  = errors.New("text is too short")
+	ErrWindow = errors.New("window is too short")
+)
+
+// MinWindow is the least window that has a prediction to count in its second half.
+const MinWindow = 4
 
 // Window cuts a text into chunks, each a fresh context. The predictions of the
 // second half of each chunk count. Source: llama.cpp's perplexity tool.
 type Window struct {
 	Context  int // tokens of a chunk
 	Chunks   int // at most this many; 0: all
+	Every    int // count one prediction of so many; 0: all
 	BOS      llm.Token
 	AddBOS   bool                // replace the first token of each chunk by BOS
 	Progress func(share float64) // may be nil
@@ -33,8 +41,8 @@ type Window struct {
 
 // chunks cuts tokens up.
 func (w *Window) chunks(tokens []llm.Token) ([][]llm.Token, error) {
-	if w.Context < 4 {
-		return nil, fmt.Errorf("%w: a window of %d tokens", ErrShort, w.Context)
+	if w.Context < MinWindow {
+		return nil, fmt.Errorf("%w: %d tokens, at least %d", ErrWindow, w.Context, MinWindow)
 	}
 	n := len(tokens) / w.Context
 	if w.Chunks > 0 {
@@ -55,7 +63,9 @@ func (w *Window) chunks(tokens []llm.Token) ([][]llm.Token, error) {
 }
 
 // counted reports whether the prediction made at a position counts.
-func (w *Window) counted(pos int) bool { return pos >= w.Context/2 && pos < w.Context-1 }
+func (w *Window) counted(pos int) bool {
+	return pos >= w.Context/2 && pos < w.Context-1 && (pos-w.Context/2)%max(w.Every, 1) == 0
+}
 
 func (w *Window) progress(share float64) {
 	if w.Progress != nil {
@@ -96,6 +106,44 @@ func (m *mean) stderr() float64 {
 	return math.Sqrt(math.Max(m.squares/m.n-v*v, 0) / (m.n - 1))
 }
 
+// blockTokens is how many neighbouring positions of a text are one observation
+// where a standard error is estimated.
+const blockTokens = 64
+
+// blocked is a mean over positions whose standard error takes a block of
+// neighbours as one observation: what one error of a cache does to them it does
+// to all, so that they tell less than as many positions far apart.
+type blocked struct {
+	mean
+	last   int
+	blocks []mean
+}
+
+// add adds the value of a position of the block numbered so; the positions of
+// a block come one after another.
+func (b *blocked) add(block int, x float64) {
+	if len(b.blocks) == 0 || block != b.last {
+		b.last, b.blocks = block, append(b.blocks, mean{})
+	}
+	b.mean.add(x)
+	b.blocks[len(b.blocks)-1].add(x)
+}
+
+// stderr is the standard error of the mean, from how the blocks scatter about it;
+// from single positions where there are fewer than two blocks.
+func (b *blocked) stderr() float64 {
+	n := float64(len(b.blocks))
+	if n < 2 {
+		return b.mean.stderr()
+	}
+	v, sum := b.value(), 0.0
+	for i := range b.blocks {
+		d := b.blocks[i].sum - v*b.blocks[i].n
+		sum += d * d
+	}
+	return math.Sqrt(sum*n/(n-1)) / b.n
+}
+
 // PerplexityResult is a perplexity with its standard error.
 type PerplexityResult struct {
 	Perplexity float64   `json:"perplexity"`
@@ -123,7 +171,7 @@ func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 	}
 	var nll mean
 	for i, c := range chunks {
-		err := eachLogits(ctx, e, i, c, w.counted, false, func(pos int, row []float32) error {
+		err := eachLogits(ctx, e, i, c, w.counted, func(pos int, row []float32) error {
 			s, err := logSum(row)
 			if err != nil {
 				return &NaN{Chunk: i, Tokens: c, Pos: pos, Layer: unknown}
@@ -142,8 +190,14 @@ func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 	return r, nil
 }
 
+// AutoName is what a cache is called whose types share out so many bits.
+func AutoName(bits float64) string { return "auto " + strconv.FormatFloat(bits, 'g', -1, 64) }
+
 // Types are the names of the cache types that were asked for.
 func Types(e *engine.Engine) (k, v string) {
+	if bits := e.KV().Settings.AutoBits; bits > 0 {
+		return AutoName(bits), AutoName(bits)
+	}
 	name := func(t *kv.Type) string {
 		if t == nil {
 			return kv.F16.Name

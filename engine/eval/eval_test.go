@@ -137,6 +137,22 @@ func TestBase(t *testing.T) {
 	if !(live.Median <= live.P99 && live.P99 <= live.P999 && live.P999 <= live.Max && live.Mean > 0 && live.TopP < 1 && live.DeltaPRMS > 0) {
 		t.Errorf("quantiles out of order or nothing measured: %+v", live)
 	}
+	sparse := eval.Window{Context: 64, Chunks: 2, Every: 4}
+	some := filepath.Join(t.TempDir(), "some")
+	if p, err = eval.SaveBase(t.Context(), some, f16, tokens, sparse); err != nil || p.Tokens != 2*8 {
+		t.Errorf("one prediction of 4: %d tokens, %v", p.Tokens, err)
+	}
+	few, err := eval.OpenBase(some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer few.Close()
+	if k, err := eval.KLDFrom(t.Context(), few, packed, tokens, sparse); err != nil || k.Tokens != 2*8 || !(k.Mean > stored.Mean/2 && k.Mean < 2*stored.Mean) {
+		t.Errorf("one prediction of 4: %+v, of all %g, %v", k, stored.Mean, err)
+	}
+	if _, err := eval.KLDFrom(t.Context(), few, packed, tokens, w); !errors.Is(err, eval.ErrBase) || !strings.Contains(err.Error(), "one prediction of 4") {
+		t.Errorf("all predictions against a base of some: %v", err)
+	}
 	if one, err := eval.KLDFrom(t.Context(), base, packed, tokens, eval.Window{Context: 64, Chunks: 1}); err != nil || one.Tokens != 31 {
 		t.Errorf("fewer chunks than stored: %d tokens, %v", one.Tokens, err)
 	}
@@ -212,7 +228,7 @@ func TestShort(t *testing.T) {
 			t.Errorf("%d tokens for a window of 64: %v", n, err)
 		}
 	}
-	if _, err := eval.Perplexity(t.Context(), e, arbitrary(64), eval.Window{Context: 3}); !errors.Is(err, eval.ErrShort) {
+	if _, err := eval.Perplexity(t.Context(), e, arbitrary(64), eval.Window{Context: 3}); !errors.Is(err, eval.ErrWindow) || errors.Is(err, eval.ErrShort) {
 		t.Errorf("a window of 3: %v", err)
 	}
 }
@@ -258,7 +274,7 @@ func TestNaN(t *testing.T) {
 			e := open(t, path, k, k, 64)
 			tokens := arbitrary(64)
 			_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
-			_, choices := eval.Choices(t.Context(), e, tokens, nil)
+			_, choices := eval.Choices(t.Context(), e, tokens, 0, nil)
 			_, kld := eval.KLD(t.Context(), e, e, tokens, eval.Window{Context: 64})
 			for what, err := range map[string]error{"perplexity": ppl, "choices": choices, "divergence": kld} {
 				err = eval.Locate(t.Context(), opener(t, path), err, k, k)
@@ -388,9 +404,20 @@ func TestAgree(t *testing.T) {
 func TestChoices(t *testing.T) {
 	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
 	tokens := arbitrary(20)
-	got, err := eval.Choices(t.Context(), e, tokens, nil)
+	got, err := eval.Choices(t.Context(), e, tokens, 0, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Rows that are read and rows that are fed are the same bits.
+	for _, prompt := range []int{1, 13, 19} {
+		if behind, err := eval.Choices(t.Context(), e, tokens, prompt, nil); err != nil || !slices.Equal(behind, got[prompt:]) {
+			t.Errorf("behind %d tokens: %v, want %v, %v", prompt, behind, got[prompt:], err)
+		}
+	}
+	for _, prompt := range []int{-1, 20} {
+		if _, err := eval.Choices(t.Context(), e, tokens, prompt, nil); err == nil {
+			t.Errorf("a prompt of %d of 20 tokens was taken", prompt)
+		}
 	}
 	n := 0
 	err = e.EachLogits(t.Context(), tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {

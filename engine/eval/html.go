@@ -97,7 +97,7 @@ func (r *Report) figures() []figure {
 	}
 	for _, row := range rows {
 		if row.Needle != nil && row.Needle.Note == "" && len(row.Needle.Grid) > 0 {
-			figures = append(figures, figure{"Facts found with " + row.Pair.String() + ", by length and depth; one fact, and one of four.", heat(row.Needle.Grid)})
+			figures = append(figures, figure{"Facts found with " + row.Pair.String() + ", by length and depth; alone in a text, and among those of all depths.", heat(row.Needle.Grid)})
 		}
 	}
 	return figures
@@ -237,7 +237,7 @@ func heat(grid []NeedleCell) template.HTML {
 		fmt.Fprintf(&b, `<text x="%d" y="16" text-anchor="middle">%d</text>`, left+cell*i+cell/2, n)
 	}
 	for i, d := range depths {
-		for j, facts := range []string{"one fact", "one of four"} {
+		for j, facts := range []string{"alone", "among all"} {
 			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">depth %.0f %%, %s</text>`, left-8, top+cell*i+cell/2*j+15, 100*d, facts)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // KLDResult compares the distributions of a cache type with those of f16.
 type KLDResult struct {
-	Mean       float64 `json:"kld_mean"` // nats
-	Stderr     float64 `json:"kld_stderr"`
+	Mean       float64 `json:"kld_mean"`   // nats
+	Stderr     float64 `json:"kld_stderr"` // this one and the next two by blocks of neighbouring positions
 	Median     float64 `json:"kld_median"`
 	P99        float64 `json:"kld_p99"`
 	P999       float64 `json:"kld_p999"`
@@ -34,13 +34,15 @@ type KLDResult struct {
 
 // kldStats gathers what KLDResult reports.
 type kldStats struct {
-	kld, top1, topP, delta, deltaSq, nll, base mean
-	all                                        []float64
-	setP, setQ                                 nucleus
+	kld, top1, topP           blocked
+	delta, deltaSq, nll, base mean
+	all                       []float64
+	setP, setQ                nucleus
 }
 
-// add compares one position; truth is the token that really follows.
-func (s *kldStats) add(base, got []float32, truth llm.Token) error {
+// add compares one position, which lies in the block of the text numbered so;
+// truth is the token that really follows.
+func (s *kldStats) add(base, got []float32, truth llm.Token, block int) error {
 	zq, err := logSum(got)
 	if err != nil {
 		return err
@@ -70,14 +72,14 @@ func (s *kldStats) add(base, got []float32, truth llm.Token) error {
 	if math.IsNaN(kl) || math.IsInf(kl, 0) {
 		return ErrNaN
 	}
-	s.kld.add(math.Max(kl, 0))
+	s.kld.add(block, math.Max(kl, 0))
 	s.all = append(s.all, math.Max(kl, 0))
 	same := 0.0
 	if bestP == bestQ {
 		same = 1
 	}
-	s.top1.add(same)
-	s.topP.add(overlap(s.setP.of(base, zp), s.setQ.of(got, zq)))
+	s.top1.add(block, same)
+	s.topP.add(block, overlap(s.setP.of(base, zp), s.setQ.of(got, zq)))
 	lp, lq := float64(base[truth])-zp, float64(got[truth])-zq
 	d := math.Exp(lq) - math.Exp(lp)
 	s.delta.add(d)
@@ -191,13 +193,13 @@ func kld(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Window, pr
 		n := 0
 		err := prepare(i, c)
 		if err == nil {
-			err = eachLogits(ctx, e, i, c, w.counted, false, func(pos int, got []float32) error {
+			err = eachLogits(ctx, e, i, c, w.counted, func(pos int, got []float32) error {
 				base, err := row(i, n)
 				if err != nil {
 					return err
 				}
 				n++
-				if s.add(base, got, c[pos+1]) != nil {
+				if s.add(base, got, c[pos+1], (i*w.Context+pos)/blockTokens) != nil {
 					return &NaN{Chunk: i, Tokens: c, Pos: pos, Layer: unknown}
 				}
 				return nil
@@ -233,11 +235,17 @@ type AgreeResult struct {
 	TypeV      string  `json:"type_v"`
 }
 
-// Choices feeds the tokens one at a time through decode and returns the
-// choice at each position.
-func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress func(share float64)) ([]Choice, error) {
+// Choices reads the first tokens, so many of them, as a prompt, feeds the others
+// one at a time through decode, and returns the choice at each of these.
+func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, prompt int, progress func(share float64)) ([]Choice, error) {
 	var out []Choice
-	err := eachLogits(ctx, e, 0, tokens, func(int) bool { return true }, true, func(pos int, row []float32) error {
+	err := numbers(ctx, e, 0, tokens, func() error { return e.EachStep(ctx, tokens, prompt, choose(tokens, prompt, &out, progress)) })
+	return out, err
+}
+
+// choose appends the choice at every position that it is given.
+func choose(tokens []llm.Token, prompt int, out *[]Choice, progress func(share float64)) func(int, []float32) error {
+	return func(pos int, row []float32) error {
 		best, next := 0, float32(math.Inf(-1))
 		for i, v := range row {
 			switch {
@@ -254,13 +262,12 @@ func Choices(ctx context.Context, e *engine.Engine, tokens []llm.Token, progress
 		if c.Margin > math.MaxFloat32 { // one token, or the others impossible
 			c.Margin = math.MaxFloat32
 		}
-		out = append(out, c)
+		*out = append(*out, c)
 		if progress != nil {
-			progress(float64(pos+1) / float64(len(tokens)))
+			progress(float64(pos+1-prompt) / float64(len(tokens)-prompt))
 		}
 		return nil
-	})
-	return out, err
+	}
 }
 
 // Agree compares the choices of a cache type with those of f16.

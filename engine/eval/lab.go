@@ -40,14 +40,18 @@ func Tasks() []Task {
 type Size struct {
 	Window      int // tokens of a chunk of text
 	Chunks      int
+	Every       int   // of how many predictions one is compared; 0: all are
 	Agree       int   // tokens fed one at a time
+	AgreeBehind int   // tokens read before them
 	Distances   []int // of copied texts, in tokens
 	CopyItems   int
 	Lengths     []int // of haystacks, in tokens
 	Depths      []float64
+	Shared      bool // the facts of all depths in one text only, not in one each too
 	Trials      int
 	Sums        int
-	Runs        int // of a sum that has to be the same each time
+	SumDepths   []int // tokens of text before the sums
+	Runs        int   // of a sum that has to be the same each time
 	Turns       int
 	TurnTokens  int
 	SpeedDepths []int
@@ -60,7 +64,7 @@ type Size struct {
 func Quick() Size {
 	return Size{
 		Window: 512, Chunks: 2, Agree: 192, Distances: []int{200, 600}, CopyItems: 8,
-		Lengths: []int{512, 1024}, Depths: []float64{0, 0.5, 1}, Trials: 1, Sums: 9, Runs: 10,
+		Lengths: []int{512, 1024}, Depths: []float64{0, 0.5, 1}, Trials: 1, Sums: 9, SumDepths: []int{0}, Runs: 10,
 		Turns: 4, TurnTokens: 24, SpeedDepths: []int{0, 1024}, SpeedPrompt: 128, SpeedGen: 16, SpeedRuns: 1,
 	}
 }
@@ -69,7 +73,7 @@ func Quick() Size {
 func Full() Size {
 	return Size{
 		Window: 512, Chunks: 8, Agree: 1024, Distances: []int{200, 500, 1000, 2000, 4000}, CopyItems: 12,
-		Lengths: []int{512, 1024, 2048, 4096}, Depths: []float64{0, 0.25, 0.5, 0.75, 1}, Trials: 2, Sums: 60, Runs: 10,
+		Lengths: []int{512, 1024, 2048, 4096}, Depths: []float64{0, 0.25, 0.5, 0.75, 1}, Trials: 2, Sums: 60, SumDepths: []int{0}, Runs: 10,
 		Turns: 10, TurnTokens: 64, SpeedDepths: []int{0, 1024, 4096}, SpeedPrompt: 256, SpeedGen: 32, SpeedRuns: 3,
 	}
 }
@@ -78,20 +82,25 @@ func Full() Size {
 func (s Size) fit(context int) Size {
 	holds := func(extra int) func(int) bool { return func(n int) bool { return n+extra > context } }
 	s.Window, s.Agree = min(s.Window, context), min(s.Agree, context)
+	s.AgreeBehind = min(s.AgreeBehind, context-s.Agree)
 	s.Distances = slices.DeleteFunc(slices.Clone(s.Distances), holds(640))
 	s.Lengths = slices.DeleteFunc(slices.Clone(s.Lengths), holds(64))
+	s.SumDepths = slices.DeleteFunc(slices.Clone(s.SumDepths), holds(sumTokens))
 	s.SpeedDepths = slices.DeleteFunc(slices.Clone(s.SpeedDepths), holds(s.SpeedPrompt+s.SpeedGen+2))
 	return s
 }
 
 // context is the most tokens that the tasks need in one sequence.
 func (s *Size) context() int {
-	n := max(s.Window, s.Agree, 512, s.Turns*(s.TurnTokens+48)+256)
+	n := max(s.Window, s.Agree+s.AgreeBehind, 512, s.Turns*(s.TurnTokens+48)+256)
 	for _, d := range s.Distances {
 		n = max(n, d+640)
 	}
 	for _, l := range s.Lengths {
 		n = max(n, l+64)
+	}
+	for _, d := range s.SumDepths {
+		n = max(n, d+sumTokens)
 	}
 	for _, d := range s.SpeedDepths {
 		n = max(n, d+s.SpeedPrompt+s.SpeedGen+2)
@@ -105,7 +114,7 @@ func (s *Size) weight(t Task) float64 {
 	case TaskKLD:
 		return float64(s.Window * s.Chunks)
 	case TaskAgree:
-		return 4 * float64(s.Agree)
+		return float64(4*s.Agree + s.AgreeBehind)
 	case TaskCopy:
 		n := 0
 		for _, d := range s.Distances {
@@ -114,12 +123,20 @@ func (s *Size) weight(t Task) float64 {
 		return float64(n)
 	case TaskNeedle:
 		n := 0
+		texts := len(s.Depths) + 1
+		if s.Shared {
+			texts = 1
+		}
 		for _, l := range s.Lengths {
-			n += l * len(s.Depths) * 2 * s.Trials
+			n += (l*texts + 100*len(s.Depths)) * s.Trials
 		}
 		return float64(n)
 	case TaskArith:
-		return float64(60 * (s.Sums + 3*s.Runs))
+		n := 0
+		for _, d := range s.SumDepths {
+			n += d + 60*(s.Sums+3*s.Runs)
+		}
+		return float64(n)
 	case TaskTurns:
 		return float64(2 * s.Turns * (5*s.TurnTokens + 30))
 	}
@@ -163,9 +180,13 @@ type Lab struct {
 	Context int    // the model's own, in tokens
 	Text    string // to measure on
 	Setup   string // whatever else decides a result: program, device, arithmetic, policies
-	Size    Size
-	Store   Results // where finished cells are kept
-	Fresh   bool    // measure finished cells again
+	// Base opens f16 where it is what pairs are compared with, without the
+	// settings under measurement, and BaseSetup is its Setup. nil: Open does.
+	Base      Opener
+	BaseSetup string
+	Size      Size
+	Store     Results // where finished cells are kept
+	Fresh     bool    // measure finished cells again
 	// Progress is told how far things are; may be nil.
 	Progress func(Progress)
 
@@ -177,10 +198,27 @@ type Lab struct {
 // basePair is what every pair is compared with.
 var basePair = kv.Pairs()[0]
 
+// subject is what a cell is about: a pair, or what all pairs are compared with.
+type subject struct {
+	kv.Pair
+	base bool
+}
+
+// plain reports whether f16 among the pairs is the base itself: where no
+// setting makes it something else.
+func (l *Lab) plain() bool { return l.Base == nil || l.BaseSetup == l.Setup }
+
+// of is the subject of a pair.
+func (l *Lab) of(p kv.Pair) subject { return subject{p, p == basePair && l.plain()} }
+
 // key names a cell by everything that its result depends on.
-func (l *Lab) key(t Task, p kv.Pair) string {
+func (l *Lab) key(t Task, s subject) string {
 	text := sha256.Sum256([]byte(l.Text))
-	b, err := json.Marshal([]any{"cell 3", t, p, l.Size, text[:], l.Setup})
+	setup := l.Setup
+	if s.base && l.Base != nil {
+		setup = l.BaseSetup
+	}
+	b, err := json.Marshal([]any{"cell 4", t, s.Pair, s.base, l.Size, text[:], setup})
 	if err != nil {
 		panic("eval: " + err.Error()) // plain data
 	}
@@ -195,17 +233,17 @@ func (l *Lab) Run(ctx context.Context, tasks []Task, pairs []kv.Pair) ([]Cell, e
 	l.Size = l.Size.fit(l.Context)
 	l.base, l.from = map[Task]Cell{}, time.Now()
 	l.goal.total, l.goal.done = 0, 0
-	all := []kv.Pair{basePair}
+	all := []subject{{basePair, true}}
 	for _, p := range pairs {
-		if !slices.Contains(all, p) {
-			all = append(all, p)
+		if s := l.of(p); !slices.Contains(all, s) {
+			all = append(all, s)
 		}
 	}
 	var cells []Cell
 	todo := make([][]Task, len(all))
-	for i, p := range all {
+	for i, s := range all {
 		for _, t := range tasks {
-			c, ok, err := l.Store.Cell(l.key(t, p))
+			c, ok, err := l.Store.Cell(l.key(t, s))
 			if err != nil {
 				return nil, err
 			}
@@ -223,14 +261,20 @@ func (l *Lab) Run(ctx context.Context, tasks []Task, pairs []kv.Pair) ([]Cell, e
 	if err := l.keepBase(todo); err != nil {
 		return nil, err
 	}
-	for i, p := range all {
-		got, err := l.pair(ctx, p, todo[i])
+	for i, s := range all {
+		got, err := l.subject(ctx, s, todo[i])
 		cells = append(cells, got...)
 		if err != nil {
-			return cells, fmt.Errorf("%v: %w", p, err)
+			return cells, fmt.Errorf("%v: %w", s.Pair, err)
 		}
 	}
-	order := func(c Cell) int { return slices.Index(all, kv.Pair{K: c.K, V: c.V})*16 + slices.Index(Tasks(), c.Task) }
+	if !l.plain() && slices.Contains(pairs, basePair) { // two of one name: the base is not asked for
+		cells = slices.DeleteFunc(cells, func(c Cell) bool { return c.Key == l.key(c.Task, all[0]) })
+	}
+	order := func(c Cell) int {
+		i := slices.IndexFunc(all, func(s subject) bool { return c.Key == l.key(c.Task, s) })
+		return i*16 + slices.Index(Tasks(), c.Task)
+	}
 	slices.SortStableFunc(cells, func(a, b Cell) int { return order(a) - order(b) })
 	return cells, nil
 }
@@ -241,7 +285,7 @@ func (l *Lab) Known(tasks []Task, pairs []kv.Pair) ([]Cell, error) {
 	var cells []Cell
 	for _, p := range pairs {
 		for _, t := range tasks {
-			c, ok, err := l.Store.Cell(l.key(t, p))
+			c, ok, err := l.Store.Cell(l.key(t, l.of(p)))
 			if err != nil {
 				return nil, err
 			}
@@ -255,7 +299,7 @@ func (l *Lab) Known(tasks []Task, pairs []kv.Pair) ([]Cell, error) {
 
 // basePath is the file with f16's log-probabilities.
 func (l *Lab) basePath() string {
-	return filepath.Join(l.Store.Dir, "base-"+l.key(TaskKLD, basePair))
+	return filepath.Join(l.Store.Dir, "base-"+l.key(TaskKLD, subject{basePair, true}))
 }
 
 // keepBase sees to it that f16's log-probabilities are made again where a pair
@@ -292,12 +336,16 @@ func (l *Lab) Close() error {
 	return err
 }
 
-// pair opens the model with one pair and runs the tasks that are left.
-func (l *Lab) pair(ctx context.Context, p kv.Pair, tasks []Task) ([]Cell, error) {
+// subject opens the model with one pair and runs the tasks that are left.
+func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	e, err := l.Open(ctx, p.K, p.V, min(l.Size.context(), l.Context))
+	open := l.Open
+	if p.base && l.Base != nil {
+		open = l.Base
+	}
+	e, err := open(ctx, p.K, p.V, min(l.Size.context(), l.Context))
 	if err != nil {
 		return nil, err
 	}
@@ -309,17 +357,17 @@ func (l *Lab) pair(ctx context.Context, p kv.Pair, tasks []Task) ([]Cell, error)
 		weight := l.Size.weight(t)
 		_, before, err := broken(ctx, e, nil)
 		if err == nil {
-			err = l.measure(ctx, e, &c, func(share float64) { l.tell(t, p, weight*share) })
+			err = l.measure(ctx, e, &c, p.base, func(share float64) { l.tell(t, p.Pair, weight*share) })
 		}
 		if layer, _, askErr := broken(ctx, e, before); err == nil && (layer >= 0 || askErr != nil) {
 			err = errors.Join(&NaN{Layer: layer, Rows: true}, askErr)
 		}
 		if err != nil {
-			return cells, Locate(ctx, l.Open, fmt.Errorf("%s: %w", t, err), p.K, p.V)
+			return cells, Locate(ctx, open, fmt.Errorf("%s: %w", t, err), p.K, p.V)
 		}
 		c.Seconds = time.Since(start).Seconds()
 		l.goal.done += weight
-		if p == basePair {
+		if p.base {
 			l.base[t] = c
 		}
 		if err := l.Store.Keep(&c); err != nil {
@@ -343,9 +391,8 @@ func (l *Lab) tell(t Task, p kv.Pair, part float64) {
 }
 
 // measure fills a cell.
-func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, progress func(float64)) (err error) {
+func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase bool, progress func(float64)) (err error) {
 	s := &l.Size
-	isBase := kv.Pair{K: c.K, V: c.V} == basePair
 	base := l.base[c.Task]
 	switch c.Task {
 	case TaskKLD:
@@ -368,13 +415,17 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, progress f
 			c.Note = fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
 			return nil
 		}
-		if r, err = Needle(ctx, e, s.Lengths, s.Depths, s.Trials, progress); err == nil {
+		if r, err = Needle(ctx, e, s.Lengths, s.Depths, s.Shared, s.Trials, progress); err == nil {
 			r.Note = small(r.Share, base.Needle != nil, func() Share { return base.Needle.Share })
 		}
 		c.Needle, c.Note = &r, r.Note
 	case TaskArith:
 		var r ArithResult
-		if r, err = Arith(ctx, e, s.Sums, s.Runs, progress); err == nil {
+		if len(s.SumDepths) == 0 {
+			c.Note = fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
+			return nil
+		}
+		if r, err = Arith(ctx, e, s.SumDepths, s.Sums, s.Runs, progress); err == nil {
 			r.Note = small(r.Share, base.Arith != nil, func() Share { return base.Arith.Share })
 		}
 		c.Arith, c.Note = &r, r.Note
@@ -411,7 +462,7 @@ func (l *Lab) kld(ctx context.Context, e *engine.Engine, isBase bool, progress f
 		return nil, err
 	}
 	tokens := tok.EncodeText(l.Text, true, false)
-	w := Window{Context: l.Size.Window, Chunks: l.Size.Chunks, BOS: tok.BOS(), AddBOS: tok.AddBOS(), Progress: progress}
+	w := Window{Context: l.Size.Window, Chunks: l.Size.Chunks, Every: l.Size.Every, BOS: tok.BOS(), AddBOS: tok.AddBOS(), Progress: progress}
 	if isBase {
 		if err := os.MkdirAll(l.Store.Dir, 0o755); err != nil {
 			return nil, err
@@ -437,10 +488,11 @@ func (l *Lab) agree(ctx context.Context, e *engine.Engine, c *Cell, base []Choic
 		return err
 	}
 	tokens := tok.EncodeText(l.Text, true, false)
-	if len(tokens) < l.Size.Agree {
-		return fmt.Errorf("%w: %d tokens, wanted %d", ErrShort, len(tokens), l.Size.Agree)
+	n := l.Size.AgreeBehind + l.Size.Agree
+	if len(tokens) < n {
+		return fmt.Errorf("%w: %d tokens, wanted %d", ErrShort, len(tokens), n)
 	}
-	got, err := Choices(ctx, e, tokens[:l.Size.Agree], progress)
+	got, err := Choices(ctx, e, tokens[:n], l.Size.AgreeBehind, progress)
 	if err != nil {
 		return err
 	}

@@ -113,6 +113,46 @@ func TestLab(t *testing.T) {
 	checkReport(t, cells)
 }
 
+// TestLabBase measures with a setting: f16 with it is compared with f16 without,
+// whose run serves other settings too.
+func TestLabBase(t *testing.T) {
+	store := t.TempDir()
+	var opened []string
+	run := func(setup string, pairs ...kv.Pair) []eval.Cell {
+		t.Helper()
+		l := lab(t, store, &opened)
+		open := l.Open
+		l.Setup, l.BaseSetup = setup, "plain"
+		l.Base = func(ctx context.Context, k, v string, context int) (*engine.Engine, error) {
+			opened = append(opened, "base")
+			return open(ctx, k, v, context)
+		}
+		l.Open = func(ctx context.Context, _, _ string, context int) (*engine.Engine, error) {
+			return open(ctx, "q4_0", "q4_0", context) // what the setting makes of any pair
+		}
+		cells, err := l.Run(t.Context(), []eval.Task{eval.TaskKLD, eval.TaskAgree}, pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cells
+	}
+	f16 := kv.Pair{K: "f16", V: "f16"}
+	got := run("setting", f16)
+	if strings.Join(opened, " ") != "base f16/f16 q4_0/q4_0" {
+		t.Errorf("opened %v", opened)
+	}
+	if len(got) != 2 || got[0].KLD == nil || !(got[0].KLD.Mean > 0) || got[1].Agree == nil {
+		t.Errorf("f16 with a setting: %d cells, %+v", len(got), got)
+	}
+	opened = nil
+	if got = run("plain", f16); len(got) != 2 || got[0].KLD.Mean != 0 || len(opened) != 0 {
+		t.Errorf("f16 without a setting is the base: %+v, opened %v", got, opened)
+	}
+	if got = run("other", kv.Pair{K: "q8_0", V: "q8_0"}); len(got) != 4 || strings.Join(opened, " ") != "q4_0/q4_0" {
+		t.Errorf("another setting: %d cells, opened %v", len(got), opened)
+	}
+}
+
 // TestLabInterrupted checks that what was finished before an error is kept.
 func TestLabInterrupted(t *testing.T) {
 	store := t.TempDir()

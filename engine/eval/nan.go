@@ -72,12 +72,17 @@ func broken(ctx context.Context, e *engine.Engine, before []int64) (layer int, n
 	return layer, now, nil
 }
 
-// eachLogits is e.EachLogits; keys and values that are no numbers, which
-// attention takes for zeros, are a NaN too.
-func eachLogits(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, want func(int) bool, step bool, f func(int, []float32) error) error {
+// eachLogits is e.EachLogits over a prompt, with the check of numbers.
+func eachLogits(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, want func(int) bool, f func(int, []float32) error) error {
+	return numbers(ctx, e, chunk, tokens, func() error { return e.EachLogits(ctx, tokens, want, false, f) })
+}
+
+// numbers runs something over the tokens of a chunk; keys and values that are no
+// numbers, which attention takes for zeros, are a NaN too.
+func numbers(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Token, run func() error) error {
 	_, before, err := broken(ctx, e, nil)
 	if err == nil {
-		err = e.EachLogits(ctx, tokens, want, step, f)
+		err = run()
 	}
 	if err != nil {
 		return err
@@ -99,7 +104,7 @@ func (n *NaN) hidden(ctx context.Context, open Opener) error {
 	}
 	defer e.Close()
 	var found *NaN
-	err = eachLogits(ctx, e, n.Chunk, n.Tokens, func(pos int) bool { return pos == n.Pos }, false, func(pos int, row []float32) error {
+	err = eachLogits(ctx, e, n.Chunk, n.Tokens, func(pos int) bool { return pos == n.Pos }, func(pos int, row []float32) error {
 		_, err := logSum(row)
 		return err
 	})

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -109,8 +110,7 @@ type NeedleResult struct {
 	TypeV string       `json:"type_v"`
 }
 
-// NeedleCell is one length and depth; Keys is how many facts the text has,
-// one of which is asked for.
+// NeedleCell is one length and depth; Keys is how many facts the text has.
 type NeedleCell struct {
 	Tokens int     `json:"tokens"`
 	Depth  float64 `json:"depth"` // 0: at the start
@@ -120,36 +120,47 @@ type NeedleCell struct {
 
 var needleCities = []string{"Lisbon", "Nairobi", "Oslo", "Quito", "Seoul", "Tunis", "Vienna", "Zagreb"}
 
-// Needle hides facts in texts of each length at each depth, alone and among
-// others, and asks for one.
-func Needle(ctx context.Context, e *engine.Engine, lengths []int, depths []float64, trials int, progress func(float64)) (NeedleResult, error) {
+// MaxDepths is the most depths of Needle: so many facts have different names.
+var MaxDepths = len(needleCities)
+
+// Needle hides facts in texts of each length at each depth, alone and, unless
+// there is one depth, all in one text, and asks for each. With shared only the
+// latter: a length is then read once and not once more for each depth.
+func Needle(ctx context.Context, e *engine.Engine, lengths []int, depths []float64, shared bool, trials int, progress func(float64)) (NeedleResult, error) {
 	r := NeedleResult{}
 	r.TypeK, r.TypeV = Types(e)
 	a, err := newAsker(e)
 	if err != nil {
 		return r, err
 	}
+	texts := [][]float64{depths}
+	if len(depths) == 1 || !shared {
+		texts = nil
+		for _, d := range depths {
+			texts = append(texts, []float64{d})
+		}
+		if len(depths) > 1 {
+			texts = append(texts, depths)
+		}
+	}
 	var all mean
-	total, done := len(lengths)*len(depths)*2, 0
+	total, done := len(lengths)*len(texts)*trials, 0
 	for _, n := range lengths {
 		if err := a.room("needle", n+32); err != nil {
 			return r, err
 		}
-		for _, depth := range depths {
-			for _, keys := range []int{1, 4} {
-				var cell mean
-				for trial := range trials {
-					prompt, want := a.haystack(n, depth, keys, trial)
-					got, err := a.ask(ctx, prompt, want)
-					if err != nil {
-						return r, err
-					}
-					cell.hit(strings.TrimSuffix(got, ".") == want)
-					all.hit(strings.TrimSuffix(got, ".") == want)
+		for _, at := range texts {
+			cells := make([]mean, len(at))
+			for trial := range trials {
+				if err := a.find(ctx, n, at, trial, cells); err != nil {
+					return r, err
 				}
-				r.Grid = append(r.Grid, NeedleCell{n, depth, keys, cell.share()})
 				done++
 				progress(float64(done) / float64(total))
+			}
+			for i := range cells {
+				all.n, all.sum, all.squares = all.n+cells[i].n, all.sum+cells[i].sum, all.squares+cells[i].squares
+				r.Grid = append(r.Grid, NeedleCell{n, at[i], len(at), cells[i].share()})
 			}
 		}
 	}
@@ -157,47 +168,55 @@ func Needle(ctx context.Context, e *engine.Engine, lengths []int, depths []float
 	return r, nil
 }
 
-// haystack is a prompt of about n tokens and the number that it asks for.
-func (a *asker) haystack(n int, depth float64, keys, trial int) (prompt []llm.Token, want string) {
-	seed := random(n*1000 + int(depth*100)*10 + keys*7 + trial)
+// find hides a fact at each depth of a text of n tokens, asks for every one, and
+// adds to the cell of its depth whether it was found.
+func (a *asker) find(ctx context.Context, n int, depths []float64, trial int, cells []mean) error {
+	seed := random(n*1000 + int(depths[0]*100)*10 + len(depths)*7 + trial)
 	first := seed.below(len(needleCities))
-	type needle struct {
-		at   float64
-		text string
+	question := func(i int) []llm.Token {
+		return a.encode(fmt.Sprintf("\n\nThe secret number of %s is", needleCities[(first+i)%len(needleCities)]))
 	}
-	var needles []needle
-	for k := range keys {
-		number := strconv.Itoa(seed.between(10000, 99999))
-		at := depth + float64(k)/float64(keys)
-		if at > 1 {
-			at--
-		}
-		if k == 0 {
-			want = number
-		}
-		needles = append(needles, needle{at, fmt.Sprintf("\nThe secret number of %s is %s.\n", needleCities[(first+k)%len(needleCities)], number)})
+	order := make([]int, len(depths))
+	numbers := make([]string, len(depths))
+	for i := range depths {
+		order[i], numbers[i] = i, strconv.Itoa(seed.between(10000, 99999))
 	}
-	slices.SortStableFunc(needles, func(x, y needle) int { return int(1000 * (x.at - y.at)) })
-	question := a.encode(fmt.Sprintf("\n\nThe secret number of %s is", needleCities[first]))
-	hay := a.fill(max(n-len(question)-24*keys, 1), trial+1)
-	prompt, last := a.start(), 0
-	for _, nd := range needles {
-		end := int(nd.at * float64(len(hay)))
-		prompt = append(append(prompt, hay[last:end]...), a.encode(nd.text)...)
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(depths[i], depths[j]) })
+	hay := a.fill(max(n-len(question(0))-24*len(depths), 1), trial+1)
+	text, last := a.start(), 0
+	for _, i := range order {
+		end := int(depths[i] * float64(len(hay)))
+		fact := fmt.Sprintf("\nThe secret number of %s is %s.\n", needleCities[(first+i)%len(needleCities)], numbers[i])
+		text = append(append(text, hay[last:end]...), a.encode(fact)...)
 		last = end
 	}
-	return append(append(prompt, hay[last:]...), question...), want
+	text = append(text, hay[last:]...)
+	for i, want := range numbers {
+		got, err := a.ask(ctx, append(slices.Clone(text), question(i)...), want)
+		if err != nil {
+			return err
+		}
+		cells[i].hit(strings.TrimSuffix(got, ".") == want)
+	}
+	return nil
 }
 
 // ArithResult is how often sums come out right.
 type ArithResult struct {
 	Share
-	Kinds map[string]Share `json:"kinds"`
-	Equal bool             `json:"repeatable"` // the repeated runs gave the same text
-	Runs  int              `json:"runs"`
-	Note  string           `json:"note,omitempty"`
-	TypeK string           `json:"type_k"`
-	TypeV string           `json:"type_v"`
+	Depths []SumDepth       `json:"depths"`
+	Kinds  map[string]Share `json:"kinds"`
+	Equal  bool             `json:"repeatable"` // the repeated runs gave the same text
+	Runs   int              `json:"runs"`
+	Note   string           `json:"note,omitempty"`
+	TypeK  string           `json:"type_k"`
+	TypeV  string           `json:"type_v"`
+}
+
+// SumDepth is the rate behind a text of so many tokens.
+type SumDepth struct {
+	Tokens int `json:"tokens"`
+	Share
 }
 
 // arithKinds make a question and its answer.
@@ -219,53 +238,75 @@ var arithKinds = []struct {
 	}},
 }
 
-// Arith asks for sums behind worked examples. The first of each kind is asked
-// runs times, and has to give the same text each time.
-func Arith(ctx context.Context, e *engine.Engine, items, runs int, progress func(float64)) (ArithResult, error) {
+// sumTokens is room for the worked examples, a sum and its answer.
+const sumTokens = 320
+
+// Arith asks for sums behind worked examples, and before these a text of each
+// depth. The first of each kind is asked runs times, and has to give the same text
+// each time.
+func Arith(ctx context.Context, e *engine.Engine, depths []int, items, runs int, progress func(float64)) (ArithResult, error) {
 	r := ArithResult{Kinds: map[string]Share{}, Equal: true, Runs: runs}
 	r.TypeK, r.TypeV = Types(e)
 	a, err := newAsker(e)
 	if err != nil {
 		return r, err
 	}
-	seed := random(1)
-	shots := ""
-	for i := range 6 {
-		q, answer := arithKinds[i%len(arithKinds)].make(&seed)
-		shots += fmt.Sprintf("%s = %d\n", q, answer)
-	}
-	if err := a.room("arithmetic", len(a.encode(shots))+64); err != nil {
-		return r, err
-	}
 	var all mean
 	kinds := make([]mean, len(arithKinds))
-	for i := range items {
-		k := i % len(arithKinds)
-		q, answer := arithKinds[k].make(&seed)
-		prompt := append(a.start(), a.encode(shots+q+" =")...)
-		want := strconv.Itoa(answer)
-		times := 1
-		if i < len(arithKinds) {
-			times = max(runs, 1)
+	for d, depth := range depths {
+		seed := random(1) // the same sums at every depth
+		shots := ""
+		for i := range 6 {
+			q, answer := arithKinds[i%len(arithKinds)].make(&seed)
+			shots += fmt.Sprintf("%s = %d\n", q, answer)
 		}
-		first := ""
-		for n := range times {
-			got, err := a.ask(ctx, prompt, want)
+		before := append(a.start(), a.fill(depth, 1)...)
+		if depth > 0 {
+			shots = "\n\n" + shots
+		}
+		if err := a.room("arithmetic", len(before)+len(a.encode(shots))+64); err != nil {
+			return r, err
+		}
+		var at mean
+		for i := range items {
+			k := i % len(arithKinds)
+			q, answer := arithKinds[k].make(&seed)
+			times := 1
+			if i < len(arithKinds) {
+				times = max(runs, 1)
+			}
+			ok, equal, err := a.sum(ctx, append(slices.Clone(before), a.encode(shots+q+" =")...), strconv.Itoa(answer), times)
 			if err != nil {
 				return r, err
 			}
-			if n == 0 {
-				first = got
-			}
-			r.Equal = r.Equal && got == first
+			r.Equal = r.Equal && equal
+			at.hit(ok)
+			all.hit(ok)
+			kinds[k].hit(ok)
+			progress((float64(d) + float64(i+1)/float64(items)) / float64(len(depths)))
 		}
-		all.hit(first == want)
-		kinds[k].hit(first == want)
-		progress(float64(i+1) / float64(items))
+		r.Depths = append(r.Depths, SumDepth{depth, at.share()})
 	}
 	r.Share = all.share()
 	for i, k := range arithKinds {
 		r.Kinds[k.name] = kinds[i].share()
 	}
 	return r, nil
+}
+
+// sum asks several times, and says whether the answer is right and the same
+// each time.
+func (a *asker) sum(ctx context.Context, prompt []llm.Token, want string, times int) (ok, equal bool, err error) {
+	first, equal := "", true
+	for n := range times {
+		got, err := a.ask(ctx, prompt, want)
+		if err != nil {
+			return false, false, err
+		}
+		if n == 0 {
+			first = got
+		}
+		equal = equal && got == first
+	}
+	return first == want, equal, nil
 }
