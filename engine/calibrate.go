@@ -76,6 +76,25 @@ func (m *Model) Calibration(dir string) (*kv.Calibration, error) {
 	return c, c.Check(hex.EncodeToString(id[:]), layers)
 }
 
+// UseCalibration gives a plan the calibration that a load with these options
+// would find, if there is one yet, and says what the load does without.
+// kv.ErrCalibration says that the one there cannot be used.
+func (m *Model) UseCalibration(o *Options) error {
+	o.KV.Uncalibrated = o.NoCalibration
+	o.KV.SelfCalibrate = o.Driver == nil || o.Driver.Name() == cpu.Driver{}.Name()
+	if o.KV.Calibration != nil || o.Calibrations == "" {
+		return nil
+	}
+	c, err := m.Calibration(o.Calibrations)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil:
+		o.KV.Calibration = c
+	}
+	return err
+}
+
 // SaveCalibration puts a calibration into a folder, which is made if need be.
 func (m *Model) SaveCalibration(dir string, c *kv.Calibration) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -117,7 +136,7 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 			return nil, err
 		}
 	}
-	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()), max(m.Config().Context, 1))]
+	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()))]
 	if err := m.checkTokens(o.Tokens); err != nil {
 		return nil, err
 	}
@@ -134,9 +153,19 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	if o.Sense {
 		whole = 0.1
 	}
-	err = m.try(ctx, b, len(o.Tokens), kv.Settings{}, func(t *trial) error {
-		read := func(done, total int) { t.cancel(o.Progress(whole * float64(done) / float64(total))) }
-		return t.run(sched.Job{Prompt: o.Tokens, Prefilled: read})
+	texts := m.calibrationTexts(o.Tokens)
+	err = m.try(ctx, b, len(texts[0]), kv.Settings{}, func(t *trial) error {
+		before := 0
+		for _, text := range texts {
+			read := func(done, _ int) {
+				t.cancel(o.Progress(whole * float64(before+done) / float64(len(o.Tokens))))
+			}
+			if err := t.run(sched.Job{Prompt: text, Prefilled: read}); err != nil {
+				return err
+			}
+			before += len(text)
+		}
+		return nil
 	})
 	if err := errors.Join(err, b.Close()); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
@@ -147,6 +176,38 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 		err = m.sense(ctx, c, layers, o, func(share float64) error { return o.Progress(whole + (1-whole)*share) })
 	}
 	return c, err
+}
+
+// calibrationTexts cuts the tokens of a calibration into conversations, the
+// longest first.
+func (m *Model) calibrationTexts(tokens []llm.Token) (list [][]llm.Token) {
+	most := max(m.Config().Context, 1)
+	words, err := m.Tokenizer()
+	for n := pieceOf(len(tokens), most); len(tokens) > 0; n = pieceOf(len(tokens), most) {
+		text := slices.Clone(tokens[:n])
+		if err == nil && words.AddBOS() {
+			text[0] = words.BOS()
+		}
+		list = append(list, text)
+		tokens = tokens[n:]
+	}
+	return list
+}
+
+func pieceOf(n, most int) int {
+	switch p := os.Getenv("GWPIECES"); p {
+	case "h":
+		if n > 1024 {
+			return min(n/2, most)
+		}
+		return min(512, n, most)
+	case "":
+		return min(n, most)
+	default:
+		var k int
+		fmt.Sscan(p, &k)
+		return min(k, n, most)
+	}
 }
 
 // calibrationText is the built-in text as tokens; for a file without a
@@ -319,6 +380,7 @@ func (e *Engine) calibrate(ctx context.Context) error {
 	}
 	if o.NoCalibration {
 		o.KV.Calibration, o.KV.Uncalibrated = c, true
+		o.KV.SelfCalibrate = e.backend.Info().Backend == cpu.Driver{}.Name()
 		return nil
 	}
 	e.log.Info("measuring the channels of the keys, once for this model", "model", e.Config().Name)
@@ -330,7 +392,10 @@ func (e *Engine) calibrate(ctx context.Context) error {
 		return load(share / 2)
 	}
 	c, err = e.Calibrate(ctx, CalibrateOptions{Threads: o.Threads, NoRepack: o.NoRepack, Sense: auto, Progress: first})
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotFinite): // the channels are there; a load is no judge of models
+		e.log.Warn("how much each cache matters cannot be measured", "err", err)
+	case err != nil:
 		return err
 	}
 	if load != nil {
@@ -433,6 +498,8 @@ func (t *trial) logits(tokens []llm.Token) ([]float32, error) {
 	return out, err
 }
 
+var errNotFinite = errors.New("the model's predictions are not finite")
+
 // meanKL is the mean of KL(a || b) over rows of logits, in nats.
 func meanKL(a, b []float32, vocab int) (float64, error) {
 	var total float64
@@ -449,7 +516,7 @@ func meanKL(a, b []float32, vocab int) (float64, error) {
 	}
 	total /= float64(max(rows, 1))
 	if math.IsNaN(total) || math.IsInf(total, 0) {
-		return 0, errors.New("the model's predictions are not finite")
+		return 0, errNotFinite
 	}
 	return max(total, 0), nil
 }

@@ -23,7 +23,7 @@ func levelledType(t *testing.T) *kv.Type {
 
 // A calibration is measured on the first load with a type that wants it, kept,
 // and used again; one that is damaged is measured anew; where none is to be
-// measured keys take a type that does without.
+// measured every conversation has its own, or keys take a type that does without.
 func TestCalibrationOnLoad(t *testing.T) {
 	typ, dir := levelledType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
@@ -55,8 +55,12 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if err := os.WriteFile(file, before[:len(before)-1], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.Own || !l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
+	}
+	short := 32 // a page is packed before there is enough to measure
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.Own || l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	load(engine.Options{Calibrations: dir})
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {

@@ -117,6 +117,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	err = m.adapt(o.LoRA)
+	if err == nil { // a device that is not there refuses before anything is measured
+		e.backend, err = e.open()
+	}
 	if err == nil {
 		err = e.calibrate(ctx)
 	}
@@ -133,10 +136,6 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 }
 
 func (e *Engine) start(ctx context.Context) error {
-	var err error
-	if e.backend, err = e.open(); err != nil {
-		return err
-	}
 	if err := e.size(); err != nil {
 		return err
 	}

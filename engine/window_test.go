@@ -27,6 +27,8 @@ var windowModels = []struct {
 	{"deepseek2-mla", "tbq4", "tbq4", 64, 4, false},
 	{"gpt-oss-f32experts", "turbo4", "q8_0", 64, 64, false},
 	{"gemma4-e", "q4_0", "turbo2", 130, 4, false},
+	{"gemma4-e", "gw3", "gw2", 64, 4, false},
+	{"gpt-oss-f32experts", "gw4", "gw4", 70, 4, false},
 	{"qwen35", "turbo3", "gw2", 70, 4, true},
 }
 

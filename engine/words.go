@@ -75,7 +75,8 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			}
 			y := &e.layout.Layers[l.Layer]
 			s.plan.RowBytes = rows[kv.Packed]
-			s.plan.ExactBytes = int64(rows[kv.Exact]*e.layout.ExactOwn(y)*kv.PageCells + rows[kv.Sinks]*max(e.layout.Settings.Seqs, 1)*y.Exact.Sinks)
+			each := rows[kv.Sinks]*y.Exact.Sinks + y.Side(s.side).OwnBytes
+			s.plan.ExactBytes = int64(rows[kv.Exact]*e.layout.ExactOwn(y)*kv.PageCells + each*max(e.layout.Settings.Seqs, 1))
 			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
 		if l.Layer < len(use.Skipped) {
@@ -117,6 +118,9 @@ func PlanFile(path, name string, o Options) (Plan, error) {
 }
 
 func (m *Model) planCache(name string, o Options) (Plan, error) {
+	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
+		return Plan{}, err
+	}
 	if o.Context == 0 {
 		o.Context = m.Config().Context
 	}

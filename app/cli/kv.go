@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"strconv"
@@ -94,12 +93,11 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if c.KVCells > 0 {
 		o.KV.Cells = c.KVCells
 	}
-	if o.KV.Calibration, err = m.Calibration(r.calibrations()); errors.Is(err, kv.ErrCalibration) {
+	if err := m.UseCalibration(&o); errors.Is(err, kv.ErrCalibration) {
 		r.log.Warn("calibration ignored", "err", err)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	} else if err != nil {
 		return err
 	}
-	o.KV.Uncalibrated = o.NoCalibration
 	l, err := m.Layout(ctx, o.Want, o.Preset, o.KV)
 	if err != nil {
 		return err
@@ -163,6 +161,9 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	for _, e := range p.Events {
 		fmt.Fprintln(r.out, e)
 	}
+	if err := r.printSensitivity(p); err != nil {
+		return err
+	}
 	if allExact > 0 {
 		fmt.Fprintf(r.out, "\n%s in exact form, for %d conversations (-np)\n", size(allExact), parallel)
 	}
@@ -173,7 +174,31 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	return err
 }
 
+// printSensitivity prints how much each cache matters, where that was measured.
+func (r *run) printSensitivity(p *kv.Plan) error {
+	t := newTable("LAYER", "K", "COSTS", "V", "COSTS")
+	some := false
+	for i := range p.Layers {
+		l := &p.Layers[i]
+		if k, v := l.K.Sensitivity, l.V.Sensitivity; k > 0 || v > 0 {
+			t.add(strconv.Itoa(l.Layer), l.K.Active, nats(k), l.V.Active, nats(v))
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	least, _ := kv.AutoRange()
+	fmt.Fprintln(r.out)
+	err := t.write(r.out)
+	fmt.Fprintf(r.out, "divergence from f16, in nats, with that cache alone at %g bits: what --kv-auto goes by\n", least)
+	return err
+}
+
 func samePlan(a, b kv.PlanLayer) bool {
+	for _, s := range []*kv.PlanSide{&a.K, &a.V, &b.K, &b.V} {
+		s.Sensitivity = 0 // layers differ in it that are alike
+	}
 	return a.K == b.K && a.V == b.V && a.Window == b.Window && a.KVHeads == b.KVHeads
 }
 

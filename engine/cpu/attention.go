@@ -126,6 +126,9 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
+		if l.own != nil {
+			c.stage(newStage(t.measureTasks, t.measure))
+		}
 	}
 	if t.late.of == 0 {
 		c.stage(newStage(t.tasks, t.run))
@@ -266,7 +269,7 @@ func (t *attention) run(worker, task int) {
 	for r := range j.rows {
 		q := t.p.row(t.q, j.first+r)[j.head*t.group*t.DimK:]
 		for g := range t.group {
-			t.query(w, r*t.group+g, j.head, q[g*t.DimK:(g+1)*t.DimK])
+			t.query(w, r*t.group+g, &j, q[g*t.DimK:(g+1)*t.DimK])
 		}
 	}
 	if j.split >= 0 {
@@ -291,15 +294,23 @@ func (t *attention) run(worker, task int) {
 
 // query prepares query i of a job. Keys that are stored without their mean lack
 // the query's product with it: the same for every key, so that only what is
-// not free of shifts has to add it.
-func (t *attention) query(w *attnWorker, i, head int, q []float32) {
-	if t.cache.channels != nil {
-		c := &t.cache.channels[head]
+// not free of shifts has to add it; where exact keys have theirs, packed ones
+// have to.
+func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
+	levelled := q
+	w.offset[i] = 0
+	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
+		levelled = w.levelled
 		w.offset[i] = kernel.Dot(q, c.Mean)
-		c.Query(w.levelled, q)
-		q = w.levelled
+		c.Query(levelled, q)
 	}
-	w.set(i, q)
+	w.queries.Set(i, levelled)
+	if t.cache.own == nil {
+		w.takeExact(i, w.queries)
+		return
+	}
+	w.exact.Set(i, q)
+	w.takeSinks(i, w.exact)
 }
 
 // runSplit works on some parts; whoever finishes the last combines them.

@@ -5,14 +5,19 @@ import (
 	"godwit/engine/kv"
 )
 
-// set prepares query i for every form of the keys.
-func (w *attnWorker) set(i int, q []float32) {
-	w.queries.Set(i, q)
+// takeExact prepares query i for exact keys and sinks as from has just prepared
+// it.
+func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	if w.exact != nil {
-		w.exact.Take(i, w.queries)
+		w.exact.Take(i, from)
 	}
+	w.takeSinks(i, from)
+}
+
+// takeSinks prepares query i for sinks alone.
+func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 	if w.sinks != nil {
-		w.sinks.Take(i, w.queries)
+		w.sinks.Take(i, from)
 	}
 }
 
@@ -129,6 +134,11 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, pg int, dst []float3
 	if exact < p.rows {
 		k.packed.Scores(dst, w.queries, k.head(p.packed[pg], p.head), next, cells, w.scratch)
 		t.counts.kBytes.Add(int64(k.packed.ReadBytes()))
+		if t.cache.own != nil {
+			for i := range w.queries.N {
+				shift(dst[i*attn.Cells:][:attn.Cells], w.offset[i])
+			}
+		}
 	}
 	if exact > 0 {
 		w.exact.N = exact * t.group

@@ -37,7 +37,16 @@ type layerCache struct {
 	temper   kv.Temper
 	window   kv.Window
 	channels []kv.Channels // calibration of the keys, one a KV head; nil: none
+	own      []kv.Own      // that of each conversation, by sequence and KV head; nil: none
 	k, v     side
+}
+
+// side is K or V.
+func (l *layerCache) side(s kv.Side) *side {
+	if s == kv.V {
+		return &l.v
+	}
+	return &l.k
 }
 
 // side is K or V of a layer: its packed pages, its exact pages, and its sinks,
@@ -115,6 +124,12 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, window: y.Exact, channels: y.K.Channels}
 		err := c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
+		if y.K.Own {
+			for range max(l.Settings.Seqs, 1) * y.KVHeads {
+				lc.own = append(lc.own, kv.NewOwn(y.K.HeadDim))
+			}
+			c.size += int64(y.K.OwnBytes * max(l.Settings.Seqs, 1))
+		}
 		if err == nil && !y.V.View {
 			err = c.side(&lc.v, l, y, s.Pages[y.Group], attn.Options{Side: kv.V, Float: float})
 		}
@@ -261,11 +276,7 @@ func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error)
 	if err != nil {
 		return nil, 0, err
 	}
-	sd := &l.k
-	if s == kv.V {
-		sd = &l.v
-	}
-	st := sd.part(part)
+	st := l.side(s).part(part)
 	if st.form == nil {
 		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in part %d", layer, s, part)
 	}
@@ -274,6 +285,12 @@ func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error)
 
 // ReadRow copies the KV heads of a cell to dst in the format's own bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
+	if part == kv.Measured {
+		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error {
+			o.Get(dst[h*n : (h+1)*n])
+			return nil
+		})
+	}
 	st, heads, err := p.store(layer, s, part)
 	if err != nil {
 		return err
@@ -285,8 +302,25 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell i
 	return nil
 }
 
+// measured calls f with what a sequence has measured of each KV head of a layer,
+// and the size of its row.
+func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.Own, n, h int) error) error {
+	n := p.RowBytes(layer, s, kv.Measured)
+	if n == 0 {
+		return fmt.Errorf("cpu: layer %d has no calibrations of conversations", layer)
+	}
+	l, err := p.cache.layer(layer)
+	for h := 0; h < l.kvHeads && err == nil; h++ {
+		err = f(&l.own[int(seq)*l.kvHeads+h], n/l.kvHeads, h)
+	}
+	return err
+}
+
 // WriteRow is the inverse of ReadRow.
 func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
+	if part == kv.Measured {
+		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
+	}
 	st, heads, err := p.store(layer, s, part)
 	if err != nil {
 		return err
@@ -300,6 +334,12 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 
 // RowBytes is the size of a row of all KV heads as the memory was allocated.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
+	if part == kv.Measured {
+		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
+			return 0
+		}
+		return p.layout.Layers[layer].K.OwnRow
+	}
 	st, _, err := p.store(layer, s, part)
 	if err != nil {
 		return 0
@@ -311,6 +351,14 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 // layer of a group.
 func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
+		if part == kv.Measured {
+			for i := range n * l.kvHeads {
+				if l.own != nil {
+					l.own[int(dst)*l.kvHeads+i].Copy(&l.own[int(src)*l.kvHeads+i])
+				}
+			}
+			continue
+		}
 		for _, s := range []*store{l.k.part(part), l.v.part(part)} {
 			if s.form == nil {
 				continue

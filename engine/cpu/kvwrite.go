@@ -72,15 +72,19 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	}
 	k := p.row(t.k, row)[head*t.DimK : (head+1)*t.DimK]
 	t.inspect(k)
-	if t.cache.channels != nil {
-		t.cache.channels[head].Level(worker.levelled, k)
-		k = worker.levelled
+	levelled := k
+	if c := t.channels(w.seq, head); c != nil {
+		levelled = worker.levelled
+		c.Level(levelled, k)
 	}
-	t.saturated(kv.K, t.cache.k.write(&w, k, worker.scratch))
+	if t.cache.own == nil {
+		k = levelled
+	}
+	t.saturated(kv.K, t.cache.k.write(&w, k, levelled, worker.scratch))
 	if t.v != graph.None {
 		v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
 		t.inspect(v)
-		t.saturated(kv.V, t.cache.v.write(&w, v, worker.scratch))
+		t.saturated(kv.V, t.cache.v.write(&w, v, v, worker.scratch))
 	}
 }
 
@@ -89,6 +93,55 @@ func (t *attention) saturated(s kv.Side, n int) {
 	if n > 0 {
 		t.counts.saturated[s].Add(int64(n))
 	}
+}
+
+// channels is the calibration of packed keys of a sequence; nil where there is
+// none, or none yet. The model's own holds for exact keys and sinks too, that
+// of a conversation does not: they were there before it.
+func (t *attention) channels(seq int32, head int) *kv.Channels {
+	switch c := t.cache; {
+	case c.own != nil:
+		return c.own[int(seq)*c.kvHeads+head].Channels()
+	case c.channels != nil:
+		return &c.channels[head]
+	}
+	return nil
+}
+
+// measuring reports whether a span has rows from which its conversation
+// calibrates itself.
+func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
+
+// measureTasks is the number of spans that measure, times KV heads.
+func (t *attention) measureTasks() (n int) {
+	for i := range t.p.b.Spans {
+		if t.measuring(&t.p.b.Spans[i]) {
+			n += t.KVHeads
+		}
+	}
+	return n
+}
+
+// measure counts the keys of one span and KV head, and the queries that read
+// them.
+func (t *attention) measure(_, task int) {
+	span, head := task/t.KVHeads, task%t.KVHeads
+	for i := range t.p.b.Spans {
+		s := &t.p.b.Spans[i]
+		if !t.measuring(s) {
+			continue
+		}
+		if span--; span >= 0 {
+			continue
+		}
+		o := &t.cache.own[int(s.Seq)*t.KVHeads+head]
+		for row := s.First; row < s.First+s.Rows; row++ {
+			q := t.p.row(t.q, row)[head*t.group*t.DimK : (head+1)*t.group*t.DimK]
+			o.Add(int(t.p.b.Pos[row]), t.p.row(t.k, row)[head*t.DimK:(head+1)*t.DimK], q)
+		}
+		return
+	}
+	panic("cpu: calibration task out of range")
 }
 
 // inspect counts x if a value of it is no number: packed forms cannot hold
@@ -113,17 +166,17 @@ type rowWrite struct {
 	at               kv.At
 }
 
-// write stores x in every part that has a place for it, and counts the blocks
-// whose scale was saturated. Types that are packed by page wait with the packed
-// form where there is an exact one.
-func (s *side) write(w *rowWrite, x []float32, scratch *attn.Scratch) (saturated int) {
+// write stores x in every part that has a place for it, in the packed one as it
+// lies there, and counts the blocks whose scale was saturated. Types that are
+// packed by page wait with that where there is an exact one.
+func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (saturated int) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
 	if exact {
 		saturated += s.exact.form.Write(s.exact.head(w.exact, w.head), cell, x, w.at, scratch)
 	}
 	if !exact || !s.late {
-		saturated += s.form.Write(s.head(w.page, w.head), cell, x, w.at, scratch)
+		saturated += s.form.Write(s.head(w.page, w.head), cell, packed, w.at, scratch)
 	}
 	if s.sinks.form != nil && w.at.Pos < s.sinks.form.Cells() {
 		saturated += s.sinks.form.Write(s.sinks.head(w.seq, w.head), w.at.Pos, x, w.at, scratch)
@@ -160,42 +213,41 @@ func lateAmong(l *kv.Layout, layer int) (p place) {
 	return p
 }
 
-// packTasks is the number of pages, now or beside attention, that this layer
-// packs in this batch, times sides and KV heads.
+// packTasks is the number of pages and sides, now or beside attention, that this
+// layer packs in this batch, times KV heads.
 func (t *attention) packTasks(now bool) (n int) {
 	list := t.packs()
-	for i := range list {
-		if t.packsIn(&list[i], now) {
+	for i := range 2 * len(list) {
+		if t.packsIn(&list[i/2], kv.Side(i%2), now) {
 			n++
 		}
 	}
-	return n * 2 * t.KVHeads
+	return n * t.KVHeads
 }
 
-// packsIn reports whether it is this layer's turn.
-func (t *attention) packsIn(p *llm.Pack, now bool) bool {
-	step := t.late.index * p.Of / t.late.of
-	return p.Now == now && step >= p.From && step < p.To
+// packsIn reports whether it is the turn of a side of this layer.
+func (t *attention) packsIn(p *llm.Pack, s kv.Side, now bool) bool {
+	step := (2*t.late.index + int(s)) * p.Of / (2 * t.late.of)
+	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).late
 }
 
 // pack packs one side and KV head of a page.
 func (t *attention) pack(worker, task int, now bool) {
-	s, side, head := &t.cache.k, kv.K, task/2%t.KVHeads
-	if task%2 == 1 {
-		s, side = &t.cache.v, kv.V
-	}
-	if !s.late {
-		return
-	}
-	skip := task / (2 * t.KVHeads)
+	skip, head := task/t.KVHeads, task%t.KVHeads
 	list := t.packs()
-	for i := range list {
-		p := &list[i]
-		if !t.packsIn(p, now) {
+	for i := range 2 * len(list) {
+		p := &list[i/2]
+		if !t.packsIn(p, kv.Side(i%2), now) {
 			continue
 		}
 		if skip == 0 {
-			t.saturated(side, s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), t.workers[worker].scratch))
+			side := kv.Side(i % 2)
+			s := t.cache.side(side)
+			var c *kv.Channels // of keys whose exact form lacks it
+			if side == kv.K && t.cache.own != nil {
+				c = t.channels(int32(p.Seq), head)
+			}
+			t.saturated(side, s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), c, t.workers[worker].scratch))
 			return
 		}
 		skip--

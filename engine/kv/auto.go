@@ -102,7 +102,11 @@ func (r *resolver) share() error {
 	r.want, r.out.Want = Want{near, near}, Want{near, near}
 	r.k.t, r.v.t = near, near
 	if c := r.set.Calibration; c == nil || !c.Sensed() {
-		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured; the first load measures it, or: godwit kv calibrate MODEL", near.Name))
+		when := "the first load measures it, or:"
+		if r.set.Uncalibrated {
+			when = "a load measures nothing, as kv_calibrate is off, but this does:"
+		}
+		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured; %s godwit kv calibrate MODEL", near.Name, when))
 		return nil
 	}
 	r.each = make([]Want, len(r.layers))
@@ -114,7 +118,7 @@ func (r *resolver) share() error {
 		} else {
 			w.K = l[s.step]
 		}
-		r.why[s.layer][s.side] = fmt.Sprintf("%v alone at %g bits costs %.2g nats", s.side, least, s.sense)
+		r.why[s.layer][s.side] = fmt.Sprintf("%g bits a value shared out by how much each cache matters", bits)
 	}
 	return nil
 }

@@ -275,11 +275,15 @@ func (c *Cache) touch(s *sequence) {
 }
 
 // reach is the largest position at most pos that s can be cut to: every window
-// must still hold what a row at the last page border before it sees, and a
-// recurrent model must have kept its state there.
+// must still hold what a row at the last page border before it sees, a
+// recurrent model must have kept its state there, and what a conversation
+// measures on its first rows cannot be taken back.
 func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
 	whole := func(pos int) bool {
 		for g := range c.pools {
+			if c.exact[g].own && pos > 0 && pos < OwnRows {
+				return false
+			}
 			w := c.pools[g].window
 			if s.first[g] > 0 && max(pos/PageCells*PageCells-w+1, 0) < s.first[g]*PageCells {
 				return false

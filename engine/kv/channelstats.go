@@ -50,30 +50,50 @@ const maxGain = 256
 func (s *ChannelStats) Channels() Channels {
 	n := len(s.sum)
 	c := Channels{Mean: make([]float32, n), Gain: make([]float32, n)}
-	logs := make([]float64, n)
+	s.measure(&c)
+	return c
+}
+
+// measure fills c.
+func (s *ChannelStats) measure(c *Channels) {
 	var sum float64
 	known := 0
-	for i := range n {
-		k, q := float64(max(s.keys, 1)), float64(max(s.queries, 1))
-		mean := s.sum[i] / k
+	for i := range s.sum {
+		mean, log := s.channel(i)
 		c.Mean[i] = roundF16(float32(mean))
-		around, query := s.square[i]/k-mean*mean, s.query[i]/q
-		logs[i] = math.NaN()
-		if around > 0 && query > 0 {
-			logs[i] = (math.Log(query) - math.Log(around)) / 4
-			sum += logs[i]
+		if log == log {
+			sum += log
 			known++
 		}
 	}
 	limit := math.Log(maxGain)
-	for i, l := range logs {
-		l -= sum / float64(max(known, 1))
-		if l != l {
-			l = 0
+	for i := range s.sum {
+		_, log := s.channel(i)
+		if log -= sum / float64(max(known, 1)); log != log {
+			log = 0
 		}
-		c.Gain[i] = roundF16(float32(math.Exp(min(max(l, -limit), limit))))
+		c.Gain[i] = roundF16(float32(math.Exp(min(max(log, -limit), limit))))
 	}
-	return c
+}
+
+// channel is the mean of a channel of the keys and the logarithm of its gain;
+// that is no number where the channel carries nothing.
+func (s *ChannelStats) channel(i int) (mean, log float64) {
+	k, q := float64(max(s.keys, 1)), float64(max(s.queries, 1))
+	mean = s.sum[i] / k
+	around, query := s.square[i]/k-mean*mean, s.query[i]/q
+	if around > 0 && query > 0 {
+		return mean, (math.Log(query) - math.Log(around)) / 4
+	}
+	return mean, math.NaN()
+}
+
+// clear forgets what was counted.
+func (s *ChannelStats) clear() {
+	s.keys, s.queries = 0, 0
+	clear(s.sum)
+	clear(s.square)
+	clear(s.query)
 }
 
 // roundF16 is v as f16 holds it; what is too large becomes the largest.

@@ -14,12 +14,13 @@ type exactPool struct {
 	free    []int32 // a stack
 	passing int     // pages beyond those, for one batch
 	late    bool    // pages are packed from them
+	own     bool    // by what each conversation measures on its first rows
 	steps   int     // in which a page is packed
 	packed  []int32 // steps done, by packed page
 }
 
 func newExactPool(g *Group) exactPool {
-	p := exactPool{window: g.Exact, late: g.Late}
+	p := exactPool{window: g.Exact, late: g.Late, own: g.Own}
 	if g.Exact.Newest == 0 {
 		return p
 	}
@@ -177,6 +178,11 @@ func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	d.keep = min(s.keep, pos/PageCells*PageCells)
 	for g := range c.exact {
 		p := &c.exact[g]
+		if p.own && pos > 0 {
+			if err := c.copyCells(g, Measured, int32(dst), int32(src), 1); err != nil {
+				return err
+			}
+		}
 		if n := p.window.Sinks; n > 0 && pos > 0 {
 			if err := c.copyCells(g, Sinks, int32(int(dst)*n), int32(int(src)*n), min(n, pos)); err != nil {
 				return err
@@ -301,6 +307,9 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 			continue
 		}
 		after := sp.Len - (i+1)*PageCells
+		if p.own && sp.Len < OwnRows {
+			continue // not known yet how its keys lie
+		}
 		from, to := int(p.packed[table[i]]), min(after, p.steps)
 		if after >= p.window.Newest-1 { // the last run that has it in exact form
 			to = p.steps
@@ -310,7 +319,7 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 		}
 		p.packed[table[i]] = int32(to)
 		dst = append(dst, llm.Pack{
-			Page: table[i], Exact: exact[i], From: from, To: to, Of: p.steps,
+			Seq: sp.Seq, Page: table[i], Exact: exact[i], From: from, To: to, Of: p.steps,
 			Now: after >= p.window.Newest || after < sp.Rows,
 		})
 	}

@@ -55,6 +55,7 @@ type Group struct {
 	ExactPages int    // exact pages in the pool
 	Passing    int    // exact pages after those, whose memory all layers share
 	Late       bool   // a side of a layer is packed by page
+	Own        bool   // keys of a layer are calibrated by each conversation
 }
 
 // Cells is the number of cells in the pool of each layer of the group.
@@ -100,12 +101,16 @@ type SideLayout struct {
 	Segments       []Segment
 	Channels       []Channels // calibration, one a KV head; nil: none
 	Even           bool       // they are InnerQ's, or will be
+	Own            bool       // every conversation has its own
+	Sense          float64    // divergence of the model, in nats, with this cache alone at the least bits; 0: not measured
 
 	Exact      *Type // the form of exact pages, in the same rotated domain; nil: none
 	ExactRow   int   // one token in it, all KV heads
 	Sinks      *Type // the form of exact sinks; nil: none
 	SinkRow    int
-	ExactBytes int64 // exact pages and sinks
+	OwnRow     int   // a conversation's own calibration, all KV heads; 0: none
+	OwnBytes   int   // its memory, with what comes of it
+	ExactBytes int64 // exact pages, sinks and own calibrations
 }
 
 // Form is the encoding of a part; nil where there is none.
@@ -115,6 +120,8 @@ func (s *SideLayout) Form(p Part) *Type {
 		return s.Exact
 	case Sinks:
 		return s.Sinks
+	case Measured:
+		return nil
 	}
 	return s.Active
 }
@@ -126,6 +133,8 @@ func (s *SideLayout) Row(p Part) int {
 		return s.ExactRow
 	case Sinks:
 		return s.SinkRow
+	case Measured:
+		return s.OwnRow
 	}
 	return s.RowBytes
 }

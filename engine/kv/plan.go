@@ -57,8 +57,11 @@ type PlanSide struct {
 	Saturated int64 `json:"saturated"`
 
 	// Channels says how those of the keys are brought near each other:
-	// "calibrated", "innerq", or empty.
+	// "calibrated", "self-calibrated", "innerq", or empty.
 	Channels string `json:"channels"`
+	// Sensitivity is the divergence from f16, in nats, with this cache alone at
+	// the least bits; 0: not measured.
+	Sensitivity float64 `json:"sensitivity"`
 }
 
 // SparseV counts V rows whose weight was tested, and those skipped.
@@ -95,7 +98,7 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 func planSide(s *SideLayout) PlanSide {
 	p := PlanSide{
 		Wanted: s.Wanted.Name, Active: s.Active.Name, Reason: s.Reason, Bytes: addSat(s.Bytes, s.ExactBytes),
-		HeadDim: s.HeadDim, Padded: s.Padded, RowBytes: s.RowBytes, ExactBytes: s.ExactBytes,
+		HeadDim: s.HeadDim, Padded: s.Padded, RowBytes: s.RowBytes, ExactBytes: s.ExactBytes, Sensitivity: s.Sense,
 	}
 	if s.Exact != nil {
 		p.Exact = s.Exact.Name
@@ -103,6 +106,8 @@ func planSide(s *SideLayout) PlanSide {
 	switch {
 	case s.Even:
 		p.Channels = "innerq"
+	case s.Own:
+		p.Channels = "self-calibrated"
 	case s.Channels != nil:
 		p.Channels = "calibrated"
 	}

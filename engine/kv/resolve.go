@@ -187,7 +187,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		o.Lends = true
 		y.Share, y.Temper, y.K, y.V, y.Exact = in.Share, o.Temper, o.K, o.V, o.Exact
 		for _, s := range []*SideLayout{&y.K, &y.V} {
-			s.RowBytes, s.ExactRow, s.SinkRow = 0, 0, 0
+			s.RowBytes, s.ExactRow, s.SinkRow, s.OwnRow, s.OwnBytes = 0, 0, 0, 0, 0
 			s.Reason = fmt.Sprintf("reads the cache of layer %d", o.Layer)
 		}
 		return y, nil
@@ -203,8 +203,13 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 			}
 		}
 	}
+	own := false
 	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Levelled && !in.MLA {
-		k.replace(Q8_0, "%s keys need a calibration of the model, and there is none", k.t.Name)
+		if own = r.self(in); own {
+			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", OwnRows)
+		} else {
+			k.replace(Q8_0, "%s keys need a calibration of the model, and there is none", k.t.Name)
+		}
 	}
 	fit(&k, in.HeadDimK, K)
 	if !in.MLA {
@@ -219,9 +224,16 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	} else {
 		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
 	}
+	if own {
+		y.K.Own, y.K.OwnRow, y.K.OwnBytes = true, ownRow(in.HeadDimK)*in.KVHeads, ownBytes(in.HeadDimK)*in.KVHeads
+	}
 	r.window(&y, in, k.t, v.t)
-	if c := r.set.Calibration; c != nil && y.K.Active.Levelled && !in.MLA {
-		y.K.Channels = c.Layers[len(r.out.Layers)].Keys
+	if c := r.set.Calibration; c != nil {
+		l := &c.Layers[len(r.out.Layers)]
+		y.K.Sense, y.V.Sense = l.SenseK, l.SenseV
+		if y.K.Active.Levelled && !in.MLA {
+			y.K.Channels = l.Keys
+		}
 	}
 	r.even(&y)
 	if r.set.Temperature != Off {
@@ -321,6 +333,7 @@ func (r *resolver) group() {
 			}
 			l.Groups[g].Layers = append(l.Groups[g].Layers, i)
 			l.Groups[g].Late = l.Groups[g].Late || y.K.Late() || y.V.Late()
+			l.Groups[g].Own = l.Groups[g].Own || y.K.Own
 			y.Group = g
 		}
 	}

@@ -5,11 +5,13 @@ package kv
 type Part uint8
 
 // The parts. Their cells are numbered apart: those of packed and exact pages
-// by page, sinks by sequence, Exact.Sinks of the layer each.
+// by page, sinks by sequence, Exact.Sinks of the layer each. Measured is one
+// row a sequence: what its own calibration has counted (see Own).
 const (
 	Packed Part = iota
 	Exact
 	Sinks
+	Measured
 )
 
 // Rows is a backend's cache memory, in the format's own bytes whatever its

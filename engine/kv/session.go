@@ -119,6 +119,9 @@ func (s *SideLayout) session() sessionSide {
 		Type: s.Active.Name, Form: s.Active.identity(), HeadDim: s.HeadDim, Padded: s.Padded,
 		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow, Channels: channelsDigest(s.Channels),
 	}
+	if s.Own {
+		y.Channels = "own"
+	}
 	if s.Exact != nil {
 		y.ExactForm = s.Exact.identity()
 	}
@@ -136,7 +139,7 @@ func (c *Cache) measure(rows Rows) error {
 			continue
 		}
 		for _, s := range []Side{K, V} {
-			for _, p := range []Part{Packed, Exact, Sinks} {
+			for _, p := range []Part{Packed, Exact, Sinks, Measured} {
 				if got, want := rows.RowBytes(i, s, p), y.Side(s).Row(p); got != want {
 					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
 				}

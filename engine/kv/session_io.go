@@ -21,8 +21,9 @@ type visit func(buf []byte, layer int, side Side, part Part, cell int32) error
 type visitState func(buf []byte, layer int, slot int32) error
 
 // walk visits everything that is saved of a sequence: by layer the packed, the
-// exact and the sink rows of K, then those of V, each in position order, and
-// the recurrent states in slots: the live one and the checkpoints.
+// exact and the sink rows of K, each in position order, and its own
+// calibration, then the same of V, and the recurrent states in slots: the live
+// one and the checkpoints.
 func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visit, state visitState) error {
 	var buf []byte
 	sized := func(n int) []byte {
@@ -84,6 +85,9 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 			return err
 		}
 	}
+	if n > 0 && x.OwnRow > 0 {
+		return row(Measured, x.OwnRow, 0, int32(seq))
+	}
 	return nil
 }
 
@@ -113,6 +117,7 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 			add(x.RowBytes, end-h.From)
 			add(x.ExactRow, h.exact(n))
 			add(x.SinkRow, min(n, h.Sinks))
+			add(x.OwnRow, min(n, 1))
 		}
 	}
 	return size

@@ -29,7 +29,8 @@ type Settings struct {
 	AutoBits       float64      // code bits a value on average, shared out over the caches by how much each matters; 0: off
 	Each           []Want       // types by layer, before policies; nil: the same everywhere
 	Calibration    *Calibration // of the model's keys; nil: none, or none yet
-	Uncalibrated   bool         // there will be none: keys that want one are q8_0
+	Uncalibrated   bool         // there will be none: keys that want one calibrate themselves, or are q8_0
+	SelfCalibrate  bool         // every conversation can measure its own keys where there is no calibration
 	InnerQ         InnerQ       // evens out the channels of keys that no calibration levels; zero: off
 	Even           [][]Channels // its tables by layer and KV head; nil: not measured yet
 	ExactWindow    *int         // newest positions that are kept exact too; nil: as the types want

@@ -97,9 +97,6 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 			continue
 		}
 		w := s.t.Window
-		if in.Window > 0 {
-			w.Newest /= 2 // it sees little else
-		}
 		if r.set.ExactWindow != nil {
 			w.Newest = *r.set.ExactWindow
 		}
@@ -108,6 +105,9 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 		}
 		if in.Window > 0 {
 			w.Newest = min(w.Newest, in.Window)
+		}
+		if s.side.Own {
+			w.Newest = max(w.Newest, ownNewest)
 		}
 		pages, sinks := r.exact.of(s.side.Active, s.side.HeadDim)
 		if w.Newest > 0 {
@@ -196,6 +196,7 @@ func (l *Layout) resizeExact() {
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
 			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactOwn(y)*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
+			x.ExactBytes = addSat(x.ExactBytes, mulSat(int64(x.OwnBytes), max(l.Settings.Seqs, 1)))
 			if !y.Lends {
 				l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))
 			}

@@ -18,11 +18,12 @@ type Span struct {
 }
 
 // Pack is a full page that a run packs, at least in part: its steps From to
-// To-1 of Of. Of the n layers of its group that are packed by page, layer k is
-// packed in step k·Of/n. Where Now is set rows of this batch read the page
+// To-1 of Of. Of the n layers of its group that are packed by page, the sides
+// of layer k are packed in steps 2k·Of/2n and (2k+1)·Of/2n. Where Now is set rows of this batch read the page
 // packed or fill it: it is packed between the writes and attention. Else nobody
 // touches it yet, and packing may run beside attention.
 type Pack struct {
+	Seq          Seq   // whose page it is
 	Page, Exact  int32 // the packed page, and the exact page it is packed from
 	From, To, Of int
 	Now          bool

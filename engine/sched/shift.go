@@ -63,6 +63,11 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 	if s.o.StateModel || len(s.o.Rotary) != len(l.Layers) {
 		return false, nil
 	}
+	for g := range l.Groups {
+		if l.Groups[g].Own { // another beginning has another calibration
+			return false, nil
+		}
+	}
 	old := make([][]cells, len(l.Groups))
 	for g := range l.Groups {
 		lowest := 0 // what the next row sees

@@ -187,6 +187,9 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options, s *config.Settings) (*outlook, error) {
+	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
+		return nil, err
+	}
 	out := &outlook{Weights: f.Size, Context: m.Config().Context, Machine: p.machine()}
 	st := p.models.Standing(f.Path)
 	if out.Machine.Free > 0 {

@@ -124,12 +124,20 @@ func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (
 }
 
 // Pack encodes all cells of a page from their exact form, which is behind the
-// same rotation. The form is one that is packed by page. The result is that of
-// Write, over all cells.
-func (f *Form) Pack(page []byte, exact *Form, from []byte, s *Scratch) (saturated int) {
+// same rotation. The form is one that is packed by page. level, where it is not
+// nil, is what the packed form has ahead of its rotation and the exact one has
+// not. The result is that of Write, over all cells.
+func (f *Form) Pack(page []byte, exact *Form, from []byte, level *kv.Channels, s *Scratch) (saturated int) {
 	x, row := s.head[:f.Padded], s.row[:exact.row]
 	for c := range f.cells {
 		exact.Get(row, from, c)
+		if level != nil {
+			v := x[:f.HeadDim]
+			exact.Type.Decode(v, row, kv.At{})
+			level.Level(v, v)
+			saturated += f.Write(page, c, v, kv.At{}, s)
+			continue
+		}
 		exact.Type.DecodeRotated(x, row)
 		for i, p := range f.parts {
 			g := &f.segments[i]

@@ -169,7 +169,7 @@ func TestTrellisPack(t *testing.T) {
 			for c := range Cells {
 				e.Write(from, c, random(rng, dim), kv.At{}, s)
 			}
-			f.Pack(page, e, from, s)
+			f.Pack(page, e, from, nil, s)
 			var sum, norm float64
 			got, want := make([]float32, dim), make([]float32, dim)
 			row, other := make([]byte, f.RowBytes()), make([]byte, e.RowBytes())

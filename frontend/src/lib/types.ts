@@ -201,6 +201,8 @@ export interface PlanSide {
   exact_bytes: number;
   saturated: number;
   channels: string;
+  /** Nats of divergence with this cache alone at the least bits; 0: not measured. */
+  sensitivity: number;
 }
 
 export interface PlanLayer {
