@@ -136,7 +136,7 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 			return nil, err
 		}
 	}
-	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()))]
+	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()), max(m.Config().Context, 1))]
 	if err := m.checkTokens(o.Tokens); err != nil {
 		return nil, err
 	}
@@ -153,19 +153,9 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	if o.Sense {
 		whole = 0.1
 	}
-	texts := m.calibrationTexts(o.Tokens)
-	err = m.try(ctx, b, len(texts[0]), kv.Settings{}, func(t *trial) error {
-		before := 0
-		for _, text := range texts {
-			read := func(done, _ int) {
-				t.cancel(o.Progress(whole * float64(before+done) / float64(len(o.Tokens))))
-			}
-			if err := t.run(sched.Job{Prompt: text, Prefilled: read}); err != nil {
-				return err
-			}
-			before += len(text)
-		}
-		return nil
+	err = m.try(ctx, b, len(o.Tokens), kv.Settings{}, func(t *trial) error {
+		read := func(done, total int) { t.cancel(o.Progress(whole * float64(done) / float64(total))) }
+		return t.run(sched.Job{Prompt: o.Tokens, Prefilled: read})
 	})
 	if err := errors.Join(err, b.Close()); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
@@ -176,38 +166,6 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 		err = m.sense(ctx, c, layers, o, func(share float64) error { return o.Progress(whole + (1-whole)*share) })
 	}
 	return c, err
-}
-
-// calibrationTexts cuts the tokens of a calibration into conversations, the
-// longest first.
-func (m *Model) calibrationTexts(tokens []llm.Token) (list [][]llm.Token) {
-	most := max(m.Config().Context, 1)
-	words, err := m.Tokenizer()
-	for n := pieceOf(len(tokens), most); len(tokens) > 0; n = pieceOf(len(tokens), most) {
-		text := slices.Clone(tokens[:n])
-		if err == nil && words.AddBOS() {
-			text[0] = words.BOS()
-		}
-		list = append(list, text)
-		tokens = tokens[n:]
-	}
-	return list
-}
-
-func pieceOf(n, most int) int {
-	switch p := os.Getenv("GWPIECES"); p {
-	case "h":
-		if n > 1024 {
-			return min(n/2, most)
-		}
-		return min(512, n, most)
-	case "":
-		return min(n, most)
-	default:
-		var k int
-		fmt.Sscan(p, &k)
-		return min(k, n, most)
-	}
 }
 
 // calibrationText is the built-in text as tokens; for a file without a

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
+	"godwit/engine/llm"
 )
 
 // levelledType is a cache type whose keys want a calibration.
@@ -88,5 +91,44 @@ func TestAutoOnLoad(t *testing.T) {
 	c, err := m.Calibration(dir)
 	if err != nil || !c.Sensed() {
 		t.Errorf("kept: %v", err)
+	}
+}
+
+// Without a calibration of the model a conversation takes its own: what is read
+// from its packed pages comes nearer to f16 with every bit.
+func TestSelfCalibration(t *testing.T) {
+	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	rng := rand.New(rand.NewPCG(5, 6))
+	tokens := make([]llm.Token, 400)
+	for i := range tokens {
+		tokens[i] = llm.Token(rng.IntN(300))
+	}
+	rows := func(typ *kv.Type) []float32 {
+		e := openPath(t, path, engine.Options{Threads: 1, Context: 512, Parallel: 2, Want: kv.Want{K: typ, V: kv.F16}, NoCalibration: true})
+		if k := &e.KV().Layers[0].K; typ != kv.F16 && !k.Own {
+			t.Fatalf("K is %s, %s", k.Active.Name, k.Reason)
+		}
+		list, err := e.Logits(t.Context(), tokens, []int{300, 350, 399}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	want := rows(kv.F16)
+	last := math.Inf(1)
+	for _, name := range []string{"gw2", "gw3", "gw4"} {
+		typ, err := kv.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		for i, v := range rows(typ) {
+			d := float64(v - want[i])
+			sum += d * d
+		}
+		if sum == 0 || sum > last/2 {
+			t.Errorf("%s: squared error %g after %g with a bit less", name, sum, last)
+		}
+		last = sum
 	}
 }
