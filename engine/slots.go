@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"godwit/engine/kv"
+	"godwit/engine/sample"
 	"godwit/engine/sched"
 )
 
@@ -15,6 +16,7 @@ var (
 	ErrSlot    = sched.ErrSlot
 	ErrSession = sched.ErrSession
 	ErrFull    = kv.ErrFull // others hold the cells
+	ErrLogits  = sample.ErrLogits
 )
 
 // The scheduler's own words.

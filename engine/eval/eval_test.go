@@ -276,6 +276,9 @@ func TestNaN(t *testing.T) {
 			_, ppl := eval.Perplexity(t.Context(), e, tokens, eval.Window{Context: 64})
 			_, choices := eval.Choices(t.Context(), e, tokens, 0, nil)
 			_, kld := eval.KLD(t.Context(), e, e, tokens, eval.Window{Context: 64})
+			if k == "f32" {
+				tasksNaN(t, path, tensor, layer)
+			}
 			for what, err := range map[string]error{"perplexity": ppl, "choices": choices, "divergence": kld} {
 				err = eval.Locate(t.Context(), opener(t, path), err, k, k)
 				if !errors.Is(err, eval.ErrNaN) || !strings.Contains(err.Error(), layer) || !strings.Contains(err.Error(), "token "+strconv.Itoa(int(tokens[0]))) {
@@ -287,6 +290,19 @@ func TestNaN(t *testing.T) {
 	plain := errors.New("something else")
 	if err := eval.Locate(t.Context(), nil, plain, "f16", "f16"); !errors.Is(err, plain) {
 		t.Errorf("an error that is about no number became %v", err)
+	}
+}
+
+// tasksNaN checks that the tasks that generate report it too.
+func tasksNaN(t *testing.T, path, tensor, layer string) {
+	t.Helper()
+	s := little()
+	l := &eval.Lab{Open: opener(t, path), Context: 1024, Size: s, Store: eval.Results{Dir: t.TempDir()}}
+	for _, task := range []eval.Task{eval.TaskCopy, eval.TaskNeedle, eval.TaskArith, eval.TaskTurns} {
+		_, err := l.Run(t.Context(), []eval.Task{task}, nil)
+		if !errors.Is(err, eval.ErrNaN) || !strings.Contains(err.Error(), layer) || !strings.Contains(err.Error(), ", token ") {
+			t.Errorf("%s of a model with a broken %s: %v", task, tensor, err)
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (a *asker) fill(n, seed int) []llm.Token {
 // ask returns the line with which the model goes on. Two tokens more than
 // want has are enough to see whether it is exactly that line.
 func (a *asker) ask(ctx context.Context, prompt []llm.Token, want string) (string, error) {
-	text, _, err := a.e.Answer(ctx, engine.Request{
+	text, _, err := answer(ctx, a.e, engine.Request{
 		Tokens: prompt, MaxTokens: len(a.encode(" "+want)) + 2, Stop: []string{"\n"},
 	})
 	return strings.TrimSpace(text), err

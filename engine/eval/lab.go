@@ -321,7 +321,11 @@ func (l *Lab) keepBase(todo [][]Task) error {
 	return nil
 }
 
-// Close removes f16's log-probabilities, and what a run that was killed has
+// staleBase is when log-probabilities that nobody has taken along are no longer
+// those of a run under way.
+const staleBase = 24 * time.Hour
+
+// Close removes f16's log-probabilities, and what runs that were killed have
 // left of them: they are large and quickly made again.
 func (l *Lab) Close() error {
 	files, err := os.ReadDir(l.Store.Dir)
@@ -329,7 +333,12 @@ func (l *Lab) Close() error {
 		return nil
 	}
 	for _, f := range files {
-		if strings.HasPrefix(f.Name(), filepath.Base(l.basePath())) {
+		own := strings.HasPrefix(f.Name(), filepath.Base(l.basePath()))
+		if !own && strings.HasPrefix(f.Name(), "base-") {
+			info, infoErr := f.Info()
+			own = infoErr == nil && time.Since(info.ModTime()) > staleBase
+		}
+		if own {
 			err = errors.Join(err, os.Remove(filepath.Join(l.Store.Dir, f.Name())))
 		}
 	}

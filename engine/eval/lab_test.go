@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"godwit/engine"
 	"godwit/engine/eval"
@@ -93,6 +94,23 @@ func TestLab(t *testing.T) {
 	if kept, err := l.Store.Cells(); err != nil || len(kept) != len(cells) {
 		t.Errorf("%d cells kept, %v", len(kept), err)
 	}
+	// Another run's base stays until it is a day old.
+	old, young := filepath.Join(store, "base-old"), filepath.Join(store, "base-young.part1")
+	for _, name := range []string{old, young} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(old, before, before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_, errOld := os.Stat(old)
+		if _, err := os.Stat(young); err != nil || !errors.Is(errOld, os.ErrNotExist) {
+			t.Errorf("after Close the old base: %v, the young one: %v", errOld, err)
+		}
+	}()
 	// The base is gone after Close: another pair needs f16's run again, and that alone.
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

@@ -117,6 +117,45 @@ func (n *NaN) hidden(ctx context.Context, open Opener) error {
 	return nil
 }
 
+// answer is e.Answer; logits that nothing can be chosen from, and keys and values
+// that are no numbers, are a NaN.
+func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *engine.Result, error) {
+	_, before, err := broken(ctx, e, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	text, res, err := e.Answer(ctx, r)
+	if err != nil && !errors.Is(err, engine.ErrLogits) {
+		return "", nil, err
+	}
+	layer, _, askErr := broken(ctx, e, before)
+	if err == nil && layer < 0 {
+		return text, res, askErr
+	}
+	tokens, encodeErr := e.Encode(&r)
+	if encodeErr != nil {
+		return "", nil, errors.Join(err, encodeErr)
+	}
+	if err == nil {
+		return "", nil, &NaN{Tokens: append(tokens, res.Tokens...), Layer: unknown, Rows: true, source: layer}
+	}
+	tokens = append(tokens, said(ctx, e, r)...)
+	return "", nil, &NaN{Tokens: tokens, Pos: len(tokens) - 1, Layer: unknown}
+}
+
+// said is what is generated before a request fails.
+func said(ctx context.Context, e *engine.Engine, r engine.Request) (tokens []llm.Token) {
+	for most, n := r.MaxTokens, 1; n < most; n++ {
+		r.MaxTokens = n
+		_, res, err := e.Answer(ctx, r)
+		if err != nil {
+			break
+		}
+		tokens = res.Tokens
+	}
+	return tokens
+}
+
 // Opener opens the model under measurement with a pair of cache types and
 // room for one sequence of so many tokens.
 type Opener func(ctx context.Context, k, v string, context int) (*engine.Engine, error)

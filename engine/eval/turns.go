@@ -102,7 +102,7 @@ func chat(ctx context.Context, e *engine.Engine, turns, tokens int, lead []Turn,
 		if err != nil {
 			return nil, err
 		}
-		text, res, err := e.Answer(ctx, engine.Request{Chat: &engine.Chat{Messages: raw, RawParts: true}, MaxTokens: tokens})
+		text, res, err := answer(ctx, e, engine.Request{Chat: &engine.Chat{Messages: raw, RawParts: true}, MaxTokens: tokens})
 		if err != nil {
 			return nil, err
 		}
