@@ -5,15 +5,18 @@
 # tokens and of the models' full lengths. About half an hour of one core each.
 # What is finished is kept, so that an interrupted run goes on where it was.
 #   build/quality.sh [--long] [threads]
+# GODWIT=BINARY measures with that one instead of building it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 option=
 [[ ${1-} == --long ]] && option=' --long' && shift
 threads=${1:-1}
 golden=${GODWIT_GOLDEN:-../shared/golden}/models/ppl/ppl.csv
-godwit=$(mktemp -d)/godwit
-trap 'rm -rf "$(dirname "$godwit")"' EXIT
-go build -o "$godwit" ./app/cmd/godwit
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+godwit=${GODWIT:-$work/godwit}
+[[ -n ${GODWIT-} ]] || go build -o "$godwit" ./app/cmd/godwit
+commit=$("$godwit" version | sed -n 's/^commit *\(.\{7\}\).*/\1/p')
 cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
 
 table() { # model, further flags
@@ -26,21 +29,24 @@ pairs() { # model, its name in the peer's file, further flags
 	table "$1" --text prose --keep "${peer[@]}" "${@:3}"
 }
 
-# Every cache that the tables of windows compare; the last call drops f16's run.
+# Every cache that the tables of windows compare.
 caches() { # model, flags of the window
 	table "$@" --wide --keep --pairs f16,q8_0-rot,q4_0-rot,turbo4,turbo3,turbo2
 	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot,q4_0-rot,turbo4,turbo3
 	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
-	table "$@" --wide --rows --kv-auto 3
+	table "$@" --wide --keep --rows --kv-auto 3
 }
 
+# f16's run is large and serves all rows of a table.
+drop() { table "$@" --wide --rows --pairs f16 >/dev/null; }
+
 inner() { # model, flags of the window
-	table "$@" --wide --keep --rows --innerq 256 --pairs q4_0-rot,turbo4,turbo3
-	table "$@" --wide --keep --rows --innerq 256,1 --pairs q4_0-rot,turbo4,turbo3
+	table "$@" --wide --keep --rows --tasks kld --innerq 256 --pairs q4_0-rot,turbo4,turbo3
+	table "$@" --wide --keep --rows --tasks kld --innerq 256,1 --pairs q4_0-rot,turbo4,turbo3
 }
 
 made() {
-	printf '\nMade by `build/quality.sh%s %s` on %s %s%s.\n' "$option" "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $(git rev-parse --short HEAD)"
+	printf '\nMade by `build/quality.sh%s %s` on %s %s%s.\n' "$option" "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $commit"
 }
 
 short() {
@@ -59,11 +65,18 @@ short() {
 		printf '\n### %s\n\n' "$([[ $model == demo ]] && echo SmolLM2-135M-Instruct || echo Gemma-3-270M)"
 		caches "$model" --text prose
 		table "$model" --text prose --wide --keep --rows --kv-auto 2.5
-		table "$model" --text prose --wide --keep --rows --exact-window 0 --exact-sinks 0 --pairs gw3
-		table "$model" --text prose --wide --keep --rows --exact-window 0 --exact-sinks 4 --pairs q4_0-rot,turbo3
+		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 0 --pairs gw3
+		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 4 --pairs q4_0-rot,turbo3
 		inner "$model" --text prose
+		drop "$model" --text prose
 	done
 	cat build/quality.windows.md
+}
+
+windows() { # heading, model, flags of the window
+	printf '\n### %s\n\n' "$1"
+	caches "${@:2}"
+	drop "${@:2}"
 }
 
 # One prediction of a few is counted where a window is long.
@@ -72,21 +85,17 @@ long() {
 	cat build/quality-long.head.md
 	made
 	printf '\n## SmolLM2-135M-Instruct\n'
-	printf '\n### 2,048 tokens\n\n'
-	caches demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
-	printf '\n### 8,192 tokens, its full length\n\n'
-	caches demo --text prose -c 8192 --chunks 1 --every 4 "${some[@]}" --tasks kld,$all
+	windows '2,048 tokens' demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
+	windows '8,192 tokens, its full length' demo --text prose -c 8192 --chunks 1 --every 4 "${some[@]}" --tasks kld,$all
 	printf '\n## Gemma-3-270M\n'
-	printf '\n### 2,048 tokens\n\n'
-	caches gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
-	printf '\n### 32,768 tokens, its full length\n\n'
-	caches gemma-demo --text all -c 32768 --chunks 1 --every 16 "${some[@]}" --tasks kld
+	windows '2,048 tokens' gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
+	windows '32,768 tokens, its full length' gemma-demo --text all -c 32768 --chunks 1 --every 16 "${some[@]}" --tasks kld
 	cat build/quality-long.tail.md
 }
 
 "$godwit" --log-level error pull demo >&2
 "$godwit" --log-level error pull gemma-demo >&2
-out=$(mktemp)
+out=$work/out
 if [[ -n $option ]]; then
 	long >"$out"
 	install -m 644 "$out" docs/quality-long.md
@@ -94,4 +103,3 @@ else
 	short >"$out"
 	install -m 644 "$out" docs/quality.md
 fi
-rm "$out"

@@ -76,7 +76,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 		return nil, err
 	}
 	l := &eval.Lab{
-		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(),
+		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(), SkipUnable: true,
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
 	if l.Setup, err = labSetup(f.Engine); err == nil {
@@ -151,6 +151,7 @@ func (f *labFlags) task(r *run, t eval.Task, size func(*eval.Size), pick func(*e
 		pairs = []kv.Pair{want}
 	}
 	size(&l.Size)
+	l.SkipUnable = false // it is this that is asked for
 	cells, err := l.Run(r.ctx, []eval.Task{t}, pairs)
 	if err != nil {
 		return err

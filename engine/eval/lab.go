@@ -187,6 +187,9 @@ type Lab struct {
 	Size      Size
 	Store     Results // where finished cells are kept
 	Fresh     bool    // measure finished cells again
+	// SkipUnable leaves copy and needle out of pairs where f16 itself is under
+	// the floor.
+	SkipUnable bool
 	// Progress is told how far things are; may be nil.
 	Progress func(Progress)
 
@@ -218,7 +221,8 @@ func (l *Lab) key(t Task, s subject) string {
 	if s.base && l.Base != nil {
 		setup = l.BaseSetup
 	}
-	b, err := json.Marshal([]any{"cell 4", t, s.Pair, s.base, l.Size, text[:], setup})
+	skip := l.skips(t) && !s.base
+	b, err := json.Marshal([]any{"cell 4", t, s.Pair, s.base, skip, l.Size, text[:], setup})
 	if err != nil {
 		panic("eval: " + err.Error()) // plain data
 	}
@@ -399,10 +403,35 @@ func (l *Lab) tell(t Task, p kv.Pair, part float64) {
 	l.Progress(s)
 }
 
+// skips reports whether a task may be left out.
+func (l *Lab) skips(t Task) bool { return l.SkipUnable && (t == TaskCopy || t == TaskNeedle) }
+
+// lacks says why a task cannot be measured, or is not worth it.
+func (l *Lab) lacks(t Task, isBase bool) string {
+	s := &l.Size
+	short := t == TaskCopy && len(s.Distances) == 0 || t == TaskNeedle && len(s.Lengths) == 0 || t == TaskArith && len(s.SumDepths) == 0
+	switch {
+	case short:
+		return fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
+	case l.skips(t) && !isBase:
+		return l.base[t].Note
+	}
+	return ""
+}
+
 // measure fills a cell.
 func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase bool, progress func(float64)) (err error) {
 	s := &l.Size
+	if c.Note = l.lacks(c.Task, isBase); c.Note != "" {
+		return nil
+	}
 	base := l.base[c.Task]
+	note := func(own Share) string {
+		if isBase {
+			return tooSmall(own)
+		}
+		return base.Note
+	}
 	switch c.Task {
 	case TaskKLD:
 		c.KLD, err = l.kld(ctx, e, isBase, progress)
@@ -410,33 +439,18 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase boo
 		err = l.agree(ctx, e, c, base.Choices, isBase, progress)
 	case TaskCopy:
 		var r CopyResult
-		if len(s.Distances) == 0 {
-			c.Note = fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
-			return nil
-		}
-		if r, err = Copy(ctx, e, s.Distances, s.CopyItems, progress); err == nil {
-			r.Note = small(r.Share, base.Copy != nil, func() Share { return base.Copy.Share })
-		}
+		r, err = Copy(ctx, e, s.Distances, s.CopyItems, progress)
+		r.Note = note(r.Share)
 		c.Copy, c.Note = &r, r.Note
 	case TaskNeedle:
 		var r NeedleResult
-		if len(s.Lengths) == 0 {
-			c.Note = fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
-			return nil
-		}
-		if r, err = Needle(ctx, e, s.Lengths, s.Depths, s.Shared, s.Trials, progress); err == nil {
-			r.Note = small(r.Share, base.Needle != nil, func() Share { return base.Needle.Share })
-		}
+		r, err = Needle(ctx, e, s.Lengths, s.Depths, s.Shared, s.Trials, progress)
+		r.Note = note(r.Share)
 		c.Needle, c.Note = &r, r.Note
 	case TaskArith:
 		var r ArithResult
-		if len(s.SumDepths) == 0 {
-			c.Note = fmt.Sprintf("a context of %d tokens is too short for this task", l.Context)
-			return nil
-		}
-		if r, err = Arith(ctx, e, s.SumDepths, s.Sums, s.Runs, progress); err == nil {
-			r.Note = small(r.Share, base.Arith != nil, func() Share { return base.Arith.Share })
-		}
+		r, err = Arith(ctx, e, s.SumDepths, s.Sums, s.Runs, progress)
+		r.Note = note(r.Share)
 		c.Arith, c.Note = &r, r.Note
 	case TaskTurns:
 		var answers []Turn
@@ -454,14 +468,6 @@ func (l *Lab) measure(ctx context.Context, e *engine.Engine, c *Cell, isBase boo
 		err = fmt.Errorf("no task %q", c.Task)
 	}
 	return err
-}
-
-// small is the note by f16's own rate: that of base, or own where this is f16.
-func small(own Share, hasBase bool, base func() Share) string {
-	if hasBase {
-		return tooSmall(base())
-	}
-	return tooSmall(own)
 }
 
 // kld measures divergence and perplexity; f16's run is stored for the others.

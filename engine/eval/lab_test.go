@@ -171,6 +171,25 @@ func TestLabBase(t *testing.T) {
 	}
 }
 
+// TestLabUnable checks that what f16 cannot do itself is left out, with the
+// reason, where that is asked.
+func TestLabUnable(t *testing.T) {
+	var opened []string
+	l := lab(t, t.TempDir(), &opened)
+	l.SkipUnable = true
+	cells, err := l.Run(t.Context(), []eval.Task{eval.TaskCopy, eval.TaskNeedle, eval.TaskArith}, []kv.Pair{{K: "q8_0", V: "q8_0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cells {
+		measured := c.Copy != nil || c.Needle != nil || c.Arith != nil
+		want := c.K == "f16" || c.Task == eval.TaskArith // whose repetitions count for every model
+		if measured != want || !strings.Contains(c.Note, "under the floor") {
+			t.Errorf("%s of %s: measured %v, want %v; note %q", c.Task, c.K, measured, want, c.Note)
+		}
+	}
+}
+
 // TestLabInterrupted checks that what was finished before an error is kept.
 func TestLabInterrupted(t *testing.T) {
 	store := t.TempDir()
