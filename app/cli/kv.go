@@ -235,8 +235,8 @@ func (f *formFlags) form() (*kv.Type, error) {
 	if err != nil {
 		return nil, usage{err}
 	}
-	if f.HeadDim < 1 || f.HeadDim > 1<<16 {
-		return nil, usage{fmt.Errorf("--head-dim %d", f.HeadDim)}
+	if f.HeadDim < 1 {
+		return nil, usage{fmt.Errorf("--head-dim %d is not 1 or more", f.HeadDim)}
 	}
 	for _, p := range f.Positions {
 		if p < 0 {

@@ -92,7 +92,7 @@ func (t *Type) sizes() string {
 		return fmt.Sprintf("holds heads of %d", t.Heads.Only)
 	case t.Variants != nil && t.Variants[0].Dim > 0:
 		return fmt.Sprintf("holds heads of %d and %d", t.Elems, t.Variants[0].Dim)
-	case t.Heads.Pad:
+	case t.Heads.Pad || t.Elems == 1:
 		return fmt.Sprintf("holds heads of 1 to %d", maxHeadDim)
 	}
 	return fmt.Sprintf("holds multiples of %d up to %d", t.Elems, maxHeadDim)

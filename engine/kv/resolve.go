@@ -212,6 +212,9 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		}
 	}
 	fit(&k, in.HeadDimK, K)
+	if in.MLA && k.t.Family == Turbo {
+		k.because(slog.LevelInfo, "the rotary values of latent attention are packed too")
+	}
 	if !in.MLA {
 		if k.t.Family == TBQ && in.HeadDimV == 512 && v.t.Family != TBQ && v.t.Family != AMX && v.t != F16 && v.t != F32 {
 			v.replace(F16, "beside a %s K a head of 512 keeps V in f16", k.t.Name)
