@@ -26,24 +26,20 @@ table() { # model, further flags
 pairs() { # model, its name in the peer's file, further flags
 	local peer=()
 	[[ -f $golden ]] && peer=(--peer "$golden" --peer-as "$2")
-	table "$1" --text prose --keep "${peer[@]}" "${@:3}"
+	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Every cache that the tables of windows compare.
+# Caches of about four, three and two bits, with an exact window and without.
 caches() { # model, flags of the window
-	table "$@" --wide --keep --pairs f16,q8_0-rot,q4_0-rot,turbo4,turbo3,turbo2
-	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot,q4_0-rot,turbo4,turbo3
+	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
+	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo4,turbo3
 	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
 	table "$@" --wide --keep --rows --kv-auto 3
+	table "$@" --wide --keep --rows --innerq 256 --pairs q4_0-rot,turbo3
 }
 
 # f16's run is large and serves all rows of a table.
 drop() { table "$@" --wide --rows --pairs f16 >/dev/null; }
-
-inner() { # model, flags of the window
-	table "$@" --wide --keep --rows --tasks kld --innerq 256 --pairs q4_0-rot,turbo4,turbo3
-	table "$@" --wide --keep --rows --tasks kld --innerq 256,1 --pairs q4_0-rot,turbo4,turbo3
-}
 
 made() {
 	printf '\nMade by `build/quality.sh%s %s` on %s %s%s.\n' "$option" "$threads" "$(uname -s)" "$(uname -m)" "${cpu:+, $cpu}, $threads thread(s), commit $commit"
@@ -65,9 +61,10 @@ short() {
 		printf '\n### %s\n\n' "$([[ $model == demo ]] && echo SmolLM2-135M-Instruct || echo Gemma-3-270M)"
 		caches "$model" --text prose
 		table "$model" --text prose --wide --keep --rows --kv-auto 2.5
+		table "$model" --text prose --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot
 		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 0 --pairs gw3
 		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 4 --pairs q4_0-rot,turbo3
-		inner "$model" --text prose
+		table "$model" --text prose --wide --keep --rows --tasks kld --innerq 256,1 --pairs q4_0-rot,turbo3
 		drop "$model" --text prose
 	done
 	cat build/quality.windows.md

@@ -17,16 +17,17 @@ import (
 type evalTableCmd struct {
 	labFlags
 	windowFlags
-	Chunks int    `default:"8" help:"Chunks to measure."`
-	Tasks  string `default:"kld,agree" placeholder:"TASK,…" help:"What is measured: kld, agree, needle, copy, arith."`
-	Agree  int    `default:"1024" help:"Tokens fed one at a time."`
-	Behind int    `default:"0" help:"Tokens read before these."`
-	Items  int    `default:"12" help:"Texts to copy, and sums."`
-	Wide   bool   `help:"Columns of a long window: the whole cache, and the tasks; instead of the distribution and the peer."`
-	Rows   bool   `help:"No head: rows to follow others."`
-	Keep   bool   `help:"Leave f16's log-probabilities for the next call."`
-	Peer   string `type:"existingfile" placeholder:"FILE" help:"Figures of another program: CSV with the columns model, kv_k, kv_v, note and ppl."`
-	PeerAs string `placeholder:"NAME" help:"What that file calls the model."`
+	Chunks int      `default:"8" help:"Chunks to measure."`
+	Tasks  string   `default:"kld,agree" placeholder:"TASK,…" help:"What is measured: kld, agree, needle, copy, arith."`
+	Some   []string `placeholder:"K/V,…" help:"Pairs that are fed one at a time too, where not all are."`
+	Agree  int      `default:"1024" help:"Tokens fed one at a time."`
+	Behind int      `default:"0" help:"Tokens read before these."`
+	Items  int      `default:"12" help:"Texts to copy, and sums."`
+	Wide   bool     `help:"Columns of a long window: the whole cache, and the tasks; instead of the distribution and the peer."`
+	Rows   bool     `help:"No head: rows to follow others."`
+	Keep   bool     `help:"Leave f16's log-probabilities for the next call."`
+	Peer   string   `type:"existingfile" placeholder:"FILE" help:"Figures of another program: CSV with the columns model, kv_k, kv_v, note and ppl."`
+	PeerAs string   `placeholder:"NAME" help:"What that file calls the model."`
 }
 
 // Run prints the rows of one model.
@@ -62,11 +63,26 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 		tasks = append(tasks, eval.Task(t))
 	}
 	c.size(&l.Size)
-	cells, err := l.Run(r.ctx, tasks, pairs)
-	if err != nil {
-		return err
+	fed := pairs
+	if len(c.Some) > 0 {
+		f := evalFlags{Pairs: c.Some}
+		if fed, err = f.pairs(); err != nil {
+			return err
+		}
 	}
-	rep := c.report(r, l, only(cells, pairs))
+	var cells []eval.Cell
+	for _, t := range tasks {
+		these := pairs
+		if t == eval.TaskAgree {
+			these = fed
+		}
+		got, err := l.Run(r.ctx, []eval.Task{t}, these)
+		if err != nil {
+			return err
+		}
+		cells = append(cells, only(got, pairs)...)
+	}
+	rep := c.report(r, l, cells)
 	if !c.Rows {
 		fmt.Fprintln(r.out, c.head())
 	}
