@@ -1,20 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { blocksOf, Growing } from './blocks';
+import { blocksOf, Growing, type Block } from './blocks';
 
-const text = (source: string) => blocksOf(source).map((b) => (b.kind === 'code' ? b.text : b.html)).join('\n');
+/** What a block shows: the HTML of its parts, or its code. */
+const inner = (block: Block | undefined) => block?.parts.map((part) => part.html).join('') ?? '';
+const text = (source: string) => blocksOf(source).map((b) => b.heading + inner(b)).join('\n');
 
 describe('blocks', () => {
   it('reads what people write', () => {
     const html = text('# Title\n\nA *word* and `code`.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n');
     expect(html).toContain('<h1>Title</h1>');
     expect(html).toContain('<em>word</em>');
-    expect(html).toContain('<li>one</li>');
+    expect(html).toContain('<li><p>one</p>');
+    expect(html).toContain('<th>a</th>');
     expect(html).toContain('<td>1</td>');
   });
 
   it('makes code blocks of fences', () => {
     const [block] = blocksOf('```go\nfunc main() {}\n```');
-    expect(block).toMatchObject({ kind: 'code', lang: 'go', text: 'func main() {}', closed: true });
+    expect(block).toMatchObject({ kind: 'code', lang: 'go', closed: true });
+    expect(inner(block)).toBe('func main() {}');
   });
 
   it('knows when a fence has its end', () => {
@@ -23,6 +27,17 @@ describe('blocks', () => {
     expect(growing.update('```py\nprint(1)\n``')[0]?.closed).toBe(false);
     expect(growing.update('```py\nprint(1)\n```')[0]?.closed).toBe(true);
     expect(new Growing().finish('```py\nprint(1)')[0]?.closed).toBe(true);
+  });
+
+  it('numbers lists from where they begin', () => {
+    expect(blocksOf('7. a\n8. b')[0]).toMatchObject({ kind: 'list', first: 7 });
+    expect(blocksOf('- a')[0]).toMatchObject({ kind: 'list', first: undefined });
+  });
+
+  it('keeps the boxes of tasks beside their words', () => {
+    for (const between of ['\n', '\n\n']) {
+      expect(text(`- [x] done${between}- [ ] open`)).toMatch(/<li><p><span[^>]*>☑<\/span> done<\/p>\s*<\/li>\s*<li><p><span[^>]*>☐<\/span> open<\/p>/);
+    }
   });
 
   it('leaves money alone and finds formulas', () => {
@@ -37,9 +52,11 @@ describe('blocks', () => {
     const growing = new Growing();
     growing.update('See [the page][1].\n\n');
     const blocks = growing.finish('See [the page][1].\n\n[1]: https://example.com\n');
-    expect(blocks[0]?.html).toContain('href="https://example.com"');
+    expect(inner(blocks[0])).toContain('href="https://example.com"');
   });
 });
+
+const shown = (blocks: Block[]) => blocks.map((b) => [b.kind, b.lang, b.first, b.heading, inner(b)]);
 
 describe('a growing text', () => {
   const source = Array.from({ length: 40 }, (_, i) =>
@@ -49,8 +66,32 @@ describe('a growing text', () => {
   it('ends as the whole text', () => {
     const growing = new Growing();
     for (let n = 1; n <= source.length; n += 3) growing.update(source.slice(0, n));
-    const whole = blocksOf(source);
-    expect(growing.finish(source).map((b) => [b.kind, b.html, b.text])).toEqual(whole.map((b) => [b.kind, b.html, b.text]));
+    expect(shown(growing.finish(source))).toEqual(shown(blocksOf(source)));
+  });
+
+  const long = (line: (i: number) => string, before = '') => before + Array.from({ length: 2000 }, (_, i) => line(i)).join('');
+  it.each([
+    ['list', long((i) => `- item ${i}\n`)],
+    ['list', long((i) => `${i + 1}. item ${i}\n\n`)],
+    ['table', long((i) => `| ${i} | b |\n`, '| a | b |\n|---|---|\n')],
+    ['quote', long((i) => `> words ${i}\n>\n`)],
+    ['code', long((i) => `line ${i};\n`, '```go\n')],
+    ['code', long((i) => `    line ${i};\n`)],
+  ])('draws one part for each piece, also of a long %s', (kind, all) => {
+    const growing = new Growing();
+    growing.update(all.slice(0, -400));
+    let before = growing.rendered;
+    let length = 0;
+    for (let n = all.length - 400; n <= all.length; n += 3) {
+      const blocks = growing.update(all.slice(0, n));
+      expect(blocks.length).toBeLessThanOrEqual(2); // the number of an item, before its point comes
+      expect(blocks[0]!.kind).toBe(kind);
+      // A piece may end one part and begin the next.
+      expect(growing.rendered - before).toBeLessThanOrEqual(2);
+      before = growing.rendered;
+      length = Math.max(length, ...blocks[0]!.parts.slice(-4).map((part) => part.raw.length));
+    }
+    expect(length).toBeLessThan(4096);
   });
 
   it('turns one block into HTML for each piece', () => {
@@ -79,6 +120,6 @@ describe('a growing text', () => {
   it('starts again where the text is another one', () => {
     const growing = new Growing();
     growing.update('One.\n\nTwo.');
-    expect(growing.update('Other.').map((b) => b.html.trim())).toEqual(['<p>Other.</p>']);
+    expect(growing.update('Other.').map((b) => inner(b).trim())).toEqual(['<p>Other.</p>']);
   });
 });

@@ -1,105 +1,131 @@
-import { Marked, type Token, type Tokens } from 'marked';
-import { math } from './math';
-import { renderer } from './render';
-import { clean } from './sanitise';
+import type { Token } from 'marked';
+import { marked, split, type Cut, type Frame, type Part } from './parts';
 
-/** One top-level block of a text. Blocks that did not change stay the same object. */
-export interface Block {
-  readonly kind: 'html' | 'code';
-  readonly raw: string;
-  /** Inert HTML of the block; empty for code. */
-  readonly html: string;
-  /** Of a code block: its language, its text, and whether its end has come. */
-  readonly lang: string;
-  readonly text: string;
-  readonly closed: boolean;
+/** One top-level block of a text. Blocks and parts that did not change stay the same objects. */
+export interface Block extends Frame {
+  readonly parts: readonly Part[];
 }
 
-export const marked = new Marked({ gfm: true, breaks: false, async: false });
-marked.use({ renderer, extensions: math });
+/** Where a block and its parts begin in the text, and what lets a part be read by itself. */
+interface Place {
+  readonly start: number;
+  readonly head: string;
+  readonly parts: readonly number[];
+}
 
 /**
- * A text that grows. Each update reads on from the last block, since Markdown
- * never changes a block above the one that is being written, with one exception:
- * the address of a link may come after it. finish reads the whole text again.
+ * A text that grows. Each update reads on from the last part of the last block,
+ * since Markdown never changes what is further above, with two exceptions that
+ * finish sees to: the address of a link may come after it, and a formula may hold
+ * empty lines.
  */
 export class Growing {
   blocks: Block[] = [];
-  /** How many blocks have been turned into HTML, for tests. */
+  /** How many parts have been turned into HTML, for tests. */
   rendered = 0;
   private source = '';
-  private starts: number[] = [];
+  private places: Place[] = [];
 
-  update(source: string): Block[] {
+  /** A part ends behind about so many characters. */
+  constructor(private readonly size = 1024) {}
+
+  update(text: string): Block[] {
+    const source = text.replace(/\r\n?/g, '\n');
     if (source === this.source) return this.blocks;
     if (!source.startsWith(this.source)) this.reset();
-    const from = this.starts.at(-1) ?? 0;
-    return this.read(source, from, Math.max(this.blocks.length - 1, 0));
+    const from = this.base();
+    this.source = source;
+    if (!this.extend(from)) this.read(from);
+    return this.blocks;
   }
 
-  finish(source: string): Block[] {
-    const definitions = /^ {0,3}\[[^\]]+\]:/m.test(source);
-    if (!definitions && source.startsWith(this.source)) {
-      this.update(source);
-      const last = this.blocks.at(-1);
-      if (last && last.kind === 'code' && !last.closed) this.blocks = [...this.blocks.slice(0, -1), { ...last, closed: true }];
-      return this.blocks;
-    }
-    this.reset();
-    this.read(source, 0, 0);
+  finish(text: string): Block[] {
+    if (/^ {0,3}(?:\[[^\]]+\]:|\$\$|\\\[)/m.test(text)) this.reset();
+    this.update(text);
+    const last = this.blocks.at(-1);
+    if (last && !last.closed) this.blocks = [...this.blocks.slice(0, -1), { ...last, closed: true }];
     return this.blocks;
   }
 
   private reset() {
     this.source = '';
     this.blocks = [];
-    this.starts = [];
+    this.places = [];
   }
 
-  /** Reads the text from an offset on; the blocks before the number kept stay. */
-  private read(source: string, from: number, kept: number): Block[] {
-    const list = marked.lexer(source.slice(from));
-    const links = list.links;
-    const blocks = this.blocks.slice(0, kept);
-    const starts = this.starts.slice(0, kept);
-    let at = from;
-    for (const token of list) {
+  /**
+   * The block from which to read. The first two lines of a block decide whether it
+   * is one of its own: "1" becomes an item of the list above with the point behind
+   * it. Until they are there, the block above is read with it.
+   */
+  private base(): number {
+    const last = this.places.length - 1;
+    const start = this.places[last]?.start ?? 0;
+    const first = this.source.indexOf('\n', start);
+    const decided = first >= 0 && this.source.indexOf('\n', first + 1) >= 0;
+    return Math.max(0, decided ? last : last - 1);
+  }
+
+  /** Reads on from the last part of a block, if what comes still belongs to it. */
+  private extend(from: number): boolean {
+    const block = this.blocks[from];
+    const place = this.places[from];
+    const at = place?.parts.at(-1);
+    if (!block || !place || at === undefined || place.parts.length < 2) return false;
+    const [first, ...rest] = marked.lexer(place.head + this.source.slice(at));
+    if (!first) return false;
+    const more = split(first, this.size);
+    if (more.frame.kind !== block.kind || more.head !== place.head || (more.frame.first === undefined) !== (block.first === undefined)) return false;
+    const origin = at - place.head.length;
+    const old = this.cutOff(from + 1);
+    const kept = block.parts.slice(0, -1);
+    this.blocks[from] = { ...block, closed: more.frame.closed, parts: [...kept, ...this.draw(more.cuts, block.parts.slice(-1))] };
+    this.places[from] = { ...place, parts: [...place.parts.slice(0, -1), ...more.cuts.map((cut) => cut.at + origin)] };
+    this.add(rest, origin + first.raw.length, old);
+    return true;
+  }
+
+  /** Reads everything from a block on. */
+  private read(from: number) {
+    const start = this.places[from]?.start ?? 0;
+    this.add(marked.lexer(this.source.slice(start)), start, this.cutOff(from));
+  }
+
+  private cutOff(from: number): Block[] {
+    const old = this.blocks.slice(from);
+    this.blocks = this.blocks.slice(0, from);
+    this.places = this.places.slice(0, from);
+    return old;
+  }
+
+  /** Adds blocks that begin at an offset; the old ones are what may have been there before. */
+  private add(tokens: readonly Token[], at: number, old: Block[]) {
+    for (const token of tokens) {
       const start = at;
       at += token.raw.length;
       if (token.type === 'space' || token.type === 'def') continue;
-      const old = this.blocks[blocks.length];
-      blocks.push(old && old.raw === token.raw ? old : this.block(token, links));
-      starts.push(start);
+      const { frame, head, cuts } = split(token, this.size);
+      const before = old.shift();
+      const parts = this.draw(cuts, before?.kind === frame.kind ? before.parts : []);
+      this.blocks.push(same(before, frame, parts) ? before : { ...frame, parts });
+      this.places.push({ start, head, parts: cuts.map((cut) => cut.at + start) });
     }
-    this.source = source;
-    this.blocks = blocks;
-    this.starts = starts;
-    return blocks;
   }
 
-  private block(token: Token, links: Record<string, Pick<Tokens.Link, 'href' | 'title'>>): Block {
-    this.rendered++;
-    if (token.type === 'code') {
-      const code = token as Tokens.Code;
-      return { kind: 'code', raw: code.raw, html: '', lang: language(code.lang), text: code.text, closed: isClosed(code) };
-    }
-    const tokens = Object.assign([token], { links });
-    return { kind: 'html', raw: token.raw, html: clean(marked.parser(tokens)), lang: '', text: '', closed: true };
+  /** Draws parts; an old one that has the same text stays. */
+  private draw(cuts: readonly Cut[], old: readonly Part[]): Part[] {
+    return cuts.map((cut, i) => {
+      const before = old[i];
+      if (before?.raw === cut.raw) return before;
+      this.rendered++;
+      return { raw: cut.raw, html: cut.html() };
+    });
   }
 }
 
-/** The first word behind a fence. */
-export function language(info: string | undefined): string {
-  return /^[\w+#.-]*/.exec(info ?? '')?.[0] ?? '';
-}
-
-/** Whether a code block has its last fence; indented ones have none. */
-function isClosed(code: Tokens.Code): boolean {
-  if (code.codeBlockStyle === 'indented') return true;
-  const fence = /^ {0,3}(`{3,}|~{3,})/.exec(code.raw)?.[1];
-  if (!fence) return true;
-  const last = code.raw.trimEnd().split('\n').at(-1)?.trim() ?? '';
-  return code.raw.includes('\n') && last.length >= fence.length && last === fence[0]!.repeat(last.length);
+function same(old: Block | undefined, frame: Frame, parts: readonly Part[]): old is Block {
+  if (!old || old.parts.length !== parts.length || old.parts.some((part, i) => part !== parts[i])) return false;
+  return old.kind === frame.kind && old.lang === frame.lang && old.closed === frame.closed && old.first === frame.first && old.heading === frame.heading;
 }
 
 /** All blocks of a text that does not grow. */

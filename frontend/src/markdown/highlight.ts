@@ -35,11 +35,32 @@ for (const [name, definition] of Object.entries(languages)) hljs.registerLanguag
 hljs.registerAliases(['toml'], { languageName: 'ini' });
 hljs.registerAliases(['svelte', 'vue'], { languageName: 'xml' });
 
-/** Code that is longer than this stays in one colour. */
-const longest = 100_000;
+/** Code of this many characters that cannot be read in pieces stays in one colour. */
+const longest = 50_000;
 
-/** Returns code as HTML with classes for its parts, or nothing for an unknown language. */
-export function highlight(text: string, lang: string): string | undefined {
-  if (text.length > longest || !hljs.getLanguage(lang)) return undefined;
-  return hljs.highlight(text, { language: lang, ignoreIllegals: true }).value;
+/** Some parts of code as HTML with classes for their words. */
+export interface Coloured {
+  parts: number;
+  html: string;
+}
+
+/**
+ * Colours code that comes in parts, as few at once as can be read without the rest:
+ * a piece ends where no comment, string or other construct is open. It yields
+ * nothing for a language that it does not know.
+ */
+export function* highlight(parts: readonly string[], lang: string): Generator<Coloured, void, void> {
+  if (!hljs.getLanguage(lang)) return;
+  for (let from = 0; from < parts.length; ) {
+    for (let n = 1; ; n *= 2) {
+      const text = parts.slice(from, from + n).join('');
+      if (text.length > longest) return;
+      const result = hljs.highlight(text, { language: lang, ignoreIllegals: true });
+      if (from + n < parts.length && result._top && 'parent' in result._top) continue;
+      const taken = Math.min(n, parts.length - from);
+      yield { parts: taken, html: result.value };
+      from += taken;
+      break;
+    }
+  }
 }

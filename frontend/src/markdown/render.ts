@@ -1,4 +1,4 @@
-import type { RendererObject } from 'marked';
+import type { RendererObject, Token, Tokens } from 'marked';
 
 export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
@@ -26,6 +26,12 @@ export const renderer: RendererObject = {
     if (!safeLink(href)) return `<span class="image">${name}</span>`;
     return `<a class="image" href="${escape(href)}" target="_blank" rel="noopener noreferrer">${name}</a>`;
   },
+  // A blank line that comes late makes a whole list loose. It looks the same, so
+  // that what is drawn of it can stay: the text of an item is a paragraph in both.
+  listitem({ tokens }) {
+    const box = tokens[0]?.type === 'checkbox' ? [tokens[0]] : [];
+    return `<li>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;
+  },
   checkbox({ checked }) {
     return `<span class="box" role="img" aria-label="${checked ? 'done' : 'open'}">${checked ? '☑' : '☐'}</span> `;
   },
@@ -46,3 +52,9 @@ export const renderer: RendererObject = {
     );
   },
 };
+
+/** The text of an item as a paragraph, with what stands before it. */
+function paragraph(token: Token, before: Token[]): Token {
+  if (token.type !== 'text' && token.type !== 'paragraph') return token;
+  return { ...token, type: 'paragraph', tokens: [...before, ...((token as Tokens.Text).tokens ?? [])] };
+}

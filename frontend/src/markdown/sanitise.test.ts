@@ -2,6 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { blocksOf } from './blocks';
 import { clean } from './sanitise';
 
+/** The HTML of a text. */
+const html = (source: string) => blocksOf(source).map((b) => b.heading + (b.kind === 'code' ? '' : b.parts.map((part) => part.html).join(''))).join('');
+
 /** What a hostile model may write. */
 const attacks = [
   '<script>alert(1)</script>',
@@ -61,16 +64,14 @@ describe('hostile text', () => {
   for (const attack of attacks) {
     it(`is inert: ${JSON.stringify(attack).slice(0, 60)}`, () => {
       const box = document.createElement('div');
-      box.innerHTML = blocksOf(attack)
-        .map((b) => b.html)
-        .join('');
+      box.innerHTML = html(attack);
       expect(dangers(box)).toEqual([]);
     });
   }
 
   it('is shown as it was written', () => {
     const box = document.createElement('div');
-    box.innerHTML = blocksOf('Use <b>bold</b> and <script>alert(1)</script> tags.')[0]!.html;
+    box.innerHTML = html('Use <b>bold</b> and <script>alert(1)</script> tags.');
     expect(box.textContent?.trim()).toBe('Use <b>bold</b> and <script>alert(1)</script> tags.');
   });
 
@@ -81,8 +82,8 @@ describe('hostile text', () => {
   });
 
   it('opens links outside of the page', () => {
-    const html = blocksOf('[x](https://example.com)')[0]!.html;
-    expect(html).toContain('target="_blank"');
-    expect(html).toContain('rel="noopener noreferrer"');
+    const link = html('[x](https://example.com)');
+    expect(link).toContain('target="_blank"');
+    expect(link).toContain('rel="noopener noreferrer"');
   });
 });

@@ -1,0 +1,47 @@
+// @vitest-environment node
+import { describe, expect, it, vi } from 'vitest';
+import { Growing, type Block } from './blocks';
+
+// What is compared here is cut before it is cleaned.
+vi.mock('./sanitise', () => ({ clean: (html: string) => html }));
+
+const inner = (block: Block) => block.parts.map((part) => part.html).join('');
+
+/** Lines of every kind, in an order that a seed decides. */
+function mixture(seed: number, n: number, formulas: boolean): string {
+  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+  const one = <T>(list: readonly T[]) => list[Math.floor(random() * list.length)]!;
+  const words = () => Array.from({ length: 1 + Math.floor(random() * 12) }, () => one(['bird', '**sea**', 'a_b', '`x`', '1.5', '$n$', '[l](https://example.com)', '*'])).join(' ');
+  const line = () => one([words, words, () => '', () => '```', () => '```go', () => '    code', () => '---', () => '> ', () => '>', () => '#', () => '- -', () => '--'])();
+  const start = () => one(['- ', '- ', '* ', '1. ', '2) ', '> ', '> - ', '> > ', '  ', '   - ', '    ', '| a | b |\n|---|:-:|\n| ', '| ', '- [x] ', '\t', '', '', '', ...(formulas ? ['$$\n', '\\[\n'] : [])]);
+  let text = '';
+  while (text.length < n) {
+    const begin = start();
+    for (let i = 1 + Math.floor(random() * 30 * random() ** 2); i > 0; i--) text += begin + line() + one(['\n', '\n', '\n', '\n\n']);
+  }
+  return text;
+}
+
+// A quotation that could not be cut looks like one that could.
+const shown = (blocks: Block[]) =>
+  blocks.map((b) => (b.kind === 'quote' ? ['html', '', undefined, '', `<blockquote>\n${inner(b)}</blockquote>\n`] : [b.kind, b.lang, b.first, b.heading, inner(b)]));
+
+describe('a text that grows in any steps', () => {
+  const seeds = Array.from({ length: 40 }, (_, i) => i + 1);
+
+  it.each(seeds)('is at every moment what the whole text would be (%i)', (seed) => {
+    const all = mixture(seed * 7919, 700, false);
+    const growing = new Growing(40);
+    for (let n = 1; n < all.length; n += 1 + ((n * seed) % 11)) {
+      const now = growing.update(all.slice(0, n));
+      expect(shown(now)).toEqual(shown(new Growing(40).update(all.slice(0, n))));
+    }
+  });
+
+  it.each(seeds)('ends as the whole text (%i)', (seed) => {
+    const all = mixture(seed * 104729, 3000, true);
+    const growing = new Growing(100);
+    for (let n = 1; n < all.length; n += 1 + ((n * seed) % 23)) growing.update(all.slice(0, n));
+    expect(shown(growing.finish(all))).toEqual(shown(new Growing(100).finish(all)));
+  });
+});
