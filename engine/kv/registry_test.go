@@ -72,7 +72,7 @@ func TestHold(t *testing.T) {
 		{"tbq3_3", 128, 0, "heads of 64, asked for 128"},
 		{"tbq4_4", 512, 0, "heads of 576"},
 		{"amx3", 64, 0, "heads of 128"},
-		{"f16", 0, 0, "multiples of 1"},
+		{"f16", 0, 0, "heads of 1 to"},
 		{"turbo3", 1 << 30, 0, "heads of 1 to"},
 	} {
 		typ, err := ParseForm(c.name)
