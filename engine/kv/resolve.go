@@ -211,16 +211,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 			k.replace(Q8_0, "%s keys need a calibration of the model, and there is none", k.t.Name)
 		}
 	}
-	fit(&k, in.HeadDimK, K)
-	if in.MLA && k.t.Family == Turbo {
-		k.because(slog.LevelInfo, "the rotary values of latent attention are packed too")
-	}
-	if !in.MLA {
-		if k.t.Family == TBQ && in.HeadDimV == 512 && v.t.Family != TBQ && v.t.Family != AMX && v.t != F16 && v.t != F32 {
-			v.replace(F16, "beside a %s K a head of 512 keeps V in f16", k.t.Name)
-		}
-		fit(&v, in.HeadDimV, V)
-	}
+	fitBoth(&k, &v, in)
 	y.K = sideLayout(r.want.K, &k, in.HeadDimK, in.KVHeads, K)
 	if in.MLA {
 		y.V = viewLayout(r.want.V, &y.K, in.HeadDimV)
@@ -255,6 +246,22 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		}
 	}
 	return y, nil
+}
+
+// fitBoth turns both sides into forms that hold the heads of a layer; with MLA
+// only K is stored.
+func fitBoth(k, v *choice, in *LayerInfo) {
+	fit(k, in.HeadDimK, K)
+	if in.MLA {
+		if k.t.Family == Turbo {
+			k.because(slog.LevelInfo, "the rotary values of latent attention are packed too")
+		}
+		return
+	}
+	if k.t.Family == TBQ && in.HeadDimV == 512 && v.t.Family != TBQ && v.t.Family != AMX && v.t != F16 && v.t != F32 {
+		v.replace(F16, "beside a %s K a head of 512 keeps V in f16", k.t.Name)
+	}
+	fit(v, in.HeadDimV, V)
 }
 
 // own takes the types that were chosen for the layer being resolved.
