@@ -190,7 +190,7 @@ func plot(list []series, xName, yName string, zeroY, logarithm bool) template.HT
 		if logarithm {
 			v = math.Pow(10, v)
 		}
-		fmt.Fprintf(&b, `<line x1="%d" x2="%g" y1="%.1f" y2="%.1f" stroke="#ccc"/><text x="%d" y="%.1f" text-anchor="end">%.4g</text>`,
+		fmt.Fprintf(&b, `<line x1="%d" x2="%g" y1="%.1f" y2="%.1f" stroke="#ccc"/><text x="%d" y="%.1f" text-anchor="end">%.7g</text>`,
 			plotLeft, plotLeft+width, y, y, plotLeft-6, y+4, v)
 	}
 	for _, v := range xs {

@@ -187,8 +187,8 @@ type Lab struct {
 	Size      Size
 	Store     Results // where finished cells are kept
 	Fresh     bool    // measure finished cells again
-	// SkipUnable leaves copy and needle out of pairs where f16 itself is under
-	// the floor.
+	// SkipUnable leaves copy, needle and sums that are not repeated out of pairs
+	// where f16 itself is under the floor.
 	SkipUnable bool
 	// Progress is told how far things are; may be nil.
 	Progress func(Progress)
@@ -403,8 +403,11 @@ func (l *Lab) tell(t Task, p kv.Pair, part float64) {
 	l.Progress(s)
 }
 
-// skips reports whether a task may be left out.
-func (l *Lab) skips(t Task) bool { return l.SkipUnable && (t == TaskCopy || t == TaskNeedle) }
+// skips reports whether a task may be left out. Sums that are repeated count for
+// every model: their answers have to be the same.
+func (l *Lab) skips(t Task) bool {
+	return l.SkipUnable && (t == TaskCopy || t == TaskNeedle || t == TaskArith && l.Size.Runs < 2)
+}
 
 // lacks says why a task cannot be measured, or is not worth it.
 func (l *Lab) lacks(t Task, isBase bool) string {
