@@ -27,6 +27,7 @@ type Machine struct {
 	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
 	units   map[head][]prepared
 	states  map[state][]float64
+	rows    Rows
 }
 
 type cell struct {
@@ -51,11 +52,28 @@ type state struct {
 	id  int
 }
 
+// Rows are what cache types gave back for rows of one head, each computed once.
+type Rows map[given]returned
+
+// given is a row and who stores it; at counts only for types that store it.
+type given struct {
+	t      *kv.Type
+	at     kv.At
+	values string // the bytes of the row
+}
+
+// returned is the row as its type gives it back, and for a type with a residual
+// the key whose product with a query is the score.
+type returned struct{ row, key []float64 }
+
 // New makes a machine whose cache stores rows as the layout says; a nil
 // layout stores them as they are.
-func New(p *graph.Plan, l *kv.Layout) *Machine {
+func New(p *graph.Plan, l *kv.Layout) *Machine { return NewSharing(p, l, Rows{}) }
+
+// NewSharing is New for one of several machines that are given the same rows.
+func NewSharing(p *graph.Plan, l *kv.Layout, r Rows) *Machine {
 	return &Machine{
-		plan: p, layout: l,
+		plan: p, layout: l, rows: r,
 		weights: make(map[*graph.Weight][]float64),
 		cells:   make(map[cell][]float64),
 		keys:    make(map[cell][]float64),
@@ -258,13 +276,10 @@ func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) [
 		var keys []float64
 		row = row[:0]
 		for h := 0; h < len(x); h += dim {
-			buf := make([]byte, t.RowBytes(dim))
-			t.Encode(buf, narrow(x[h:h+dim]), kv.At{Pos: pos, RopeBase: base})
-			back := make([]float32, dim)
-			t.Decode(back, buf, kv.At{Pos: pos, RopeBase: base})
-			row = append(row, widen(back)...)
-			if side == kv.K && t.HasResidual() {
-				keys = append(keys, m.key(t, buf, dim)...)
+			back := m.through(t, x[h:h+dim], kv.At{Pos: pos, RopeBase: base})
+			row = append(row, back.row...)
+			if side == kv.K {
+				keys = append(keys, back.key...)
 			}
 		}
 		if keys != nil {
@@ -273,6 +288,32 @@ func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) [
 	}
 	m.cells[at] = row
 	return row
+}
+
+// through stores the row of one head in a type and reads it back.
+func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
+	if t.Polar == nil {
+		at = kv.At{}
+	}
+	values := make([]byte, 0, 4*len(x))
+	src := narrow(x)
+	for _, v := range src {
+		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(v))
+	}
+	id := given{t, at, string(values)}
+	r, ok := m.rows[id]
+	if ok {
+		return r
+	}
+	buf, back := make([]byte, t.RowBytes(len(x))), make([]float32, len(x))
+	t.Encode(buf, src, at)
+	t.Decode(back, buf, at)
+	r.row = widen(back)
+	if t.HasResidual() {
+		r.key = m.key(t, buf, len(x))
+	}
+	m.rows[id] = r
+	return r
 }
 
 // part is the part that a row at pos reads position p in: sinks always, the

@@ -64,7 +64,21 @@ func (s *suite) attention(t *testing.T) {
 func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
 	t.Helper()
 	c := newAttentionCase(t, a)
-	c.judge(t, c.run(t, b, ref.New(c.plan, &c.layout))[0])
+	c.judge(t, c.run(t, b, &answers{machine: ref.New(c.plan, &c.layout)})[0])
+}
+
+// answers are the rows of an oracle, batch by batch: each is computed once,
+// however many runs over the same batches are compared with it.
+type answers struct {
+	machine *ref.Machine
+	batches [][][]float64
+}
+
+func (a *answers) of(i int, b *llm.Batch) [][]float64 {
+	if i == len(a.batches) {
+		a.batches = append(a.batches, a.machine.Run(b))
+	}
+	return a.batches[i]
 }
 
 // misses are how far a run was from an oracle.
@@ -78,8 +92,9 @@ func (e misses) rms() float64 {
 	return math.Sqrt(e.off2 / max(e.want2, math.SmallestNonzeroFloat64))
 }
 
-// run feeds the chunks of a case to a device and oracles.
-func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Machine) []misses {
+// run feeds the chunks of a case to a device and oracles. The batches are the
+// same each time.
+func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*answers) []misses {
 	t.Helper()
 	prog, err := b.Compile(context.Background(), c.plan, &c.layout, c.sizesOf())
 	if err != nil {
@@ -96,7 +111,7 @@ func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Mac
 	}
 	in := newInput(9)
 	list := make([]misses, len(oracles))
-	for _, n := range chunks {
+	for i, n := range chunks {
 		batch := &llm.Batch{}
 		for seq := range llm.Seq(2) {
 			rows := n
@@ -110,8 +125,8 @@ func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*ref.Mac
 		if err := prog.Run(context.Background(), batch); err != nil {
 			t.Fatal(err)
 		}
-		for i, oracle := range oracles {
-			list[i].add(t, batch.Logits, oracle.Run(batch))
+		for k, oracle := range oracles {
+			list[k].add(t, batch.Logits, oracle.of(i, batch))
 		}
 	}
 	return list
@@ -149,7 +164,8 @@ type attentionCase struct {
 	layout  kv.Layout
 	input   []float32 // [vocab] rows of q, k and v
 	sparseV float32
-	top     float64 // largest magnitude of any input
+	top     float64           // largest magnitude of any input
+	known   map[sizesOf]sizes // of cases with these inputs; may be nil
 }
 
 func newAttentionCase(t *testing.T, a Attention) *attentionCase {
@@ -186,7 +202,15 @@ func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.layout = a.layout(t)
+	return c
+}
+
+// layout resolves the types of a case.
+func (a *Attention) layout(t *testing.T) kv.Layout {
+	t.Helper()
 	var want kv.Want
+	var err error
 	if want.K, err = kv.Parse(a.K); err == nil {
 		want.V, err = kv.Parse(a.V)
 	}
@@ -194,7 +218,7 @@ func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 		t.Fatal(err)
 	}
 	zero := 0
-	c.layout, err = kv.Resolve(want, []kv.LayerInfo{{
+	l, err := kv.Resolve(want, []kv.LayerInfo{{
 		Cached: true, Heads: a.Heads, KVHeads: a.KVHeads, HeadDimK: a.DimK, HeadDimV: a.DimV,
 		Window: a.Window, Share: -1, MLA: a.MLA, RopeBase: 10000,
 	}}, kv.Settings{
@@ -204,7 +228,7 @@ func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return l
 }
 
 // add appends rows of a sequence to a batch.

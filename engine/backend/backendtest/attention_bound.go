@@ -48,29 +48,62 @@ type sizes struct {
 	v       float64 // largest value of V, rotated or not
 }
 
-func (c *attentionCase) sizes() (s sizes) {
+// sizesOf says whose sizes they are.
+type sizesOf struct {
+	side     kv.Side
+	t        *kv.Type
+	outliers bool
+}
+
+// sizes looks at both sides; cases with the same inputs remember them.
+func (c *attentionCase) sizes() sizes {
 	l := &c.layout.Layers[0]
-	kType, vType := l.K.Active, l.V.Active
-	values := byte('v')
-	if c.MLA {
-		values = 'k'
+	known := func(of sizesOf, find func(*kv.Type) sizes) sizes {
+		s, ok := c.known[of]
+		if !ok {
+			s = find(of.t)
+			if c.known != nil {
+				c.known[of] = s
+			}
+		}
+		return s
 	}
-	q, res := make([]float32, kType.Padded(c.DimK)), make([]float32, kType.Padded(c.DimK))
+	s := known(sizesOf{kv.K, l.K.Active, c.Outliers}, c.keySizes)
+	s.v = known(sizesOf{kv.V, l.V.Active, c.Outliers}, c.valueSizes).v
+	return s
+}
+
+// keySizes are the sizes of queries and keys.
+func (c *attentionCase) keySizes(t *kv.Type) (s sizes) {
+	q, res := make([]float32, t.Padded(c.DimK)), make([]float32, t.Padded(c.DimK))
 	for token := range vocab {
 		for h := range c.Heads {
-			kType.RotateQuery(q, res, c.row(token, 'q', h))
+			t.RotateQuery(q, res, c.row(token, 'q', h))
 			s.q = max(s.q, norm(q), norm(c.row(token, 'q', h)))
 			s.qTop = max(s.qTop, largest(q), largest(res))
 		}
 		for h := range c.KVHeads {
-			k := rotated(kType, c.row(token, 'k', h))
+			k := rotated(t, c.row(token, 'k', h))
 			s.k, s.kTop = max(s.k, norm(k)), max(s.kTop, largest(k))
-			v := c.row(token, values, h)
-			s.v = max(s.v, largest(v), largest(rotated(vType, v)))
 		}
 	}
-	if kType.HasResidual() {
+	if t.HasResidual() {
 		s.k *= 2 // a residual is at most as long as its key
+	}
+	return s
+}
+
+// valueSizes are the sizes of values.
+func (c *attentionCase) valueSizes(t *kv.Type) (s sizes) {
+	values := byte('v')
+	if c.MLA {
+		values = 'k'
+	}
+	for token := range vocab {
+		for h := range c.KVHeads {
+			v := c.row(token, values, h)
+			s.v = max(s.v, largest(v), largest(rotated(t, v)))
+		}
 	}
 	return s
 }

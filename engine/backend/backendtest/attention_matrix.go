@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"testing"
 
 	"godwit/engine/backend"
@@ -16,7 +15,7 @@ import (
 // and of cutting into blocks among them.
 var matrixDims = []int{40, 64, 80, 96, 112, 128, 192, 256, 512, 576}
 
-// pairDims are those at which every commit runs pairs of types.
+// pairDims are those at which every commit runs all pairs of types.
 var pairDims = []int{64, 128, 256}
 
 // matrixHeads are its numbers of KV heads.
@@ -26,6 +25,10 @@ var matrixHeads = []int{1, 2, 3, 4, 8}
 // a chunk inside a page.
 var matrixChunks = []int{66, 1, 1, 28}
 
+// pairChunks are the rows of the batches of a pair of types, each of which is in
+// the matrix with the longer ones: a page and a bit, a row, and a chunk.
+var pairChunks = []int{65, 1, 4}
+
 // matrixWindows are its exact windows: none of a page, one, about one, more.
 var matrixWindows = []kv.Window{{Newest: 1}, {Sinks: 4, Newest: 64}, {Sinks: 3}, {Sinks: 64, Newest: 70}, {Newest: 200}}
 
@@ -33,95 +36,166 @@ var matrixWindows = []kv.Window{{Newest: 1}, {Sinks: 4, Newest: 64}, {Sinks: 3},
 // single rows, and one that leaves pages behind.
 var windowChunks = []int{70, 1, 1, 60, 1, 170, 1}
 
-// AttentionMatrix runs every cache type through write, read and attend: each
-// on each side against f32 on the other at every head size and number of KV
-// heads, each with exact windows on both sides, and every pair at heads of 64, 128 and 256. Without GODWIT_TEST=all
-// each type meets every head size once and each pair one of the three, in
-// float arithmetic none. With -short, for processors that are emulated, each
-// type meets two head sizes and no other type.
-func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
-	b, err := d.Open(0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	all, short := os.Getenv("GODWIT_TEST") == "all", testing.Short()
-	n := 0
-	check := func(t *testing.T, a Attention) {
-		if a.Chunks = matrixChunks; a.Exact != (kv.Window{}) {
-			a.Chunks = windowChunks
-		}
-		a.Float, a.Outliers = o.FloatAttn, n%5 == 4
-		n++
-		c := newAttentionCase(t, a)
-		e := c.run(t, b, ref.New(c.plan, &c.layout), ref.New(c.plan, nil))
-		c.judge(t, e[0])
-		if !a.Outliers {
-			c.judgeFormat(t, e[1])
-		}
-	}
-	t.Run("types", func(t *testing.T) {
-		for i, typ := range kv.Types() {
-			t.Run(typ.Name, func(t *testing.T) {
-				for j, dim := range matrixDims {
-					if short && (i+j)%len(matrixDims) > 1 {
-						continue
-					}
-					for k, heads := range matrixHeads {
-						if !all && (i+j)%len(matrixHeads) != k {
-							continue
-						}
-						group := 1
-						if heads <= 2 {
-							group += (i + j) % 3
-						}
-						a := Attention{K: typ.Name, V: "f32", Heads: heads * group, KVHeads: heads, DimK: dim, DimV: dim}
-						t.Run(fmt.Sprintf("K/%d/%d", dim, heads), func(t *testing.T) { check(t, a) })
-						a.K, a.V = a.V, a.K
-						t.Run(fmt.Sprintf("V/%d/%d", dim, heads), func(t *testing.T) { check(t, a) })
-					}
-				}
-			})
-		}
-	})
-	t.Run("windows", func(t *testing.T) { windowMatrix(t, check) })
-	dims := pairDims
-	if all {
-		dims = matrixDims
-	}
-	t.Run("pairs", func(t *testing.T) {
-		for i, k := range kv.Types() {
-			for j, v := range kv.Types() {
-				for m, dim := range dims {
-					if short || !all && ((i+j)%len(dims) != m || o.FloatAttn) {
-						continue
-					}
-					a := Attention{K: k.Name, V: v.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim}
-					if !slices.Contains(pairDims, dim) {
-						a.KVHeads = matrixHeads[(i+j+m)%len(matrixHeads)]
-						a.Heads = a.KVHeads * (1 + (i+j)%2)
-					}
-					t.Run(fmt.Sprintf("%s/%s/%d", k.Name, v.Name, dim), func(t *testing.T) { check(t, a) })
-				}
-			}
-		}
-	})
+// matrix is a run of AttentionMatrix.
+type matrix struct {
+	devices    map[string]backend.Backend // by arithmetic of packed types
+	all, short bool
+	distortion map[*kv.Type]float64
+
+	// Of the shape that was checked last, whose inputs all its cases share:
+	shape shape
+	exact *answers // exact attention
+	rows  ref.Rows
+	sizes map[sizesOf]sizes
 }
 
-// windowMatrix checks every type with exact windows.
-func windowMatrix(t *testing.T, check func(*testing.T, Attention)) {
+// The arithmetics of packed types.
+const (
+	int8Math  = "int8"
+	floatMath = "float"
+)
+
+// shape is what the inputs of a case follow from.
+type shape struct{ heads, kvHeads, dimK, dimV, chunks int }
+
+// AttentionMatrix runs every cache type through write, read and attend: each on
+// each side against f32 on the other at every head size and number of KV heads,
+// and each with exact windows on both sides, in int8 and in float arithmetic;
+// and every pair at heads of 64, 128 and 256 with 2 KV heads, in int8. With
+// GODWIT_TEST=all every pair meets every head size and number of KV heads in
+// both; without, each type meets every head size once. With -short, for
+// processors that are emulated, each type meets two head sizes and no other
+// type.
+//
+// Pairs of names that become the same forms at a head size are the same layout,
+// which runs once.
+func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
+	m := &matrix{
+		devices: map[string]backend.Backend{}, all: os.Getenv("GODWIT_TEST") == "all", short: testing.Short(),
+		distortion: map[*kv.Type]float64{},
+	}
+	for _, math := range []string{int8Math, floatMath} {
+		o.FloatAttn = math == floatMath
+		b, err := d.Open(0, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		m.devices[math] = b
+	}
+	t.Run("types", m.types)
+	t.Run("windows", m.windows)
+	if !m.short {
+		t.Run("pairs", m.pairs)
+	}
+}
+
+// check judges a case in some arithmetics; the oracle is asked once for all.
+func (m *matrix) check(t *testing.T, a Attention, arithmetics ...string) {
+	c := newAttentionCase(t, a)
+	s := shape{c.Heads, c.KVHeads, c.DimK, c.DimV, len(c.Chunks)}
+	if m.shape != s {
+		m.shape, m.exact, m.rows, m.sizes = s, nil, ref.Rows{}, map[sizesOf]sizes{}
+	}
+	c.known = m.sizes
+	oracles := []*answers{{machine: ref.NewSharing(c.plan, &c.layout, m.rows)}}
+	if !a.Outliers {
+		if m.exact == nil {
+			m.exact = &answers{machine: ref.New(c.plan, nil)}
+		}
+		oracles = append(oracles, m.exact)
+	}
+	for _, math := range arithmetics {
+		t.Run(math, func(t *testing.T) {
+			c.Float = math == floatMath
+			e := c.run(t, m.devices[math], oracles...)
+			c.judge(t, e[0])
+			if !a.Outliers {
+				m.judgeFormat(t, c, e[1])
+			}
+		})
+	}
+}
+
+// types checks each type against f32.
+func (m *matrix) types(t *testing.T) {
+	for i, typ := range kv.Types() {
+		t.Run(typ.Name, func(t *testing.T) {
+			for j, dim := range matrixDims {
+				if m.short && (i+j)%len(matrixDims) > 1 {
+					continue
+				}
+				for k, heads := range matrixHeads {
+					if !m.all && (i+j)%len(matrixHeads) != k {
+						continue
+					}
+					group := 1
+					if heads <= 2 {
+						group += (i + j) % 3
+					}
+					a := Attention{K: typ.Name, V: "f32", Heads: heads * group, KVHeads: heads, DimK: dim, DimV: dim, Outliers: (i+k)%5 == 4, Chunks: matrixChunks}
+					t.Run(fmt.Sprintf("K/%d/%d", dim, heads), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+					a.K, a.V = a.V, a.K
+					t.Run(fmt.Sprintf("V/%d/%d", dim, heads), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+				}
+			}
+		})
+	}
+}
+
+// windows checks every type with exact windows.
+func (m *matrix) windows(t *testing.T) {
 	for i, typ := range kv.Types() {
 		for j, exact := range matrixWindows {
-			if testing.Short() && (i+j)%len(matrixWindows) > 0 {
+			if m.short && (i+j)%len(matrixWindows) > 0 {
 				continue
 			}
 			dim := matrixDims[(i+3*j)%len(matrixDims)]
-			a := Attention{K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact}
-			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { check(t, a) })
+			a := Attention{
+				K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact, Outliers: (i+2*j)%5 == 4, Chunks: windowChunks,
+			}
+			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+		}
+	}
+}
+
+// pairs checks every pair of types.
+func (m *matrix) pairs(t *testing.T) {
+	if !m.all {
+		for _, dim := range pairDims {
+			t.Run(fmt.Sprintf("%d/2", dim), func(t *testing.T) { m.pairsAt(t, dim, 2, int8Math) })
+		}
+		return
+	}
+	for _, dim := range matrixDims {
+		for _, heads := range matrixHeads {
+			t.Run(fmt.Sprintf("%d/%d", dim, heads), func(t *testing.T) { m.pairsAt(t, dim, heads, int8Math, floatMath) })
+		}
+	}
+}
+
+// pairsAt checks every pair of forms at a head size and number of KV heads.
+func (m *matrix) pairsAt(t *testing.T, dim, heads int, arithmetics ...string) {
+	seen := map[[2]*kv.Type]bool{}
+	for i, k := range kv.Types() {
+		for j, v := range kv.Types() {
+			a := Attention{
+				K: k.Name, V: v.Name, Heads: heads, KVHeads: heads, DimK: dim, DimV: dim, Outliers: (i+j+dim/8+heads)%5 == 4, Chunks: pairChunks,
+			}
+			if heads <= 2 {
+				a.Heads *= 2
+			}
+			l := a.layout(t).Layers[0]
+			forms := [2]*kv.Type{l.K.Active, l.V.Active}
+			if seen[forms] {
+				continue
+			}
+			seen[forms] = true
+			t.Run(k.Name+"/"+v.Name, func(t *testing.T) { m.check(t, a, arithmetics...) })
 		}
 	}
 }
@@ -130,14 +204,24 @@ func windowMatrix(t *testing.T, check func(*testing.T, Attention)) {
 // off by the relative error of its key, so a weight by e to that, and a value
 // by its own: what the output is off by, as a share of its length, is the root
 // of the sum of both squares. Half as much again allows for 48 rows only.
-func (c *attentionCase) judgeFormat(t *testing.T, e misses) {
+func (m *matrix) judgeFormat(t *testing.T, c *attentionCase, e misses) {
 	t.Helper()
 	l := &c.layout.Layers[0]
-	k, v := distortion(l.K.Active), distortion(l.V.Active)
+	k, v := m.distortionOf(l.K.Active), m.distortionOf(l.V.Active)
 	limit := 1.5*math.Sqrt(math.Expm1(k)+v) + 0.01
 	if e.rms() > limit {
 		t.Errorf("relative error against exact attention %.4f, at most %.4f: K %.4f, V %.4f", e.rms(), limit, k, v)
 	}
+}
+
+// distortionOf is distortion, computed once.
+func (m *matrix) distortionOf(t *kv.Type) float64 {
+	d, ok := m.distortion[t]
+	if !ok {
+		d = distortion(t)
+		m.distortion[t] = d
+	}
+	return d
 }
 
 // distortion is the mean square error of a type on Gaussian rows, as a share
