@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -42,13 +42,44 @@ func enoughTokens(bytes int64) int {
 	return calibrationTokens / 4
 }
 
-// The text is of other kinds than what the quality lab quotes figures on.
+// corpus has texts of the kinds that the quality lab knows, but for prose, on
+// which its figures are quoted.
 //
-//go:embed eval/corpus/dialogue.txt
-var calibrationTalk string
+//go:embed eval/corpus/dialogue.txt eval/corpus/code.txt eval/corpus/table.txt
+//go:embed eval/corpus/chinese.txt eval/corpus/arabic.txt eval/corpus/korean.txt
+var corpus embed.FS
 
-//go:embed eval/corpus/code.txt
-var calibrationCode string
+// builtinText is dialogue and code by turns, with some of every other kind
+// after the first round. One kind alone makes a calibration that others have to
+// pay for.
+func builtinText() (string, error) {
+	const turn = 1500 // characters
+	var err error
+	read := func(name string) []rune {
+		text, e := corpus.ReadFile("eval/corpus/" + name + ".txt")
+		err = errors.Join(err, e)
+		return []rune(string(text))
+	}
+	talk, code := read("dialogue"), read("code")
+	var out []rune
+	some := func(from []rune, n int) []rune {
+		n = min(n, len(from))
+		out = append(append(out, from[:n]...), '\n', '\n')
+		return from[n:]
+	}
+	for len(talk) > 0 && len(code) > 0 {
+		first := len(out) == 0
+		talk, code = some(talk, turn), some(code, turn)
+		talk = some(talk, turn)
+		if first {
+			some(read("table"), 400)
+			for _, name := range []string{"chinese", "arabic", "korean"} {
+				some(read(name), 200)
+			}
+		}
+	}
+	return string(out), err
+}
 
 // CalibrationPath is where a calibration of the model is kept in a folder.
 func (m *Model) CalibrationPath(dir string) string {
@@ -173,7 +204,10 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 func (m *Model) calibrationText() ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err == nil {
-		text := calibrationTalk + calibrationCode
+		text, err := builtinText()
+		if err != nil {
+			return nil, err
+		}
 		if ids := t.EncodeText(text, true, false); len(ids) > 0 {
 			return ids, nil
 		}
