@@ -276,12 +276,19 @@ func (s *Server) metricsText(w http.ResponseWriter, r *http.Request) error {
 		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s gauge\nllamacpp:%[1]s %[2]g\n", m.name, m.value)
 	}
 	fmt.Fprintf(w, "# TYPE godwit_cells gauge\ngodwit_cells{state=\"free\"} %d\ngodwit_cells{state=\"used\"} %d\n", use.free, use.cells-use.free)
+	fmt.Fprintf(w, "# TYPE godwit_sparse_v_rows gauge\ngodwit_sparse_v_rows{state=\"considered\"} %d\ngodwit_sparse_v_rows{state=\"skipped\"} %d\n", use.considered, use.skipped)
+	fmt.Fprintf(w, "# TYPE godwit_kv_saturated_blocks gauge\ngodwit_kv_saturated_blocks %d\n", use.saturated)
 	fmt.Fprintf(w, "# TYPE godwit_models_loaded gauge\ngodwit_models_loaded %d\n", use.models)
 	return nil
 }
 
-// usage is what all loaded models hold.
-type usage struct{ models, busy, queued, tokens, cells, free int }
+// usage is what all loaded models hold, and what their attention has counted
+// since they were loaded: values that Sparse V looked at and skipped, and blocks
+// whose scale was saturated.
+type usage struct {
+	models, busy, queued, tokens, cells, free int
+	considered, skipped, saturated            int64
+}
 
 func (u *usage) share() float64 {
 	if u.cells == 0 {
@@ -308,6 +315,13 @@ func (p *pool) usage(ctx context.Context) (u usage) {
 		u.models++
 		u.queued += use.Queued
 		u.free += use.Free
+		for _, c := range use.Skipped {
+			u.considered += c.Considered
+			u.skipped += c.Skipped
+			for _, n := range c.Saturated {
+				u.saturated += n
+			}
+		}
 		u.cells += e.KV().Settings.Cells
 		slots, err := e.Slots(ctx)
 		if err != nil {

@@ -167,7 +167,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("not a metric: %s", l)
 		}
 	}
-	for _, name := range []string{"godwit_generated_tokens_total", "godwit_requests_total{endpoint=\"POST /v1/completions\",status=\"200\"}", "llamacpp:tokens_predicted_total", "llamacpp:kv_cache_usage_ratio", "godwit_step_seconds_count"} {
+	for _, name := range []string{"godwit_generated_tokens_total", "godwit_requests_total{endpoint=\"POST /v1/completions\",status=\"200\"}", "llamacpp:tokens_predicted_total", "llamacpp:kv_cache_usage_ratio", "godwit_step_seconds_count", "godwit_sparse_v_rows{state=\"skipped\"}", "godwit_kv_saturated_blocks 0\n"} {
 		if !strings.Contains(text, name) {
 			t.Errorf("no %s", name)
 		}
