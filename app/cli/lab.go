@@ -106,13 +106,16 @@ func (r *run) labProgress(model string) (tell func(eval.Progress), done func()) 
 	last := ""
 	return func(p eval.Progress) {
 		what := fmt.Sprintf("%s %v", p.Task, p.Pair)
-		left := p.Left.Round(time.Second)
+		left := ""
+		if p.Left > 0 {
+			left = fmt.Sprintf(", about %v left", p.Left.Round(time.Second))
+		}
 		switch {
 		case b.p != nil:
-			b.p.Describe(fmt.Sprintf("%s, about %v left", what, left))
+			b.p.Describe(what + left)
 			_ = b.share(p.Share)
 		case what != last:
-			fmt.Fprintf(r.err, "%s: %.0f %%, about %v left\n", what, 100*p.Share, left)
+			fmt.Fprintf(r.err, "%s: %.0f %%%s\n", what, 100*p.Share, left)
 		}
 		last = what
 	}, b.close

@@ -75,10 +75,13 @@ func (w *Window) progress(share float64) {
 
 // logSum is log Σ e^x, and an error if that is no finite number.
 func logSum(row []float32) (float64, error) {
-	top := math.Inf(-1)
+	best := float32(math.Inf(-1))
 	for _, v := range row {
-		top = math.Max(top, float64(v))
+		if v > best { // a NaN is none, and makes one of the sum
+			best = v
+		}
 	}
+	top := float64(best)
 	var sum float64
 	for _, v := range row {
 		sum += math.Exp(float64(v) - top)

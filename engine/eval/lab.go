@@ -391,13 +391,16 @@ func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, err
 	return cells, nil
 }
 
+// enough is the share of the work from which the time of the rest can be told.
+const enough = 0.01
+
 // tell reports progress within a task.
 func (l *Lab) tell(t Task, p kv.Pair, part float64) {
 	if l.Progress == nil {
 		return
 	}
 	s := Progress{Task: t, Pair: p, Share: (l.goal.done + part) / l.goal.total}
-	if s.Share > 0 {
+	if s.Share >= enough {
 		s.Left = time.Duration(float64(time.Since(l.from)) * (1 - s.Share) / s.Share)
 	}
 	l.Progress(s)

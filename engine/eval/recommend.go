@@ -105,7 +105,7 @@ func overall(told func(Progress), start time.Time, pair, pairs int) func(Progres
 	}
 	return func(p Progress) {
 		p.Share = (float64(pair) + p.Share) / float64(pairs)
-		if p.Share > 0 {
+		if p.Share >= enough {
 			p.Left = time.Duration(float64(time.Since(start)) * (1 - p.Share) / p.Share)
 		}
 		told(p)
