@@ -205,6 +205,7 @@ func TestOrder(t *testing.T) {
 func TestForkVariables(t *testing.T) {
 	for _, c := range []struct{ name, text, setting, want string }{
 		{"TURBO_LAYER_ADAPTIVE", "7", "engine.kv_policy", "7"},
+		{"TURBO_LAYER_ADAPTIVE", " 5\t", "engine.kv_policy", "5"},
 		{"TURBO_LAYER_ADAPTIVE", "9", "engine.kv_policy", "0"},
 		{"TURBO_LAYER_ADAPTIVE", "text", "engine.kv_policy", "0"},
 		{"TURBO_AUTO_ASYMMETRIC", "0", "engine.auto_asymmetric", "false"},

@@ -91,9 +91,11 @@ func (f *File) lookup(field *Field, env Env) (any, Origin, error) {
 func foreign(name, text string) string {
 	switch name {
 	case "TURBO_LAYER_ADAPTIVE":
-		if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n < 0 || n > 7 {
-			return "0"
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < 0 || n > 7 {
+			n = 0
 		}
+		return strconv.Itoa(n)
 	case "TURBO_AUTO_ASYMMETRIC":
 		return strconv.FormatBool(!strings.HasPrefix(text, "0"))
 	case "TURBO_SPARSE_V":

@@ -3,8 +3,6 @@ package kv
 import (
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 )
 
 // policy is the layer policy in force.
@@ -14,16 +12,6 @@ type policy struct {
 	byLayer bool // count raw layer numbers
 	n       int  // caches, or layers
 	k, v    bool // K, V were turbo when the policy was set
-}
-
-// ParsePolicy reads the value of TURBO_LAYER_ADAPTIVE as that fork does: text
-// that is no number is 0.
-func ParsePolicy(text string) int {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // raiseK is the automatic rule for many query heads per KV head: K turbo and
