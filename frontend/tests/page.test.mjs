@@ -455,7 +455,7 @@ describe('how it looks', () => {
     for (const view of views) {
       await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
       await page.waitForTimeout(400);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      const wide = await page.evaluate(() => Math.max(...[document.documentElement, ...document.querySelectorAll('[role=region].scrolls:not(.scroll)')].map((e) => e.scrollWidth - e.clientWidth)));
       assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
     }
     await page.getByRole('button', { name: 'Show sidebar' }).click();

@@ -79,6 +79,15 @@ export function conversation(title, messages) {
 /** The texts of a chat of 5,000 messages. */
 export const manyMessages = () => Array.from({ length: 5000 }, (_, i) => `Message ${i}. ${'Some more words. '.repeat(1 + (i % 9))}`);
 
+/** A GGUF file of metadata alone: text and whole numbers. */
+export function ggufOf(values) {
+  const u32 = (n) => Buffer.from(Uint32Array.of(n).buffer);
+  const u64 = (n) => Buffer.from(BigUint64Array.of(BigInt(n)).buffer);
+  const text = (s) => Buffer.concat([u64(Buffer.byteLength(s)), Buffer.from(s)]);
+  const pairs = Object.entries(values).map(([key, v]) => Buffer.concat([text(key), typeof v === 'string' ? Buffer.concat([u32(8), text(v)]) : Buffer.concat([u32(4), u32(v)])]));
+  return Buffer.concat([Buffer.from('GGUF'), u32(3), u64(0), u64(pairs.length), ...pairs]);
+}
+
 /** A hub with one repository whose file is the small model. */
 export async function playHub() {
   const data = readFileSync(modelFile());
@@ -87,9 +96,13 @@ export async function playHub() {
     id: 'birds/godwit-GGUF', sha: 'a'.repeat(40), downloads: 48211, likes: 312, lastModified: '2026-05-01T10:00:00.000Z', tags: ['gguf', 'license:apache-2.0'],
     siblings: [{ rfilename: 'godwit-Q4_1.gguf', size: data.length, lfs: { sha256, size: data.length } }],
   };
-  const hub = { delay: 0, ranges: 0 };
+  const hub = { delay: 0, ranges: 0, refuse: 0, spoil: false };
   const server = createServer((request, answer) => {
     const url = new URL(request.url, 'http://hub');
+    if (hub.refuse) {
+      answer.writeHead(hub.refuse).end();
+      return;
+    }
     if (url.pathname.startsWith('/api/models')) {
       answer.setHeader('Content-Type', 'application/json');
       answer.end(JSON.stringify(url.pathname === '/api/models' ? (url.searchParams.get('search') === 'nothing' ? [] : [repo]) : repo));
@@ -103,6 +116,7 @@ export async function playHub() {
     const stream = createReadStream(modelFile(), { start: from, highWaterMark: 1 << 20 });
     stream.on('data', (piece) => {
       stream.pause();
+      if (hub.spoil) piece[0] ^= 1;
       setTimeout(() => answer.write(piece, () => stream.resume()), hub.delay);
     });
     stream.on('end', () => setTimeout(() => answer.end(), hub.delay));

@@ -38,7 +38,7 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     legend: { show: false },
     scales: { x: { time: false, range: [0, o.context] }, y: { range: [0, top] } },
     axes: [
-      { ...axis, splits: () => lengthSteps(o.context), values: (_, list) => list.map((n) => (n === 0 ? '0' : tokens(n))) },
+      { ...axis, size: 34, splits: () => lengthSteps(o.context), values: (_, list) => list.map((n) => (n === 0 ? '0' : tokens(n))) },
       { ...axis, size: 72, splits: () => steps(top), values: (_, list) => list.map((n) => (n === 0 ? '0' : bytes(n))) },
     ],
     series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } }))],

@@ -1,0 +1,82 @@
+// Files that are dropped on the page: models join the library, the rest is attached
+// to the message that is being written.
+import { desktop, request } from '../lib/api';
+import { readFiles } from '../lib/files';
+import { drafts } from './drafts.svelte';
+import { route } from './route.svelte';
+import { attempt, complain, say } from './toasts.svelte';
+
+const isModel = (file: File) => /\.gguf$/i.test(file.name);
+
+class Dropped {
+  /** Files are held over the page. */
+  over = $state(false);
+  /** The file that is being copied into the library. */
+  copying = $state('');
+  private leaving = 0;
+
+  /** Files are over the page; the browser says so many times a second. */
+  hold(event: DragEvent) {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault(); // else the browser leaves the page and shows the file
+    this.over = true;
+    clearTimeout(this.leaving);
+    this.leaving = window.setTimeout(() => (this.over = false), 300);
+  }
+
+  take(event: DragEvent) {
+    if (!event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    this.over = false;
+    const { files, folders } = contents(event.dataTransfer);
+    if (folders && !desktop()) complain(new Error('A browser does not say where a folder lies: type its path under Models.'));
+    const models = files.filter(isModel);
+    const others = files.filter((file) => !isModel(file));
+    if (models.length > 0) void (desktop() ? tellWindow(event, models) : this.upload(models));
+    if (others.length === 0) return;
+    if (route.now.view === 'chat') void attach(route.now.chat, others);
+    else if (!desktop()) complain(new Error(`${others[0]!.name} is no GGUF file.`));
+  }
+
+  /** A browser does not say where a file lies, so it is copied. */
+  async upload(files: File[]) {
+    for (const file of files) {
+      this.copying = file.name;
+      await attempt(async () => {
+        const answer = await request('POST', `/app/library/upload?name=${encodeURIComponent(file.name)}`, file);
+        added(((await answer.json()) as { models: string[] }).models);
+      });
+      this.copying = '';
+    }
+  }
+}
+
+/** The files of a drop, and whether folders are among it. */
+function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
+  const files: File[] = [];
+  let folders = false;
+  for (const item of transfer.items) {
+    const file = item.getAsFile();
+    if (item.webkitGetAsEntry?.()?.isDirectory) folders = true;
+    else if (file) files.push(file);
+  }
+  return { files, folders };
+}
+
+/** Attaches files to the message that is being written in a chat. */
+export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
+  return attempt(async () => drafts.of(chat).files.push(...(await readFiles(files))));
+}
+
+export function added(names: string[] | undefined) {
+  if (names?.length) say(names.length === 1 ? `Added ${names[0]}` : `Added ${names.length} models`);
+}
+
+// The window hears of dropped files from the system, except on Windows, where the
+// web view looks up the paths of what is handed to it.
+function tellWindow(event: DragEvent, files: File[]) {
+  const view = (window as { chrome?: { webview?: { postMessageWithAdditionalObjects?: (message: string, files: File[]) => void } } }).chrome?.webview;
+  view?.postMessageWithAdditionalObjects?.(`file:drop:${event.x}:${event.y}`, files);
+}
+
+export const dropped = new Dropped();

@@ -1,0 +1,242 @@
+// What people do with chats, in a real browser on the real server: keeping, moving,
+// dropping files, coming back later.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { answered, launch, leave, say, visit } from './browser.mjs';
+import { conversation, newHome, serve } from './server.mjs';
+
+let browser;
+let server;
+
+before(async () => {
+  browser = await launch();
+  server = await serve(newHome(true, 'predict = 40\n'));
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  server?.remove();
+});
+
+/** Opens a chat that is made of messages. */
+async function opened(title, messages, options) {
+  const { chats } = await server.api('POST', '/app/import', conversation(title, messages));
+  const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`, options);
+  await page.locator('article').last().waitFor();
+  return page;
+}
+
+async function choose(page, menu, item) {
+  await page.getByRole('button', { name: menu, exact: true }).click();
+  await page.getByRole('menuitem', { name: item, exact: true }).click();
+}
+
+describe('a chat', () => {
+  it('goes on where an answer ended, and loses a message that is deleted', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, 'Tell me a long story about a bird.');
+    const first = await answered(page);
+    await page.getByText('ended at the limit').waitFor();
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.waitForFunction((n) => document.querySelector('article:not(.mine) .prose').textContent.length > n + 20, first.length);
+    const whole = await answered(page);
+    assert.ok(whole.startsWith(first.slice(0, 40)), `${whole} does not begin as ${first}`);
+    await page.locator('article:not(.mine)').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.locator('article:not(.mine)').waitFor({ state: 'detached' });
+    assert.equal(await page.locator('article').count(), 1);
+    await leave(page);
+  });
+
+  it('is renamed, pinned, put into a folder and deleted', async () => {
+    const page = await opened('A chat to move', ['Hello.', 'Hi.']);
+    await choose(page, 'Chat actions', 'Rename');
+    await page.getByRole('textbox', { name: 'Rename chat' }).fill('Renamed');
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Renamed' }).waitFor();
+    await choose(page, 'Chat actions', 'Pin');
+    await page.getByRole('region', { name: 'Pinned' }).getByRole('link', { name: 'Renamed' }).waitFor();
+    await choose(page, 'Chat actions', 'Unpin');
+    await choose(page, 'Chat actions', 'Move to a new folder');
+    await page.getByRole('textbox', { name: 'New folder' }).fill('Birds');
+    await page.keyboard.press('Enter');
+    await page.getByRole('region', { name: 'Birds' }).getByRole('link', { name: 'Renamed' }).waitFor();
+    await page.reload();
+    await page.getByRole('region', { name: 'Birds' }).getByRole('link', { name: 'Renamed' }).waitFor();
+    await choose(page, 'Chat actions', 'Delete');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('link', { name: 'Renamed' }).waitFor({ state: 'detached' });
+    await leave(page);
+  });
+
+  it('keeps a preset of its settings for others', async () => {
+    const page = await opened('With a preset', ['Hello.', 'Hi.']);
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    await page.getByLabel('System prompt').fill('You are a bird.');
+    await page.getByLabel('System prompt').blur();
+    await page.getByRole('button', { name: 'Save as preset' }).click();
+    await page.getByRole('textbox', { name: 'Save as a preset' }).fill('Bird');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Delete preset' }).waitFor();
+    await page.getByRole('link', { name: 'New chat' }).click();
+    await page.getByRole('combobox', { name: /^Preset/ }).selectOption('Bird');
+    await page.waitForFunction(() => document.querySelector('aside textarea').value === 'You are a bird.');
+    await leave(page);
+  });
+
+  it('shows thoughts and tool calls, folded', async () => {
+    const made = JSON.parse(conversation('With tools', ['Weather?', 'It is sunny.']));
+    Object.assign(made.chats[0].messages[1], {
+      reasoning: 'They ask for the weather.', tool_calls: [{ id: '1', type: 'function', function: { name: 'weather', arguments: '{"city":"Bern"}' } }],
+    });
+    const { chats } = await server.api('POST', '/app/import', JSON.stringify(made));
+    const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
+    const thoughts = page.locator('details.reasoning');
+    await thoughts.waitFor();
+    assert.equal(await thoughts.getAttribute('open'), null);
+    await thoughts.locator('summary').click();
+    await page.getByText('They ask for the weather.').waitFor();
+    await page.getByText('Called weather').click();
+    await page.getByText('"city": "Bern"').waitFor();
+    await leave(page);
+  });
+});
+
+describe('long code', () => {
+  it('is coloured bit by bit and copied as it is', async () => {
+    const lines = Array.from({ length: 300 }, (_, i) => (i % 9 === 8 ? '' : i % 60 === 1 ? '/* a comment' : i % 60 === 20 ? 'ends here */' : `func f${i}() string { return "x" } // ${i}`));
+    const page = await opened('Code', ['Write code.', `Here:\n\n\`\`\`go\n${lines.join('\n')}\n\`\`\`\n`]);
+    const code = page.locator('figure.code code');
+    await page.waitForFunction(() => [...document.querySelectorAll('figure.code .part')].every((part) => part.querySelector('span')));
+    assert.ok((await code.locator('.part').count()) > 3);
+    assert.equal(await code.evaluate((e) => e.textContent), lines.join('\n'));
+    // The comment that spans parts of the block is one.
+    assert.ok((await code.locator('.hljs-comment', { hasText: 'ends here' }).count()) > 0);
+    const selected = await code.evaluate((e) => {
+      getSelection().selectAllChildren(e);
+      return getSelection().toString();
+    });
+    assert.equal(selected.trimEnd(), lines.join('\n').trimEnd());
+    await leave(page);
+  });
+});
+
+describe('files', () => {
+  /** Drops files on an element, as a browser tells it. */
+  const drop = (page, where, files) =>
+    page.locator(where).first().evaluate((element, list) => {
+      const transfer = new DataTransfer();
+      for (const [name, text] of list) transfer.items.add(new File([text], name));
+      for (const type of ['dragover', 'drop']) element.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, files);
+
+  it('are attached wherever they are dropped on a chat', async () => {
+    const page = await opened('Drop', ['Hello.', 'Hi.']);
+    const address = page.url();
+    await drop(page, 'article', [['notes.txt', 'The godwit flies far.']]);
+    await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
+    await drop(page, 'nav', [['picture.bin', '\u0000\u0001']]);
+    await page.getByText('is not a text file').waitFor();
+    assert.equal(page.url(), address);
+    await page.getByRole('button', { name: 'Remove notes.txt' }).click();
+    await page.getByText('notes.txt').waitFor({ state: 'detached' });
+    await leave(page);
+  });
+
+  it('of models go to the library, and say why they cannot be used', async () => {
+    const page = await visit(browser, `${server.url}/#/models`);
+    await drop(page, '.models', [['broken.gguf', 'this is no model']]);
+    await page.getByRole('alert').filter({ hasText: /broken/ }).first().waitFor();
+    await drop(page, '.models', [['notes.txt', 'words']]);
+    await page.getByText('notes.txt is no GGUF file').waitFor();
+    await leave(page);
+  });
+});
+
+describe('the page', () => {
+  it('is used by keys', async () => {
+    const page = await opened('Keys', ['Hello.', 'Hi.']);
+    await page.keyboard.press('Control+b');
+    await page.getByRole('navigation', { name: 'Chats' }).waitFor({ state: 'detached' });
+    await page.keyboard.press('Control+b');
+    await page.getByRole('navigation', { name: 'Chats' }).waitFor();
+    await page.keyboard.press('Control+,');
+    await page.getByRole('heading', { name: 'Settings' }).waitFor();
+    await page.keyboard.press('Control+Shift+o');
+    await page.getByText('What is on your mind?').waitFor();
+    await page.getByRole('textbox', { name: 'Message', exact: true }).blur();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await say(page, 'Tell me a story about the sea.');
+    await page.locator('article[data-status=running]').waitFor();
+    await page.keyboard.press('Escape');
+    await page.locator('article:not(.mine):is([data-status=stopped], [data-status=done])').waitFor();
+    await leave(page);
+  });
+
+  it('stands still for those who want it', async () => {
+    const page = await opened('Still', ['Hello.', 'Hi.'], { reducedMotion: 'reduce' });
+    const moving = await page.evaluate(() =>
+      [...document.querySelectorAll('*')].filter((e) => {
+        const style = getComputedStyle(e);
+        return [style.transitionDuration, style.animationDuration].some((list) => list.split(',').some((d) => Number.parseFloat(d) > 0.01));
+      }).length,
+    );
+    assert.equal(moving, 0);
+    await leave(page);
+  });
+
+  it('gives diagnostics without a word of a chat', async () => {
+    const page = await opened('Secret title', ['My secret question.', 'A secret answer.'], { permissions: ['clipboard-read', 'clipboard-write'] });
+    await page.goto(`${server.url}/#/settings/about`);
+    await page.getByRole('button', { name: 'Copy diagnostics' }).click();
+    await page.getByText('Diagnostics are on the clipboard').waitFor();
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(text, /small/);
+    assert.doesNotMatch(text, /secret/i);
+    await leave(page);
+  });
+});
+
+describe('another run of the program', () => {
+  /** Ends the server and starts it again at the same address. */
+  async function again() {
+    const port = Number(new URL(server.url).port);
+    await server.stop();
+    server = await serve(server.home, [], port);
+  }
+
+  it('goes on with a chat without reading it again', async () => {
+    const page = await visit(browser, server.url);
+    await say(page, `Remember this: ${'the godwit flies far over the sea. '.repeat(12)}`);
+    await answered(page);
+    const address = page.url();
+    await leave(page);
+    await again();
+    const next = await visit(browser, address);
+    await next.locator('article').last().waitFor();
+    await say(next, 'What flies far?');
+    await answered(next);
+    await next.getByText(/resumed [\d,]+ tokens/).waitFor();
+    await next.waitForFunction(() => / MiB/.test(document.querySelector('a.meter')?.textContent ?? ''));
+    await leave(next);
+  });
+
+  it('has what there was of an answer that was being written', async () => {
+    const page = await visit(browser, server.url);
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } });
+    await say(page, 'Tell me a very long story about a bird that flies over the sea.');
+    await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 60);
+    const before = await page.locator('article:not(.mine) .prose').innerText();
+    const address = page.url();
+    await leave(page);
+    await again();
+    const next = await visit(browser, address);
+    await next.locator('article[data-status=stopped]').waitFor();
+    assert.ok((await answered(next)).startsWith(before.slice(0, 60)));
+    await leave(next);
+  });
+});
