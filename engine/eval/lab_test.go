@@ -94,23 +94,7 @@ func TestLab(t *testing.T) {
 	if kept, err := l.Store.Cells(); err != nil || len(kept) != len(cells) {
 		t.Errorf("%d cells kept, %v", len(kept), err)
 	}
-	// Another run's base stays until it is a day old.
-	old, young := filepath.Join(store, "base-old"), filepath.Join(store, "base-young.part1")
-	for _, name := range []string{old, young} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := time.Now().Add(-25 * time.Hour)
-	if err := os.Chtimes(old, before, before); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_, errOld := os.Stat(old)
-		if _, err := os.Stat(young); err != nil || !errors.Is(errOld, os.ErrNotExist) {
-			t.Errorf("after Close the old base: %v, the young one: %v", errOld, err)
-		}
-	}()
+	defer oldBases(t, store)()
 	// The base is gone after Close: another pair needs f16's run again, and that alone.
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -129,6 +113,28 @@ func TestLab(t *testing.T) {
 		t.Error(err)
 	}
 	checkReport(t, cells)
+}
+
+// oldBases puts another run's bases into a store: one stays until it is a day
+// old. The result looks after a lab has been closed.
+func oldBases(t *testing.T, store string) func() {
+	t.Helper()
+	old, young := filepath.Join(store, "base-old"), filepath.Join(store, "base-young.part1")
+	for _, name := range []string{old, young} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-25 * time.Hour)
+	if err := os.Chtimes(old, before, before); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		_, errOld := os.Stat(old)
+		if _, err := os.Stat(young); err != nil || !errors.Is(errOld, os.ErrNotExist) {
+			t.Errorf("after Close the old base: %v, the young one: %v", errOld, err)
+		}
+	}
 }
 
 // TestLabBase measures with a setting: f16 with it is compared with f16 without,
