@@ -51,6 +51,10 @@ type attnWorker struct {
 	levelled    []float32 // a key or a query, its channels levelled
 	offset      []float32 // what levelled keys lack in the scores of each query
 	part, total []softmax
+	visits      [partPages]attn.Visit
+	single      [1]attn.Visit
+	following   []byte // the page that is read after the job's
+	attnCounted
 }
 
 // attnMemory is what layers of one shape share.
@@ -79,6 +83,18 @@ type attnCount struct {
 	broken              atomic.Int64 // keys and values that were no numbers
 	saturated           [2]atomic.Int64
 	_                   [72]byte // keep counters of layers on their own cache lines
+}
+
+// attnCounted is what a worker has counted in a task. It adds that up at the end:
+// workers that count together wait for each other's cache line at every page.
+type attnCounted struct{ considered, skipped, kBytes, vBytes int }
+
+func (c *attnCount) add(n *attnCounted) {
+	c.considered.Add(int64(n.considered))
+	c.skipped.Add(int64(n.skipped))
+	c.kBytes.Add(int64(n.kBytes))
+	c.vBytes.Add(int64(n.vBytes))
+	*n = attnCounted{}
 }
 
 // maxQueries bounds the queries of a block so that their accumulators stay in cache.
@@ -272,15 +288,24 @@ func (t *attention) run(worker, task int) {
 			t.query(w, r*t.group+g, &j, q[g*t.DimK:(g+1)*t.DimK])
 		}
 	}
-	if j.split >= 0 {
-		t.runSplit(w, j)
-		return
+	if w.following = nil; t.single() && j.end == j.parts {
+		w.following = t.following(&j)
 	}
+	if j.split >= 0 {
+		t.runSplit(w, &j)
+	} else {
+		t.runWhole(w, &j)
+	}
+	t.counts.add(&w.attnCounted)
+}
+
+// runWhole works on all parts of the context, one after another.
+func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()
 	}
 	for part := j.lo / partPages; part <= (j.hi-1)/partPages; part++ {
-		t.runPart(w, &j, part)
+		t.runPart(w, j, part)
 		for i := range w.queries.N {
 			w.total[i].merge(&w.part[i])
 		}
@@ -314,10 +339,10 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 }
 
 // runSplit works on some parts; whoever finishes the last combines them.
-func (t *attention) runSplit(w *attnWorker, j job) {
+func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(g, part int) *softmax { return &t.partial[(j.split*t.group+g)*t.parts+part] }
 	for part := j.part; part < j.end; part++ {
-		t.runPart(w, &j, j.lo/partPages+part)
+		t.runPart(w, j, j.lo/partPages+part)
 		for g := range t.group {
 			to := at(g, part)
 			to.max, to.sum = w.part[g].max, w.part[g].sum
@@ -343,7 +368,6 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64) {
 	b := t.p.b
 	length := b.Spans[j.span].Len
 	stride := w.queries.N * attn.Cells
-	var considered, skipped int
 	var visible, kept [partPages]uint64
 	for r := range j.rows {
 		pos := int(b.Pos[j.first+r])
@@ -372,16 +396,14 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64) {
 				part.max = attn.Logits(s, stride, factor, visible[:len(used)], part.max)
 			}
 			part.sum = attn.Weights(s, stride, visible[:len(used)], part.max, t.p.sizes.SparseV, kept[:])
-			considered += seen
-			skipped += seen
+			w.considered += seen
+			w.skipped += seen
 			for p := range used {
 				used[p] |= kept[p]
-				skipped -= bits.OnesCount64(kept[p])
+				w.skipped -= bits.OnesCount64(kept[p])
 			}
 		}
 	}
-	t.counts.considered.Add(int64(considered))
-	t.counts.skipped.Add(int64(skipped))
 }
 
 // factor is what the scores of a row at pos are multiplied with, after the

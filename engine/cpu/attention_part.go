@@ -21,6 +21,29 @@ func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 	}
 }
 
+// following is the first page that the task after j reads, where j is one row's;
+// nil if there is none.
+func (t *attention) following(j *job) []byte {
+	b := t.p.b
+	next := job{span: j.span, head: j.head + 1, rows: 1}
+	if next.head == t.KVHeads {
+		next.span, next.head = j.span+1, 0
+	}
+	if next.span == len(b.Spans) {
+		return nil
+	}
+	next.first = b.Spans[next.span].First
+	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
+	p, k := t.pagesOf(&next), t.keys()
+	return k.at(&p, lo)
+}
+
+// alone is a list of one visit, in the worker's memory.
+func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
+	w.single[0] = *v
+	return w.single[:]
+}
+
 // pages is the pages of a job's span, and how its rows read them.
 type pages struct {
 	*job
@@ -95,94 +118,150 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
 	stride := w.queries.N * attn.Cells
 	p, k, v := t.pagesOf(j), t.keys(), t.values()
-	for pg := lo; pg < hi; pg++ {
-		var next []byte
-		if n := pg + t.kForm.Ahead(); n < hi {
-			next = k.at(&p, n)
-		} else if n += lo - hi; n < hi {
-			next = v.at(&p, n)
+	n := hi - lo
+	ahead := min(n, t.kForm.Ahead())
+	visits := w.visits[:n]
+	for i := range visits {
+		page := k.at(&p, lo+i)
+		visits[i] = attn.Visit{Page: page, At: i * stride, Cells: p.cells(lo + i)}
+		if i >= ahead {
+			visits[i-ahead].Next = page
 		}
-		t.score(w, &p, &k, pg, w.scores[(pg-lo)*stride:], next)
 	}
+	for i := range ahead {
+		visits[n-ahead+i].Next = v.at(&p, lo+i)
+	}
+	t.score(w, &p, &k, lo, visits)
 	var used [partPages]uint64
-	t.weigh(w, j, lo, used[:hi-lo])
+	t.weigh(w, j, lo, used[:n])
 	clear(w.acc[:w.queries.N*t.vForm.Padded])
-	var list [partPages]int // pages whose values have weights
-	n := 0
+	visits = visits[:0]
 	for i, u := range used {
-		if u != 0 {
-			list[n] = lo + i
-			n++
+		if u == 0 {
+			continue
+		}
+		page := v.at(&p, lo+i)
+		if m := len(visits) - t.vForm.Ahead(); m >= 0 {
+			visits[m].Next = page
+		}
+		visits = append(visits, attn.Visit{Page: page, At: i * stride, Used: u})
+	}
+	ahead = min(len(visits), t.vForm.Ahead())
+	for i := range ahead {
+		next := &visits[len(visits)-ahead+i].Next
+		if hi+i < j.hi {
+			*next = k.at(&p, hi+i)
+		} else {
+			*next = w.following
+			break
 		}
 	}
-	for i, pg := range list[:n] {
-		var next []byte
-		if m := i + t.vForm.Ahead(); m < n {
-			next = v.at(&p, list[m])
-		} else if m += hi - n; m < j.hi {
-			next = k.at(&p, m)
-		}
-		t.accumulate(w, &p, &v, pg, w.scores[(pg-lo)*stride:], next, used[pg-lo])
-	}
+	t.accumulate(w, &p, &v, lo, visits)
 }
 
-// score writes the scores of a page: of its packed form where a row reads
-// that, over them of its exact form for the rows that read that, and over
-// them of the sinks.
-func (t *attention) score(w *attnWorker, p *pages, k *read, pg int, dst []float32, next []byte) {
-	cells, exact := p.cells(pg), k.early(p, pg)
-	if exact < p.rows {
-		k.packed.Scores(dst, w.queries, k.head(p.packed[pg], p.head), next, cells, w.scratch)
-		t.counts.kBytes.Add(int64(k.packed.ReadBytes()))
-		if t.cache.own != nil {
-			for i := range w.queries.N {
-				shift(dst[i*attn.Cells:][:attn.Cells], w.offset[i])
-			}
+// score writes the scores of pages lo on: of the packed form where a row reads
+// that, over them those of the exact form for the rows that read that, and over
+// them those of the sinks.
+func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
+	for i := 0; i < len(visits); {
+		n := 0
+		for i+n < len(visits) && k.early(p, lo+i+n) == 0 {
+			n++
 		}
-	}
-	if exact > 0 {
+		if n > 0 {
+			t.scorePacked(w, k, visits[i:i+n])
+			i += n
+			continue
+		}
+		pg, one := lo+i, w.alone(&visits[i])
+		exact := k.early(p, pg)
+		if exact < p.rows {
+			one[0].Page = k.head(p.packed[pg], p.head)
+			t.scorePacked(w, k, one)
+		}
+		one[0].Page = k.side.exact.head(p.exact[pg], p.head)
 		w.exact.N = exact * t.group
-		k.exact.Scores(dst, w.exact, k.side.exact.head(p.exact[pg], p.head), next, cells, w.scratch)
-		t.counts.kBytes.Add(int64(k.exact.ReadBytes()))
+		k.exact.Scores(w.scores, w.exact, one, w.scratch)
+		w.kBytes += k.exact.ReadBytes()
+		i++
 	}
-	if pg > 0 || k.sinks == nil {
+	if lo > 0 || k.sinks == nil {
 		return
 	}
 	w.sinks.N = w.queries.N
-	n := min(cells, k.sinks.Cells())
-	k.sinks.Scores(w.sinkScores, w.sinks, k.side.sinks.head(p.seq, p.head), nil, n, w.scratch)
+	n := min(visits[0].Cells, k.sinks.Cells())
+	k.sinks.Scores(w.sinkScores, w.sinks, w.alone(&attn.Visit{Page: k.side.sinks.head(p.seq, p.head), Cells: n}), w.scratch)
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
-		copy(dst[i:i+n], w.sinkScores[i:])
+		copy(w.scores[i:i+n], w.sinkScores[i:])
 	}
-	t.counts.kBytes.Add(int64(k.sinks.ReadBytes()))
+	w.kBytes += k.sinks.ReadBytes()
 }
 
-// accumulate adds the weighted values of a page, each row those of the form
-// that it reads. Weights of sinks are taken out before the rest.
-func (t *attention) accumulate(w *attnWorker, p *pages, v *read, pg int, weights []float32, next []byte, used uint64) {
-	var read int64
-	if pg == 0 && v.sinks != nil {
-		n := v.sinks.Cells()
-		if sinks := used & (^uint64(0) >> (64 - n)); sinks != 0 {
-			v.sinks.Accumulate(w.acc, weights, w.queries.N, v.side.sinks.head(p.seq, p.head), nil, sinks, w.scratch)
-			used &^= sinks
-			for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
-				clear(weights[i : i+n])
-			}
-			read += int64(v.sinks.ReadBytes())
+// scorePacked writes the scores of packed pages. Where their keys lack their
+// mean and exact ones have it, it is added.
+func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
+	k.packed.Scores(w.scores, w.queries, visits, w.scratch)
+	w.kBytes += len(visits) * k.packed.ReadBytes()
+	if t.cache.own == nil {
+		return
+	}
+	for i := range visits {
+		for q := range w.queries.N {
+			shift(w.scores[visits[i].At+q*attn.Cells:][:attn.Cells], w.offset[q])
 		}
 	}
-	exact := v.early(p, pg)
-	n := exact * t.group
-	if n > 0 {
-		v.exact.Accumulate(w.acc, weights, n, v.side.exact.head(p.exact[pg], p.head), next, used, w.scratch)
-		read += int64(v.exact.ReadBytes())
+}
+
+// accumulate adds the weighted values of pages of which the first of the part
+// is lo, each row those of the form that it reads. Weights of sinks are taken
+// out before the rest.
+func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
+	before := w.vBytes
+	if lo == 0 && v.sinks != nil && len(visits) > 0 && visits[0].At == 0 {
+		t.accumulateSinks(w, p, v, &visits[0])
 	}
-	if exact < p.rows {
-		v.packed.Accumulate(w.acc[n*v.packed.Padded:], weights[n*attn.Cells:], w.queries.N-n, v.head(p.packed[pg], p.head), next, used, w.scratch)
-		read += int64(v.packed.ReadBytes())
+	page := func(i int) int { return lo + visits[i].At/(w.queries.N*attn.Cells) }
+	for i := 0; i < len(visits); {
+		n := 0
+		for i+n < len(visits) && v.early(p, page(i+n)) == 0 {
+			n++
+		}
+		if n > 0 {
+			v.packed.Accumulate(w.acc, w.scores, w.queries.N, visits[i:i+n], w.scratch)
+			w.vBytes += n * v.packed.ReadBytes()
+			i += n
+			continue
+		}
+		pg, one := page(i), w.alone(&visits[i])
+		exact := v.early(p, pg)
+		rows := exact * t.group
+		one[0].Page = v.side.exact.head(p.exact[pg], p.head)
+		v.exact.Accumulate(w.acc, w.scores, rows, one, w.scratch)
+		w.vBytes += v.exact.ReadBytes()
+		if exact < p.rows {
+			one[0].Page, one[0].At = v.head(p.packed[pg], p.head), one[0].At+rows*attn.Cells
+			v.packed.Accumulate(w.acc[rows*v.packed.Padded:], w.scores, w.queries.N-rows, one, w.scratch)
+			w.vBytes += v.packed.ReadBytes()
+		}
+		i++
 	}
-	if !t.MLA {
-		t.counts.vBytes.Add(read)
+	if t.MLA { // the bytes of K, read once
+		w.vBytes = before
 	}
+}
+
+// accumulateSinks adds the sinks' values and takes their weights out of the
+// first page's.
+func (t *attention) accumulateSinks(w *attnWorker, p *pages, v *read, first *attn.Visit) {
+	n := v.sinks.Cells()
+	sinks := first.Used & (^uint64(0) >> (64 - n))
+	if sinks == 0 {
+		return
+	}
+	v.sinks.Accumulate(w.acc, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.head(p.seq, p.head), Used: sinks}), w.scratch)
+	first.Used &^= sinks
+	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
+		clear(w.scores[i : i+n])
+	}
+	w.vBytes += v.sinks.ReadBytes()
 }

@@ -247,7 +247,7 @@ func testScores(t *testing.T, f *Form) {
 		f.Type.RotateQuery(rot[i], res[i], x)
 	}
 	dst := make([]float32, n*Cells)
-	f.Scores(dst, q, page, page[Cells/2:], cells, NewScratch(f))
+	f.Scores(dst, q, []Visit{{Page: page, Next: page[Cells/2:], Cells: cells}}, NewScratch(f))
 	for i := range n {
 		for c := range cells {
 			var want float64
@@ -315,7 +315,7 @@ func testAccumulate(t *testing.T, f *Form) {
 	for i := range acc {
 		acc[i] = float32(i % 7)
 	}
-	f.Accumulate(acc, w, n, page, nil, used, NewScratch(f))
+	f.Accumulate(acc, w, n, []Visit{{Page: page, Used: used}}, NewScratch(f))
 	list := roundings(f)
 	for i := range n {
 		for _, r := range list {

@@ -65,14 +65,16 @@ func (s *stepBench) run(head int, scale float32) {
 	kPage := func(p int) []byte { return s.kData[(min(p, s.pages-1)*s.heads+head)*k:][:k] }
 	vPage := func(p int) []byte { return s.vData[(min(p, s.pages-1)*s.heads+head)*v:][:v] }
 	n := s.q.N * Cells
+	var visits [8]Visit
 	for first := 0; first < s.pages; first += 8 {
-		for i := range 8 {
+		for i := range visits {
 			next := kPage(first + i + s.k.Ahead())
 			if n := i + s.k.Ahead() - 8; n >= 0 {
 				next = vPage(first + n)
 			}
-			s.k.Scores(s.scores[i*n:], s.q, kPage(first+i), next, Cells, s.scratch)
+			visits[i] = Visit{Page: kPage(first + i), Next: next, At: i * n, Cells: Cells}
 		}
+		s.k.Scores(s.scores, s.q, visits[:], s.scratch)
 		var used, kept [8]uint64
 		for i := range s.q.N {
 			top := Logits(s.scores[i*Cells:], n, scale, s.visible[:], 4)
@@ -86,8 +88,9 @@ func (s *stepBench) run(head int, scale float32) {
 			if n := i + s.v.Ahead() - 8; n >= 0 {
 				next = kPage(first + 8 + n)
 			}
-			s.v.Accumulate(s.acc, s.scores[i*n:], s.q.N, vPage(first+i), next, used[i], s.scratch)
+			visits[i] = Visit{Page: vPage(first + i), Next: next, At: i * n, Used: used[i]}
 		}
+		s.v.Accumulate(s.acc, s.scores, s.q.N, visits[:], s.scratch)
 	}
 }
 

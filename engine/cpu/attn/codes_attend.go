@@ -87,7 +87,17 @@ func (p *codes) sum(r *prepared, i int, q []float32) {
 	}
 }
 
-func (p *codes) scores(dst []float32, r *prepared, n int, page []byte, ahead, cells int, s *Scratch) {
+func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
+	if p.tokensRun(dst, r, n, visits) {
+		return
+	}
+	for i := range visits {
+		v := &visits[i]
+		p.scoresPage(dst[v.At:], r, n, v.Page, v.ahead(), s)
+	}
+}
+
+func (p *codes) scoresPage(dst []float32, r *prepared, n int, page []byte, ahead int, s *Scratch) {
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
 	} else {
@@ -179,11 +189,23 @@ func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef 
 	}
 }
 
-func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
+func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
+	done, blocks := p.valuesRun(acc, ld, w, n, visits, s)
+	for i := done; i < len(visits); i++ {
+		if v := &visits[i]; v.Used != 0 {
+			p.accumulatePage(acc, ld, w[v.At:], n, v, blocks, s)
+		}
+		blocks = 0
+	}
+}
+
+// accumulatePage adds a page without its first blocks.
+func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, v *Visit, blocks int, s *Scratch) {
+	page := v.Page
 	if p.float {
-		p.accumulateFloat(acc, ld, w, n, page, ahead, used, s)
+		p.accumulateFloat(acc, ld, w, n, page, v.ahead(), v.Used, s)
 	} else {
-		p.accumulateInt(acc, ld, w, n, page, ahead, used, s)
+		p.accumulateInt(acc, ld, w, n, v, blocks, s)
 	}
 	if p.min < 0 {
 		return
@@ -202,7 +224,8 @@ func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, page []byt
 	}
 }
 
-func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
+func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, visit *Visit, blocks int, s *Scratch) {
+	page, ahead, used := visit.Page, visit.ahead(), visit.Used
 	groups := groupsOf(used)
 	pl := p.planes(page)
 	fused := p.side == kv.V && p.planar() && pl.reads(n)
@@ -212,7 +235,7 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page []
 	}
 	for i := 0; i < n; i += panel {
 		v := dotValuesArgs{ld: ld, n: min(panel, n-i), vecs: p.chunk / 16, groups: groups}
-		for d := 0; d < p.values; d += p.chunk {
+		for d := blocks * p.elems; d < p.values; d += p.chunk {
 			if d%p.elems == 0 {
 				s.w8.set(w[i*Cells:], v.n, page[p.scale+d/p.elems*2*Cells:], p.levels.unit)
 			}

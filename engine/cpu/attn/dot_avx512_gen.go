@@ -4,50 +4,35 @@
 
 package attn
 
-// tokens1AVX512 adds the scores of 1 queries; chunks are those of 32 values of a block.
+// tokens1AVX512 adds the scores of 1 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
 
-// tokens2AVX512 adds the scores of 2 queries; chunks are those of 32 values of a block.
+// tokens2AVX512 adds the scores of 2 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
 
-// tokens3AVX512 adds the scores of 3 queries; chunks are those of 32 values of a block.
+// tokens3AVX512 adds the scores of 3 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
 
-// tokens4AVX512 adds the scores of 4 queries; chunks are those of 32 values of a block.
+// tokens4AVX512 adds the scores of 4 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens4AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
 
-// tokens5AVX512 adds the scores of 5 queries; chunks are those of 32 values of a block.
+// tokens5AVX512 adds the scores of 5 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens5AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
 
-// tokens6AVX512 adds the scores of 6 queries; chunks are those of 32 values of a block.
+// tokens6AVX512 adds the scores of 6 rows of queries; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens6AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int)
-
-// tokensTwice1AVX512 adds the scores of 1 queries of two rows each, and asks for what lies ahead bytes on.
-//
-//go:noescape
-func tokensTwice1AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-
-// tokensTwice2AVX512 adds the scores of 2 queries of two rows each, and asks for what lies ahead bytes on.
-//
-//go:noescape
-func tokensTwice2AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-
-// tokensTwice3AVX512 adds the scores of 3 queries of two rows each, and asks for what lies ahead bytes on.
-//
-//go:noescape
-func tokensTwice3AVX512(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
 
 // values1x4AVX512 adds 64 values weighted for 1 rows, ld bytes apart; groups is not 0.
 //

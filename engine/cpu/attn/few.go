@@ -31,13 +31,16 @@ func (p few) mulAdd(acc []float32, ld int, coef []float32, n int, from []byte, s
 	}
 }
 
-func (p few) scores(dst []float32, r *prepared, n int, page []byte, _, cells int, s *Scratch) {
+func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	x := s.value[:p.values]
-	for c := range cells {
-		clear(x)
-		p.mulAdd(x, 0, one[:], 1, p.cell(page, c), 1)
-		for i := range n {
-			dst[i*Cells+c] += kernel.Dot(r.rows[i*p.values:(i+1)*p.values], x)
+	for j := range visits {
+		v := &visits[j]
+		for c := range v.Cells {
+			clear(x)
+			p.mulAdd(x, 0, one[:], 1, p.cell(v.Page, c), 1)
+			for i := range n {
+				dst[v.At+i*Cells+c] += kernel.Dot(r.rows[i*p.values:(i+1)*p.values], x)
+			}
 		}
 	}
 }
@@ -45,8 +48,11 @@ func (p few) scores(dst []float32, r *prepared, n int, page []byte, _, cells int
 // one is a coefficient that loads a row as it is.
 var one = [Cells]float32{1}
 
-func (p few) accumulate(acc []float32, ld int, w []float32, n int, page []byte, _ int, used uint64, _ *Scratch) {
-	for i := 0; i < n; i += panel {
-		p.mulAdd(acc[i*ld+p.Lane:], ld, w[i*Cells:], min(panel, n-i), page[p.At*p.cells:], used)
+func (p few) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, _ *Scratch) {
+	for j := range visits {
+		v := &visits[j]
+		for i := 0; i < n; i += panel {
+			p.mulAdd(acc[i*ld+p.Lane:], ld, w[v.At+i*Cells:], min(panel, n-i), v.Page[p.At*p.cells:], v.Used)
+		}
 	}
 }

@@ -113,8 +113,15 @@ func (p *floats) prepare(r *prepared, i int, q, _ []float32) {
 	setCoef(r.coef, i, q[p.Lane:p.Lane+p.Dim])
 }
 
-func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, ahead, cells int, _ *Scratch) {
-	a, coef := p.area(page), r.coef
+func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, _ *Scratch) {
+	for i := range visits {
+		v := &visits[i]
+		p.scoresPage(dst[v.At:], r.coef, n, v.Page, v.ahead(), v.Cells)
+	}
+}
+
+func (p *floats) scoresPage(dst, coef []float32, n int, page []byte, ahead, cells int) {
+	a := p.area(page)
 	for i := 0; i < n; i += panel {
 		for d := 0; d < p.Dim; d += 64 {
 			steps := min(64, p.Dim-d)
@@ -129,7 +136,15 @@ func (p *floats) scores(dst []float32, r *prepared, n int, page []byte, ahead, c
 	}
 }
 
-func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
+func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
+	for i := range visits {
+		if v := &visits[i]; v.Used != 0 {
+			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.ahead(), v.Used, s)
+		}
+	}
+}
+
+func (p *floats) accumulatePage(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
 	a := p.area(page)
 	for d := 0; d < p.Dim; d += 64 {
 		width := min(64, p.Dim-d)

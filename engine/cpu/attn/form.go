@@ -44,12 +44,11 @@ type part interface {
 	// the rotated query and its second vector.
 	room(n int) prepared
 	prepare(p *prepared, i int, q, res []float32)
-	// scores adds the dot products of n queries with the first cells of a page.
-	// The page to come is ahead bytes on, 0 for none.
-	scores(dst []float32, p *prepared, n int, page []byte, ahead, cells int, s *Scratch)
-	// accumulate adds the cells of a page to n accumulators, a row of Padded
-	// values each; used has a bit for each cell that has a weight.
-	accumulate(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch)
+	// scores adds the dot products of n queries with the cells of pages.
+	scores(dst []float32, p *prepared, n int, visits []Visit, s *Scratch)
+	// accumulate adds the cells of pages to n accumulators, a row of Padded
+	// values each.
+	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
 	// first is the part, or less of it, without the values of the head from dim
 	// on; nil if there are none.
 	first(dim int) part
@@ -168,27 +167,35 @@ func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) {
 	f.Put(dst, cell, row)
 }
 
-// Scores writes the dot products of every query with the first cells of a
-// page: dst is [q.N][Cells], of which the columns beyond have no meaning. next
-// is the page that the caller will ask about next, or nil.
-func (f *Form) Scores(dst []float32, q *Queries, page, next []byte, cells int, s *Scratch) {
-	clear(dst[:q.N*Cells])
-	ahead := distance(page, next)
+// Visit is a page that attention reads, and where its scores stand.
+type Visit struct {
+	Page  []byte
+	Next  []byte // what memory is asked for meanwhile; nil: nothing
+	At    int    // the page's [queries][Cells] scores, and weights later, begin there
+	Cells int    // that are filled: the first ones
+	Used  uint64 // a bit for each cell that has a weight
+}
+
+// ahead is how many bytes behind the page what comes next is, 0 for nothing.
+func (v *Visit) ahead() int { return distance(v.Page, v.Next) }
+
+// Scores writes the dot products of every query with the cells of pages; what
+// it writes for cells that are not filled has no meaning.
+func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
+	for i := range visits {
+		clear(dst[visits[i].At:][:q.N*Cells])
+	}
 	for i, p := range f.parts {
-		p.scores(dst, &q.parts[i], q.N, page, ahead, cells, s)
+		p.scores(dst, &q.parts[i], q.N, visits, s)
 	}
 }
 
-// Accumulate adds weighted cells to the accumulators: acc is [n][Padded], w is
-// [n][Cells]. Cells without a bit in used are not read and must have weight 0.
-// next is as for Scores.
-func (f *Form) Accumulate(acc, w []float32, n int, page, next []byte, used uint64, s *Scratch) {
-	if used == 0 {
-		return
-	}
-	ahead := distance(page, next)
+// Accumulate adds the weighted cells of pages to the accumulators: acc is
+// [n][Padded]. Cells that are not used must have weight 0; pages without any
+// that is used are not read.
+func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
 	for _, p := range f.parts {
-		p.accumulate(acc, f.Padded, w, n, page, ahead, used, s)
+		p.accumulate(acc, f.Padded, w, n, visits, s)
 	}
 }
 

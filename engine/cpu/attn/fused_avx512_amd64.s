@@ -4,22 +4,33 @@
 
 #include "textflag.h"
 
-// func tokens1bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens1bits2AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
+// func tokens1bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens1bits2AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
 
-block1:
-	MOVQ         chunks+72(FP), CX
+page1:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block2:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -28,11 +39,13 @@ block1:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk2:
+chunk3:
 	MOVQ $0x00000004, BX
 
-loop3:
+loop4:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -62,1876 +75,485 @@ loop3:
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z7
 	ADDQ         $0x80, SI
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop3
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk2
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
-	VPADDD       Z4, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z5, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z6, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z7, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block1
-	VZEROUPPER
-	RET
-
-// func values1x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x4bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	MOVQ      $0x00000008, BX
-
-loop4:
-	TESTQ        $0x00000003, CX
-	JZ           skip5
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPBROADCASTD 4(DX), Z21
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z5
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-
-skip5:
-	ADDQ         $0x80, SI
-	SHRQ         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop4
-	VBROADCASTSS (R9), Z29
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk3
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block2
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page1
 	VZEROUPPER
 	RET
 
-// func values1x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x2bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values1x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x4bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	MOVQ      $0x00000004, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop6:
-	TESTQ        $0x0000000f, CX
-	JZ           skip7
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPBROADCASTD 4(DX), Z21
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPBROADCASTD 8(DX), Z21
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPBROADCASTD 12(DX), Z21
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+page5:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip9
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
 
-skip7:
-	ADDQ         $0x80, SI
-	SHRQ         $0x04, CX
-	ADDQ         $0x10, DX
-	DECQ         BX
-	JNZ          loop6
-	VBROADCASTSS (R9), Z29
-	VPADDD       Z2, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z3, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
+block6:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done8
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
 
-// func tokens2bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens2bits2AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
-
-block8:
-	MOVQ         chunks+72(FP), CX
-	VPBROADCASTD (R9), Z0
-	VMOVDQA64    Z0, Z1
-	VMOVDQA64    Z0, Z2
-	VMOVDQA64    Z0, Z3
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	VPBROADCASTD 4(R9), Z4
-	VMOVDQA64    Z4, Z5
-	VMOVDQA64    Z4, Z6
-	VMOVDQA64    Z4, Z7
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-
-chunk9:
-	MOVQ $0x00000004, BX
+chunk7:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000008, BX
 
 loop10:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z8
-	VPDPBUSD     Z22, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z9
-	VPDPBUSD     Z22, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z10
-	VPDPBUSD     Z22, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z11
-	VPDPBUSD     Z22, Z28, Z15
-	ADDQ         $0x80, SI
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop10
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk9
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
-	VPADDD       Z8, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z9, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z10, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z11, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VPADDD       Z12, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VPADDD       Z13, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VPADDD       Z14, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VPADDD       Z15, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block8
-	VZEROUPPER
-	RET
-
-// func values2x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x4bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000008, BX
-
-loop11:
 	TESTQ        $0x00000003, CX
-	JZ           skip12
+	JZ           skip11
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
 	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
 	VPSRLD       $0x02, Z17, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
 	VPSRLD       $0x04, Z17, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
 	VPSRLD       $0x06, Z17, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
 	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
 	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z8
-	VPDPBUSD     Z25, Z22, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z9
-	VPDPBUSD     Z26, Z22, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z10
-	VPDPBUSD     Z27, Z22, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z11
-	VPDPBUSD     Z28, Z22, Z15
-
-skip12:
-	ADDQ         $0x80, SI
-	SHRQ         $0x02, CX
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop11
-	VBROADCASTSS (R9), Z29
-	VPADDD       Z8, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z9, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z10, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z11, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VPADDD       Z12, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
-	VPADDD       Z13, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	VPADDD       Z14, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
-	VPADDD       Z15, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func values2x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x2bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	MOVQ      $0x00000004, BX
-
-loop13:
-	TESTQ        $0x0000000f, CX
-	JZ           skip14
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
-
-skip14:
-	ADDQ         $0x80, SI
-	SHRQ         $0x04, CX
-	ADDQ         $0x10, DX
-	DECQ         BX
-	JNZ          loop13
-	VBROADCASTSS (R9), Z29
-	VPADDD       Z4, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z5, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VPADDD       Z6, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VPADDD       Z7, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func tokens3bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens3bits2AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
-
-block15:
-	MOVQ         chunks+72(FP), CX
-	VPBROADCASTD (R9), Z0
-	VMOVDQA64    Z0, Z1
-	VMOVDQA64    Z0, Z2
-	VMOVDQA64    Z0, Z3
-	VPBROADCASTD 4(R9), Z4
-	VMOVDQA64    Z4, Z5
-	VMOVDQA64    Z4, Z6
-	VMOVDQA64    Z4, Z7
-	VPBROADCASTD 8(R9), Z8
-	VMOVDQA64    Z8, Z9
-	VMOVDQA64    Z8, Z10
-	VMOVDQA64    Z8, Z11
-
-chunk16:
-	MOVQ $0x00000004, BX
-
-loop17:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VPBROADCASTD 64(DX), Z23
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VPBROADCASTD 68(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	ADDQ         $0x80, SI
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop17
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk16
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
-	VMULPS       Z29, Z8, Z8
-	VADDPS       512(DI), Z8, Z8
-	VMOVUPS      Z8, 512(DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
-	VMULPS       Z29, Z9, Z9
-	VADDPS       576(DI), Z9, Z9
-	VMOVUPS      Z9, 576(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
-	VMULPS       Z29, Z10, Z10
-	VADDPS       640(DI), Z10, Z10
-	VMOVUPS      Z10, 640(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
-	VMULPS       Z29, Z11, Z11
-	VADDPS       704(DI), Z11, Z11
-	VMOVUPS      Z11, 704(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block15
-	VZEROUPPER
-	RET
-
-// func values3x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x4bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	MOVQ      $0x00000008, BX
-
-loop18:
-	TESTQ        $0x00000003, CX
-	JZ           skip19
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-
-skip19:
-	ADDQ         $0x80, SI
-	SHRQ         $0x02, CX
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop18
-	VBROADCASTSS (R9), Z29
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R9), Z29
-	VCVTDQ2PS    Z8, Z8
-	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func values3x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x2bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	MOVQ      $0x00000004, BX
-
-loop20:
-	TESTQ        $0x0000000f, CX
-	JZ           skip21
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VPBROADCASTD 136(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPBROADCASTD 140(DX), Z23
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
-
-skip21:
-	ADDQ         $0x80, SI
-	SHRQ         $0x04, CX
-	ADDQ         $0x10, DX
-	DECQ         BX
-	JNZ          loop20
-	VBROADCASTSS (R9), Z29
-	VPADDD       Z6, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z7, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VPADDD       Z8, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VPADDD       Z9, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R9), Z29
-	VPADDD       Z10, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
-	VPADDD       Z11, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func tokens4bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens4bits2AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
-
-block22:
-	MOVQ         chunks+72(FP), CX
-	VPBROADCASTD (R9), Z0
-	VMOVDQA64    Z0, Z1
-	VMOVDQA64    Z0, Z2
-	VMOVDQA64    Z0, Z3
-	VPBROADCASTD 4(R9), Z4
-	VMOVDQA64    Z4, Z5
-	VMOVDQA64    Z4, Z6
-	VMOVDQA64    Z4, Z7
-	VPBROADCASTD 8(R9), Z8
-	VMOVDQA64    Z8, Z9
-	VMOVDQA64    Z8, Z10
-	VMOVDQA64    Z8, Z11
-	VPBROADCASTD 12(R9), Z12
-	VMOVDQA64    Z12, Z13
-	VMOVDQA64    Z12, Z14
-	VMOVDQA64    Z12, Z15
-
-chunk23:
-	MOVQ $0x00000004, BX
-
-loop24:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VPBROADCASTD 64(DX), Z23
-	VPBROADCASTD 96(DX), Z24
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VPBROADCASTD 68(DX), Z23
-	VPBROADCASTD 100(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
-	ADDQ         $0x80, SI
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop24
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk23
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
-	VMULPS       Z29, Z8, Z8
-	VADDPS       512(DI), Z8, Z8
-	VMOVUPS      Z8, 512(DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
-	VMULPS       Z29, Z9, Z9
-	VADDPS       576(DI), Z9, Z9
-	VMOVUPS      Z9, 576(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
-	VMULPS       Z29, Z10, Z10
-	VADDPS       640(DI), Z10, Z10
-	VMOVUPS      Z10, 640(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
-	VMULPS       Z29, Z11, Z11
-	VADDPS       704(DI), Z11, Z11
-	VMOVUPS      Z11, 704(DI)
-	VCVTDQ2PS    Z12, Z12
-	VMULPS.BCST  12(R8), Z21, Z29
-	VMULPS       Z29, Z12, Z12
-	VADDPS       768(DI), Z12, Z12
-	VMOVUPS      Z12, 768(DI)
-	VCVTDQ2PS    Z13, Z13
-	VMULPS.BCST  12(R8), Z22, Z29
-	VMULPS       Z29, Z13, Z13
-	VADDPS       832(DI), Z13, Z13
-	VMOVUPS      Z13, 832(DI)
-	VCVTDQ2PS    Z14, Z14
-	VMULPS.BCST  12(R8), Z23, Z29
-	VMULPS       Z29, Z14, Z14
-	VADDPS       896(DI), Z14, Z14
-	VMOVUPS      Z14, 896(DI)
-	VCVTDQ2PS    Z15, Z15
-	VMULPS.BCST  12(R8), Z24, Z29
-	VMULPS       Z29, Z15, Z15
-	VADDPS       960(DI), Z15, Z15
-	VMOVUPS      Z15, 960(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block22
-	VZEROUPPER
-	RET
-
-// func values4x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x4bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000008, BX
-
-loop25:
-	TESTQ        $0x00000003, CX
-	JZ           skip26
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPBROADCASTD 192(DX), Z24
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPBROADCASTD 196(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
-
-skip26:
-	ADDQ         $0x80, SI
-	SHRQ         $0x02, CX
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop25
-	VBROADCASTSS (R9), Z29
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R9), Z29
-	VCVTDQ2PS    Z8, Z8
-	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R9), Z29
-	VCVTDQ2PS    Z12, Z12
-	VMULPS       Z29, Z12, Z12
-	VADDPS       (DI), Z12, Z12
-	VMOVUPS      Z12, (DI)
-	VCVTDQ2PS    Z13, Z13
-	VMULPS       Z29, Z13, Z13
-	VADDPS       64(DI), Z13, Z13
-	VMOVUPS      Z13, 64(DI)
-	VCVTDQ2PS    Z14, Z14
-	VMULPS       Z29, Z14, Z14
-	VADDPS       128(DI), Z14, Z14
-	VMOVUPS      Z14, 128(DI)
-	VCVTDQ2PS    Z15, Z15
-	VMULPS       Z29, Z15, Z15
-	VADDPS       192(DI), Z15, Z15
-	VMOVUPS      Z15, 192(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func values4x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x2bits2AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000004, BX
-
-loop27:
-	TESTQ        $0x0000000f, CX
-	JZ           skip28
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPBROADCASTD 192(DX), Z24
-	VPERMB       Z31, Z17, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x02, Z17, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPBROADCASTD 196(DX), Z24
-	VPSRLD       $0x04, Z17, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VPBROADCASTD 136(DX), Z23
-	VPBROADCASTD 200(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPBROADCASTD 140(DX), Z23
-	VPBROADCASTD 204(DX), Z24
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
-
-skip28:
-	ADDQ         $0x80, SI
-	SHRQ         $0x04, CX
-	ADDQ         $0x10, DX
-	DECQ         BX
-	JNZ          loop27
-	VBROADCASTSS (R9), Z29
-	VPADDD       Z8, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z9, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R9), Z29
-	VPADDD       Z10, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
-	VPADDD       Z11, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R9), Z29
-	VPADDD       Z12, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
-	VPADDD       Z13, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R9), Z29
-	VPADDD       Z14, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS       Z29, Z6, Z6
-	VADDPS       (DI), Z6, Z6
-	VMOVUPS      Z6, (DI)
-	VPADDD       Z15, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS       Z29, Z7, Z7
-	VADDPS       64(DI), Z7, Z7
-	VMOVUPS      Z7, 64(DI)
-	ADDQ         R8, DI
-	VZEROUPPER
-	RET
-
-// func tokens1bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens1bits3AVX512(SB), NOSPLIT, $0-88
-	MOVQ         dst+0(FP), DI
-	MOVQ         q+32(FP), DX
-	MOVQ         qscale+40(FP), R8
-	MOVQ         init+48(FP), R9
-	MOVQ         scales+56(FP), R10
-	MOVQ         blocks+64(FP), R11
-	MOVQ         low+8(FP), SI
-	MOVQ         table+24(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+80(FP), R12
-	MOVQ         high+16(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-
-block29:
-	MOVQ         chunks+72(FP), CX
-	VPBROADCASTD (R9), Z0
-	VMOVDQA64    Z0, Z1
-	VMOVDQA64    Z0, Z2
-	VMOVDQA64    Z0, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-
-chunk30:
-	MOVQ $0x00000004, BX
-
-loop31:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPBROADCASTD 4(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z5
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z7
-	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop31
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk30
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
-	VPADDD       Z4, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z5, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z6, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z7, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block29
-	VZEROUPPER
-	RET
-
-DATA high3<>+0(SB)/4, $0x04040404
-GLOBL high3<>(SB), RODATA|NOPTR, $4
-
-// func values1x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x4bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	MOVQ         $0x00000008, BX
-
-loop32:
-	TESTQ        $0x00000003, CX
-	JZ           skip33
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
-	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPBROADCASTD 4(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
 	VPDPBUSD     Z25, Z21, Z4
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z5
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z6
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z7
 
-skip33:
+skip11:
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop32
+	JNZ          loop10
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk7
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block6
+
+skip9:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page5
+
+done8:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values1x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x2bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	MOVQ         $0x00000004, BX
+DATA magnitude<>+0(SB)/4, $0x7fffffff
+GLOBL magnitude<>(SB), RODATA|NOPTR, $4
 
-loop34:
+DATA transposed<>+0(SB)/4, $0x00000000
+DATA transposed<>+4(SB)/4, $0x00000004
+DATA transposed<>+8(SB)/4, $0x00000008
+DATA transposed<>+12(SB)/4, $0x0000000c
+DATA transposed<>+16(SB)/4, $0x00000001
+DATA transposed<>+20(SB)/4, $0x00000005
+DATA transposed<>+24(SB)/4, $0x00000009
+DATA transposed<>+28(SB)/4, $0x0000000d
+DATA transposed<>+32(SB)/4, $0x00000002
+DATA transposed<>+36(SB)/4, $0x00000006
+DATA transposed<>+40(SB)/4, $0x0000000a
+DATA transposed<>+44(SB)/4, $0x0000000e
+DATA transposed<>+48(SB)/4, $0x00000003
+DATA transposed<>+52(SB)/4, $0x00000007
+DATA transposed<>+56(SB)/4, $0x0000000b
+DATA transposed<>+60(SB)/4, $0x0000000f
+GLOBL transposed<>(SB), RODATA|NOPTR, $64
+
+DATA full<>+0(SB)/4, $0x437f0000
+GLOBL full<>(SB), RODATA|NOPTR, $4
+
+DATA tiny<>+0(SB)/4, $0x0554ad2e
+GLOBL tiny<>(SB), RODATA|NOPTR, $4
+
+// func values1x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x2bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
+
+page12:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip16
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block13:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done15
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk14:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $0x00000004, BX
+
+loop17:
 	TESTQ        $0x0000000f, CX
-	JZ           skip35
+	JZ           skip18
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
 	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
 	VPBROADCASTD 4(DX), Z21
 	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
 	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z3
 	VPBROADCASTD 8(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z18, Z25
 	VPDPBUSD     Z25, Z21, Z0
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
 	VPBROADCASTD 12(DX), Z21
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z3
 
-skip35:
+skip18:
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop34
+	JNZ          loop17
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z2, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z3, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk14
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block13
+
+skip16:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page12
+
+done15:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens2bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens2bits3AVX512(SB), NOSPLIT, $0-88
-	MOVQ         dst+0(FP), DI
-	MOVQ         q+32(FP), DX
-	MOVQ         qscale+40(FP), R8
-	MOVQ         init+48(FP), R9
-	MOVQ         scales+56(FP), R10
-	MOVQ         blocks+64(FP), R11
-	MOVQ         low+8(FP), SI
-	MOVQ         table+24(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+80(FP), R12
-	MOVQ         high+16(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
+// func tokens2bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens2bits2AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
 
-block36:
-	MOVQ         chunks+72(FP), CX
+page19:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block20:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -1948,126 +570,107 @@ block36:
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk37:
+chunk21:
 	MOVQ $0x00000004, BX
 
-loop38:
+loop22:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z21, Z25, Z0
 	VPDPBUSD     Z22, Z25, Z4
 	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z21, Z26, Z1
 	VPDPBUSD     Z22, Z26, Z5
 	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
 	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z3
 	VPDPBUSD     Z22, Z28, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z18, Z25
 	VPDPBUSD     Z21, Z25, Z8
 	VPDPBUSD     Z22, Z25, Z12
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z21, Z26, Z9
 	VPDPBUSD     Z22, Z26, Z13
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z10
 	VPDPBUSD     Z22, Z27, Z14
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z11
 	VPDPBUSD     Z22, Z28, Z15
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop38
+	JNZ          loop22
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk37
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk21
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
@@ -2075,300 +678,594 @@ loop38:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block36
+	JNZ          block20
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page19
 	VZEROUPPER
 	RET
 
-// func values2x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x4bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-	MOVQ         $0x00000008, BX
+// func values2x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x4bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop39:
+page23:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip27
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block24:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done26
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk25:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop28:
 	TESTQ        $0x00000003, CX
-	JZ           skip40
+	JZ           skip29
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
 	VPDPBUSD     Z25, Z22, Z4
 	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
 	VPDPBUSD     Z26, Z22, Z5
 	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
 	VPDPBUSD     Z27, Z22, Z6
 	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z3
 	VPDPBUSD     Z28, Z22, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z18, Z25
 	VPDPBUSD     Z25, Z21, Z8
 	VPDPBUSD     Z25, Z22, Z12
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z9
 	VPDPBUSD     Z26, Z22, Z13
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z10
 	VPDPBUSD     Z27, Z22, Z14
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z11
 	VPDPBUSD     Z28, Z22, Z15
 
-skip40:
+skip29:
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop39
+	JNZ          loop28
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk25
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block24
+
+skip27:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page23
+
+done26:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values2x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x2bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	MOVQ         $0x00000004, BX
+// func values2x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x2bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop41:
+page30:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip34
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block31:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done33
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk32:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000004, BX
+
+loop35:
 	TESTQ        $0x0000000f, CX
-	JZ           skip42
+	JZ           skip36
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
 	VPDPBUSD     Z25, Z22, Z2
 	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
 	VPDPBUSD     Z26, Z22, Z3
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
 	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z4
 	VPDPBUSD     Z27, Z22, Z6
 	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z5
 	VPDPBUSD     Z28, Z22, Z7
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z18, Z25
 	VPDPBUSD     Z25, Z21, Z0
 	VPDPBUSD     Z25, Z22, Z2
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z26, Z21, Z1
 	VPDPBUSD     Z26, Z22, Z3
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z4
 	VPDPBUSD     Z27, Z22, Z6
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z5
 	VPDPBUSD     Z28, Z22, Z7
 
-skip42:
+skip36:
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop41
+	JNZ          loop35
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk32
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block31
+
+skip34:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page30
+
+done33:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens3bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens3bits3AVX512(SB), NOSPLIT, $0-88
-	MOVQ         dst+0(FP), DI
-	MOVQ         q+32(FP), DX
-	MOVQ         qscale+40(FP), R8
-	MOVQ         init+48(FP), R9
-	MOVQ         scales+56(FP), R10
-	MOVQ         blocks+64(FP), R11
-	MOVQ         low+8(FP), SI
-	MOVQ         table+24(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+80(FP), R12
-	MOVQ         high+16(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
+// func tokens3bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens3bits2AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
 
-block43:
-	MOVQ         chunks+72(FP), CX
+page37:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block38:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -2381,44 +1278,35 @@ block43:
 	VMOVDQA64    Z8, Z9
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk44:
+chunk39:
 	MOVQ $0x00000004, BX
 
-loop45:
+loop40:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z21, Z25, Z0
 	VPDPBUSD     Z22, Z25, Z4
 	VPDPBUSD     Z23, Z25, Z8
 	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z21, Z26, Z1
 	VPDPBUSD     Z22, Z26, Z5
 	VPDPBUSD     Z23, Z26, Z9
 	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
 	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z3
 	VPDPBUSD     Z22, Z28, Z7
@@ -2426,103 +1314,93 @@ loop45:
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
 	VPBROADCASTD 68(DX), Z23
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
+	VPERMB       Z31, Z18, Z25
 	VPDPBUSD     Z21, Z25, Z0
 	VPDPBUSD     Z22, Z25, Z4
 	VPDPBUSD     Z23, Z25, Z8
 	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
 	VPERMB       Z31, Z26, Z26
 	VPDPBUSD     Z21, Z26, Z1
 	VPDPBUSD     Z22, Z26, Z5
 	VPDPBUSD     Z23, Z26, Z9
 	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
 	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z3
 	VPDPBUSD     Z22, Z28, Z7
 	VPDPBUSD     Z23, Z28, Z11
 	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop45
+	JNZ          loop40
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk44
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk39
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
 	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
+	VMULPS.BCST  8(R8), Z24, Z29
 	VMULPS       Z29, Z8, Z8
 	VADDPS       512(DI), Z8, Z8
 	VMOVUPS      Z8, 512(DI)
 	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
+	VMULPS.BCST  8(R8), Z25, Z29
 	VMULPS       Z29, Z9, Z9
 	VADDPS       576(DI), Z9, Z9
 	VMOVUPS      Z9, 576(DI)
 	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
+	VMULPS.BCST  8(R8), Z26, Z29
 	VMULPS       Z29, Z10, Z10
 	VADDPS       640(DI), Z10, Z10
 	VMOVUPS      Z10, 640(DI)
 	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS.BCST  8(R8), Z27, Z29
 	VMULPS       Z29, Z11, Z11
 	VADDPS       704(DI), Z11, Z11
 	VMOVUPS      Z11, 704(DI)
@@ -2530,37 +1408,238 @@ loop45:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block43
+	JNZ          block38
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page37
 	VZEROUPPER
 	RET
 
-// func values3x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x4bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
-	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
-	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	MOVQ         $0x00000008, BX
+// func values3x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x4bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
+
+page41:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip45
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block42:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done44
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk43:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000008, BX
 
 loop46:
 	TESTQ        $0x00000003, CX
@@ -2569,6 +1648,3348 @@ loop46:
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
 	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VPBROADCASTD 128(DX), Z23
+	VPERMB       Z31, Z17, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z4
+	VPDPBUSD     Z25, Z23, Z8
+	VPSRLD       $0x02, Z17, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z5
+	VPDPBUSD     Z26, Z23, Z9
+	VPSRLD       $0x04, Z17, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPDPBUSD     Z27, Z22, Z6
+	VPDPBUSD     Z27, Z23, Z10
+	VPSRLD       $0x06, Z17, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z28, Z22, Z7
+	VPDPBUSD     Z28, Z23, Z11
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VPBROADCASTD 132(DX), Z23
+	VPERMB       Z31, Z18, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z4
+	VPDPBUSD     Z25, Z23, Z8
+	VPSRLD       $0x02, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z5
+	VPDPBUSD     Z26, Z23, Z9
+	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPDPBUSD     Z27, Z22, Z6
+	VPDPBUSD     Z27, Z23, Z10
+	VPSRLD       $0x06, Z18, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z28, Z22, Z7
+	VPDPBUSD     Z28, Z23, Z11
+
+skip47:
+	ADDQ         $0x80, SI
+	RORW         $0x02, CX
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop46
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z29, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z29, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z29, Z10, Z10
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z29, Z11, Z11
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk43
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block42
+
+skip45:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page41
+
+done44:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values3x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x2bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
+
+page48:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip52
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block49:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done51
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk50:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000004, BX
+
+loop53:
+	TESTQ        $0x0000000f, CX
+	JZ           skip54
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VPBROADCASTD 128(DX), Z23
+	VPERMB       Z31, Z17, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z4
+	VPSRLD       $0x02, Z17, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPDPBUSD     Z26, Z23, Z5
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VPBROADCASTD 132(DX), Z23
+	VPSRLD       $0x04, Z17, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z6
+	VPDPBUSD     Z27, Z22, Z8
+	VPDPBUSD     Z27, Z23, Z10
+	VPSRLD       $0x06, Z17, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z7
+	VPDPBUSD     Z28, Z22, Z9
+	VPDPBUSD     Z28, Z23, Z11
+	VPBROADCASTD 8(DX), Z21
+	VPBROADCASTD 72(DX), Z22
+	VPBROADCASTD 136(DX), Z23
+	VPERMB       Z31, Z18, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z4
+	VPSRLD       $0x02, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPDPBUSD     Z26, Z23, Z5
+	VPBROADCASTD 12(DX), Z21
+	VPBROADCASTD 76(DX), Z22
+	VPBROADCASTD 140(DX), Z23
+	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z6
+	VPDPBUSD     Z27, Z22, Z8
+	VPDPBUSD     Z27, Z23, Z10
+	VPSRLD       $0x06, Z18, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z7
+	VPDPBUSD     Z28, Z22, Z9
+	VPDPBUSD     Z28, Z23, Z11
+
+skip54:
+	ADDQ         $0x80, SI
+	RORW         $0x04, CX
+	ADDQ         $0x10, DX
+	DECQ         BX
+	JNZ          loop53
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z6, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z7, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VPADDD       Z8, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VPADDD       Z9, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VPADDD       Z10, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VPADDD       Z11, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk50
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block49
+
+skip52:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page48
+
+done51:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens4bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens4bits2AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+
+page55:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block56:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	VPBROADCASTD 8(R9), Z8
+	VMOVDQA64    Z8, Z9
+	VMOVDQA64    Z8, Z10
+	VMOVDQA64    Z8, Z11
+	VPBROADCASTD 12(R9), Z12
+	VMOVDQA64    Z12, Z13
+	VMOVDQA64    Z12, Z14
+	VMOVDQA64    Z12, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk57:
+	MOVQ $0x00000004, BX
+
+loop58:
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 32(DX), Z22
+	VPBROADCASTD 64(DX), Z23
+	VPBROADCASTD 96(DX), Z24
+	VPERMB       Z31, Z17, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPDPBUSD     Z22, Z25, Z4
+	VPDPBUSD     Z23, Z25, Z8
+	VPDPBUSD     Z24, Z25, Z12
+	VPSRLD       $0x02, Z17, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPDPBUSD     Z22, Z26, Z5
+	VPDPBUSD     Z23, Z26, Z9
+	VPDPBUSD     Z24, Z26, Z13
+	VPSRLD       $0x04, Z17, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPDPBUSD     Z22, Z27, Z6
+	VPDPBUSD     Z23, Z27, Z10
+	VPDPBUSD     Z24, Z27, Z14
+	VPSRLD       $0x06, Z17, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPDPBUSD     Z22, Z28, Z7
+	VPDPBUSD     Z23, Z28, Z11
+	VPDPBUSD     Z24, Z28, Z15
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 36(DX), Z22
+	VPBROADCASTD 68(DX), Z23
+	VPBROADCASTD 100(DX), Z24
+	VPERMB       Z31, Z18, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPDPBUSD     Z22, Z25, Z4
+	VPDPBUSD     Z23, Z25, Z8
+	VPDPBUSD     Z24, Z25, Z12
+	VPSRLD       $0x02, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPDPBUSD     Z22, Z26, Z5
+	VPDPBUSD     Z23, Z26, Z9
+	VPDPBUSD     Z24, Z26, Z13
+	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPDPBUSD     Z22, Z27, Z6
+	VPDPBUSD     Z23, Z27, Z10
+	VPDPBUSD     Z24, Z27, Z14
+	VPSRLD       $0x06, Z18, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPDPBUSD     Z22, Z28, Z7
+	VPDPBUSD     Z23, Z28, Z11
+	VPDPBUSD     Z24, Z28, Z15
+	ADDQ         $0x80, SI
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop58
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk57
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       256(DI), Z4, Z4
+	VMOVUPS      Z4, 256(DI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       320(DI), Z5, Z5
+	VMOVUPS      Z5, 320(DI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       384(DI), Z6, Z6
+	VMOVUPS      Z6, 384(DI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       448(DI), Z7, Z7
+	VMOVUPS      Z7, 448(DI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS       Z29, Z8, Z8
+	VADDPS       512(DI), Z8, Z8
+	VMOVUPS      Z8, 512(DI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  8(R8), Z25, Z29
+	VMULPS       Z29, Z9, Z9
+	VADDPS       576(DI), Z9, Z9
+	VMOVUPS      Z9, 576(DI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  8(R8), Z26, Z29
+	VMULPS       Z29, Z10, Z10
+	VADDPS       640(DI), Z10, Z10
+	VMOVUPS      Z10, 640(DI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  8(R8), Z27, Z29
+	VMULPS       Z29, Z11, Z11
+	VADDPS       704(DI), Z11, Z11
+	VMOVUPS      Z11, 704(DI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS.BCST  12(R8), Z24, Z29
+	VMULPS       Z29, Z12, Z12
+	VADDPS       768(DI), Z12, Z12
+	VMOVUPS      Z12, 768(DI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS.BCST  12(R8), Z25, Z29
+	VMULPS       Z29, Z13, Z13
+	VADDPS       832(DI), Z13, Z13
+	VMOVUPS      Z13, 832(DI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS.BCST  12(R8), Z26, Z29
+	VMULPS       Z29, Z14, Z14
+	VADDPS       896(DI), Z14, Z14
+	VMOVUPS      Z14, 896(DI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS.BCST  12(R8), Z27, Z29
+	VMULPS       Z29, Z15, Z15
+	VADDPS       960(DI), Z15, Z15
+	VMOVUPS      Z15, 960(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block56
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page55
+	VZEROUPPER
+	RET
+
+// func values4x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x4bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
+
+page59:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip63
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block60:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done62
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk61:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop64:
+	TESTQ        $0x00000003, CX
+	JZ           skip65
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VPBROADCASTD 128(DX), Z23
+	VPBROADCASTD 192(DX), Z24
+	VPERMB       Z31, Z17, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z4
+	VPDPBUSD     Z25, Z23, Z8
+	VPDPBUSD     Z25, Z24, Z12
+	VPSRLD       $0x02, Z17, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z5
+	VPDPBUSD     Z26, Z23, Z9
+	VPDPBUSD     Z26, Z24, Z13
+	VPSRLD       $0x04, Z17, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPDPBUSD     Z27, Z22, Z6
+	VPDPBUSD     Z27, Z23, Z10
+	VPDPBUSD     Z27, Z24, Z14
+	VPSRLD       $0x06, Z17, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z28, Z22, Z7
+	VPDPBUSD     Z28, Z23, Z11
+	VPDPBUSD     Z28, Z24, Z15
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VPBROADCASTD 132(DX), Z23
+	VPBROADCASTD 196(DX), Z24
+	VPERMB       Z31, Z18, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z4
+	VPDPBUSD     Z25, Z23, Z8
+	VPDPBUSD     Z25, Z24, Z12
+	VPSRLD       $0x02, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z5
+	VPDPBUSD     Z26, Z23, Z9
+	VPDPBUSD     Z26, Z24, Z13
+	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPDPBUSD     Z27, Z22, Z6
+	VPDPBUSD     Z27, Z23, Z10
+	VPDPBUSD     Z27, Z24, Z14
+	VPSRLD       $0x06, Z18, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z28, Z22, Z7
+	VPDPBUSD     Z28, Z23, Z11
+	VPDPBUSD     Z28, Z24, Z15
+
+skip65:
+	ADDQ         $0x80, SI
+	RORW         $0x02, CX
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop64
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z29, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z29, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z29, Z10, Z10
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z29, Z11, Z11
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 12(R9), Z29
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z29, Z12, Z12
+	VADDPS       (BX), Z12, Z12
+	VMOVUPS      Z12, (BX)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z29, Z13, Z13
+	VADDPS       64(BX), Z13, Z13
+	VMOVUPS      Z13, 64(BX)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z29, Z14, Z14
+	VADDPS       128(BX), Z14, Z14
+	VMOVUPS      Z14, 128(BX)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z29, Z15, Z15
+	VADDPS       192(BX), Z15, Z15
+	VMOVUPS      Z15, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk61
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block60
+
+skip63:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page59
+
+done62:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values4x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x2bits2AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
+
+page66:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip70
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block67:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done69
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk68:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000004, BX
+
+loop71:
+	TESTQ        $0x0000000f, CX
+	JZ           skip72
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VPBROADCASTD 128(DX), Z23
+	VPBROADCASTD 192(DX), Z24
+	VPERMB       Z31, Z17, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z4
+	VPDPBUSD     Z25, Z24, Z6
+	VPSRLD       $0x02, Z17, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPDPBUSD     Z26, Z23, Z5
+	VPDPBUSD     Z26, Z24, Z7
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VPBROADCASTD 132(DX), Z23
+	VPBROADCASTD 196(DX), Z24
+	VPSRLD       $0x04, Z17, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z8
+	VPDPBUSD     Z27, Z22, Z10
+	VPDPBUSD     Z27, Z23, Z12
+	VPDPBUSD     Z27, Z24, Z14
+	VPSRLD       $0x06, Z17, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z9
+	VPDPBUSD     Z28, Z22, Z11
+	VPDPBUSD     Z28, Z23, Z13
+	VPDPBUSD     Z28, Z24, Z15
+	VPBROADCASTD 8(DX), Z21
+	VPBROADCASTD 72(DX), Z22
+	VPBROADCASTD 136(DX), Z23
+	VPBROADCASTD 200(DX), Z24
+	VPERMB       Z31, Z18, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z4
+	VPDPBUSD     Z25, Z24, Z6
+	VPSRLD       $0x02, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPDPBUSD     Z26, Z23, Z5
+	VPDPBUSD     Z26, Z24, Z7
+	VPBROADCASTD 12(DX), Z21
+	VPBROADCASTD 76(DX), Z22
+	VPBROADCASTD 140(DX), Z23
+	VPBROADCASTD 204(DX), Z24
+	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z8
+	VPDPBUSD     Z27, Z22, Z10
+	VPDPBUSD     Z27, Z23, Z12
+	VPDPBUSD     Z27, Z24, Z14
+	VPSRLD       $0x06, Z18, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z9
+	VPDPBUSD     Z28, Z22, Z11
+	VPDPBUSD     Z28, Z23, Z13
+	VPDPBUSD     Z28, Z24, Z15
+
+skip72:
+	ADDQ         $0x80, SI
+	RORW         $0x04, CX
+	ADDQ         $0x10, DX
+	DECQ         BX
+	JNZ          loop71
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z8, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z9, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VPADDD       Z10, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VPADDD       Z11, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VPADDD       Z12, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VPADDD       Z13, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 12(R9), Z29
+	VPADDD       Z14, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
+	VPADDD       Z15, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk68
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block67
+
+skip70:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page66
+
+done69:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens1bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens1bits3AVX512(SB), NOSPLIT, $0-96
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+
+page73:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block74:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk75:
+	MOVQ $0x00000004, BX
+
+loop76:
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPBROADCASTD 4(DX), Z21
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z4
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z5
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z6
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z7
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop76
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk75
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block74
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page73
+	VZEROUPPER
+	RET
+
+DATA high3<>+0(SB)/4, $0x04040404
+GLOBL high3<>(SB), RODATA|NOPTR, $4
+
+// func values1x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x4bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
+
+page77:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip81
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block78:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done80
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk79:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000008, BX
+
+loop82:
+	TESTQ        $0x00000003, CX
+	JZ           skip83
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPBROADCASTD 4(DX), Z21
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z4
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z5
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z6
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z7
+
+skip83:
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	RORW         $0x02, CX
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop82
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk79
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block78
+
+skip81:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page77
+
+done80:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values1x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x2bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
+
+page84:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip88
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block85:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done87
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk86:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $0x00000004, BX
+
+loop89:
+	TESTQ        $0x0000000f, CX
+	JZ           skip90
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPBROADCASTD 4(DX), Z21
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPBROADCASTD 8(DX), Z21
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPBROADCASTD 12(DX), Z21
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+
+skip90:
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	RORW         $0x04, CX
+	ADDQ         $0x10, DX
+	DECQ         BX
+	JNZ          loop89
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z2, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z3, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk86
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block85
+
+skip88:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page84
+
+done87:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens2bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens2bits3AVX512(SB), NOSPLIT, $0-96
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+
+page91:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block92:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk93:
+	MOVQ $0x00000004, BX
+
+loop94:
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 32(DX), Z22
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPDPBUSD     Z22, Z25, Z4
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPDPBUSD     Z22, Z26, Z5
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPDPBUSD     Z22, Z27, Z6
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPDPBUSD     Z22, Z28, Z7
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 36(DX), Z22
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z8
+	VPDPBUSD     Z22, Z25, Z12
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z9
+	VPDPBUSD     Z22, Z26, Z13
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z10
+	VPDPBUSD     Z22, Z27, Z14
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z11
+	VPDPBUSD     Z22, Z28, Z15
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop94
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk93
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VPADDD       Z8, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VPADDD       Z9, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VPADDD       Z10, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VPADDD       Z11, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VPADDD       Z12, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       256(DI), Z4, Z4
+	VMOVUPS      Z4, 256(DI)
+	VPADDD       Z13, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       320(DI), Z5, Z5
+	VMOVUPS      Z5, 320(DI)
+	VPADDD       Z14, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       384(DI), Z6, Z6
+	VMOVUPS      Z6, 384(DI)
+	VPADDD       Z15, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       448(DI), Z7, Z7
+	VMOVUPS      Z7, 448(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block92
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page91
+	VZEROUPPER
+	RET
+
+// func values2x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x4bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
+
+page95:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip99
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block96:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done98
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk97:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop100:
+	TESTQ        $0x00000003, CX
+	JZ           skip101
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z4
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z5
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z2
+	VPDPBUSD     Z27, Z22, Z6
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z28, Z22, Z7
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z8
+	VPDPBUSD     Z25, Z22, Z12
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z9
+	VPDPBUSD     Z26, Z22, Z13
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z10
+	VPDPBUSD     Z27, Z22, Z14
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z11
+	VPDPBUSD     Z28, Z22, Z15
+
+skip101:
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	RORW         $0x02, CX
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop100
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z8, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z9, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VPADDD       Z10, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VPADDD       Z11, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VPADDD       Z12, Z4, Z4
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VPADDD       Z13, Z5, Z5
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VPADDD       Z14, Z6, Z6
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VPADDD       Z15, Z7, Z7
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk97
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block96
+
+skip99:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page95
+
+done98:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values2x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x2bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
+
+page102:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip106
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block103:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done105
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk104:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000004, BX
+
+loop107:
+	TESTQ        $0x0000000f, CX
+	JZ           skip108
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 64(DX), Z22
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 68(DX), Z22
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z4
+	VPDPBUSD     Z27, Z22, Z6
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z5
+	VPDPBUSD     Z28, Z22, Z7
+	VPBROADCASTD 8(DX), Z21
+	VPBROADCASTD 72(DX), Z22
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z0
+	VPDPBUSD     Z25, Z22, Z2
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z1
+	VPDPBUSD     Z26, Z22, Z3
+	VPBROADCASTD 12(DX), Z21
+	VPBROADCASTD 76(DX), Z22
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z4
+	VPDPBUSD     Z27, Z22, Z6
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z28, Z21, Z5
+	VPDPBUSD     Z28, Z22, Z7
+
+skip108:
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	RORW         $0x04, CX
+	ADDQ         $0x10, DX
+	DECQ         BX
+	JNZ          loop107
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VPADDD       Z4, Z0, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VPADDD       Z5, Z1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VPADDD       Z6, Z2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VPADDD       Z7, Z3, Z3
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk104
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block103
+
+skip106:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page102
+
+done105:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens3bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens3bits3AVX512(SB), NOSPLIT, $0-96
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+
+page109:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block110:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	VPBROADCASTD 8(R9), Z8
+	VMOVDQA64    Z8, Z9
+	VMOVDQA64    Z8, Z10
+	VMOVDQA64    Z8, Z11
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk111:
+	MOVQ $0x00000004, BX
+
+loop112:
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    (R14), Z16
+	PREFETCHT0   (R14)(R12*1)
+	VPBROADCASTD (DX), Z21
+	VPBROADCASTD 32(DX), Z22
+	VPBROADCASTD 64(DX), Z23
+	VMOVDQU64    Z17, Z25
+	VPSLLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPDPBUSD     Z22, Z25, Z4
+	VPDPBUSD     Z23, Z25, Z8
+	VPSRLD       $0x02, Z17, Z26
+	VPSLLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPDPBUSD     Z22, Z26, Z5
+	VPDPBUSD     Z23, Z26, Z9
+	VPSRLD       $0x04, Z17, Z27
+	VMOVDQU64    Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPDPBUSD     Z22, Z27, Z6
+	VPDPBUSD     Z23, Z27, Z10
+	VPSRLD       $0x06, Z17, Z28
+	VPSRLD       $0x01, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPDPBUSD     Z22, Z28, Z7
+	VPDPBUSD     Z23, Z28, Z11
+	VPBROADCASTD 4(DX), Z21
+	VPBROADCASTD 36(DX), Z22
+	VPBROADCASTD 68(DX), Z23
+	VMOVDQU64    Z18, Z25
+	VPSRLD       $0x02, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z0
+	VPDPBUSD     Z22, Z25, Z4
+	VPDPBUSD     Z23, Z25, Z8
+	VPSRLD       $0x02, Z18, Z26
+	VPSRLD       $0x03, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z1
+	VPDPBUSD     Z22, Z26, Z5
+	VPDPBUSD     Z23, Z26, Z9
+	VPSRLD       $0x04, Z18, Z27
+	VPSRLD       $0x04, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z2
+	VPDPBUSD     Z22, Z27, Z6
+	VPDPBUSD     Z23, Z27, Z10
+	VPSRLD       $0x06, Z18, Z28
+	VPSRLD       $0x05, Z16, Z29
+	VPTERNLOGD   $0xd8, Z30, Z29, Z28
+	VPERMB       Z31, Z28, Z28
+	VPDPBUSD     Z21, Z28, Z3
+	VPDPBUSD     Z22, Z28, Z7
+	VPDPBUSD     Z23, Z28, Z11
+	ADDQ         $0x80, SI
+	ADDQ         $0x40, R14
+	ADDQ         $0x08, DX
+	DECQ         BX
+	JNZ          loop112
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk111
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       256(DI), Z4, Z4
+	VMOVUPS      Z4, 256(DI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       320(DI), Z5, Z5
+	VMOVUPS      Z5, 320(DI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       384(DI), Z6, Z6
+	VMOVUPS      Z6, 384(DI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       448(DI), Z7, Z7
+	VMOVUPS      Z7, 448(DI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS       Z29, Z8, Z8
+	VADDPS       512(DI), Z8, Z8
+	VMOVUPS      Z8, 512(DI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  8(R8), Z25, Z29
+	VMULPS       Z29, Z9, Z9
+	VADDPS       576(DI), Z9, Z9
+	VMOVUPS      Z9, 576(DI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  8(R8), Z26, Z29
+	VMULPS       Z29, Z10, Z10
+	VADDPS       640(DI), Z10, Z10
+	VMOVUPS      Z10, 640(DI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  8(R8), Z27, Z29
+	VMULPS       Z29, Z11, Z11
+	VADDPS       704(DI), Z11, Z11
+	VMOVUPS      Z11, 704(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block110
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page109
+	VZEROUPPER
+	RET
+
+// func values3x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x4bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
+	VMOVDQU64    (AX), Z31
+	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
+
+page113:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip117
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block114:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done116
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk115:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000008, BX
+
+loop118:
+	TESTQ        $0x00000003, CX
+	JZ           skip119
+	VMOVDQU64    (SI), Z17
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z18
+	PREFETCHT0   64(SI)(R12*1)
 	VMOVDQU64    (R14), Z16
 	PREFETCHT0   (R14)(R12*1)
 	VPBROADCASTD (DX), Z21
@@ -2634,101 +5055,319 @@ loop46:
 	VPDPBUSD     Z28, Z22, Z7
 	VPDPBUSD     Z28, Z23, Z11
 
-skip47:
+skip119:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop46
+	JNZ          loop118
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk115
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block114
+
+skip117:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page113
+
+done116:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values3x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x2bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
+// func values3x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x2bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
 	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
 	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	MOVQ         $0x00000004, BX
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
 
-loop48:
+page120:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip124
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block121:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done123
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk122:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000004, BX
+
+loop125:
 	TESTQ        $0x0000000f, CX
-	JZ           skip49
+	JZ           skip126
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -2804,70 +5443,99 @@ loop48:
 	VPDPBUSD     Z28, Z22, Z9
 	VPDPBUSD     Z28, Z23, Z11
 
-skip49:
+skip126:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop48
+	JNZ          loop125
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z6, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z7, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z8, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z9, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VPADDD       Z10, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z11, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk122
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block121
+
+skip124:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page120
+
+done123:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens4bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens4bits3AVX512(SB), NOSPLIT, $0-88
-	MOVQ         dst+0(FP), DI
-	MOVQ         q+32(FP), DX
-	MOVQ         qscale+40(FP), R8
-	MOVQ         init+48(FP), R9
-	MOVQ         scales+56(FP), R10
-	MOVQ         blocks+64(FP), R11
-	MOVQ         low+8(FP), SI
-	MOVQ         table+24(FP), AX
+// func tokens4bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens4bits3AVX512(SB), NOSPLIT, $0-96
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
 	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+80(FP), R12
-	MOVQ         high+16(FP), R14
 	VPBROADCASTD high3<>+0(SB), Z30
 
-block50:
-	MOVQ         chunks+72(FP), CX
+page127:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block128:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -2884,11 +5552,13 @@ block50:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk51:
+chunk129:
 	MOVQ $0x00000004, BX
 
-loop52:
+loop130:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -2971,91 +5641,91 @@ loop52:
 	ADDQ         $0x40, R14
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop52
+	JNZ          loop130
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk51
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk129
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
 	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
+	VMULPS.BCST  8(R8), Z24, Z29
 	VMULPS       Z29, Z8, Z8
 	VADDPS       512(DI), Z8, Z8
 	VMOVUPS      Z8, 512(DI)
 	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
+	VMULPS.BCST  8(R8), Z25, Z29
 	VMULPS       Z29, Z9, Z9
 	VADDPS       576(DI), Z9, Z9
 	VMOVUPS      Z9, 576(DI)
 	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
+	VMULPS.BCST  8(R8), Z26, Z29
 	VMULPS       Z29, Z10, Z10
 	VADDPS       640(DI), Z10, Z10
 	VMOVUPS      Z10, 640(DI)
 	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS.BCST  8(R8), Z27, Z29
 	VMULPS       Z29, Z11, Z11
 	VADDPS       704(DI), Z11, Z11
 	VMOVUPS      Z11, 704(DI)
 	VCVTDQ2PS    Z12, Z12
-	VMULPS.BCST  12(R8), Z21, Z29
+	VMULPS.BCST  12(R8), Z24, Z29
 	VMULPS       Z29, Z12, Z12
 	VADDPS       768(DI), Z12, Z12
 	VMOVUPS      Z12, 768(DI)
 	VCVTDQ2PS    Z13, Z13
-	VMULPS.BCST  12(R8), Z22, Z29
+	VMULPS.BCST  12(R8), Z25, Z29
 	VMULPS       Z29, Z13, Z13
 	VADDPS       832(DI), Z13, Z13
 	VMOVUPS      Z13, 832(DI)
 	VCVTDQ2PS    Z14, Z14
-	VMULPS.BCST  12(R8), Z23, Z29
+	VMULPS.BCST  12(R8), Z26, Z29
 	VMULPS       Z29, Z14, Z14
 	VADDPS       896(DI), Z14, Z14
 	VMOVUPS      Z14, 896(DI)
 	VCVTDQ2PS    Z15, Z15
-	VMULPS.BCST  12(R8), Z24, Z29
+	VMULPS.BCST  12(R8), Z27, Z29
 	VMULPS       Z29, Z15, Z15
 	VADDPS       960(DI), Z15, Z15
 	VMOVUPS      Z15, 960(DI)
@@ -3063,45 +5733,302 @@ loop52:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block50
+	JNZ          block128
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page127
 	VZEROUPPER
 	RET
 
-// func values4x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x4bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
+// func values4x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x4bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
 	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
 	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-	MOVQ         $0x00000008, BX
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
 
-loop53:
+page131:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip135
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block132:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done134
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk133:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop136:
 	TESTQ        $0x00000003, CX
-	JZ           skip54
+	JZ           skip137
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3181,123 +6108,394 @@ loop53:
 	VPDPBUSD     Z28, Z23, Z11
 	VPDPBUSD     Z28, Z24, Z15
 
-skip54:
+skip137:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop53
+	JNZ          loop136
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 12(R9), Z29
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z29, Z12, Z12
-	VADDPS       (DI), Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VADDPS       (BX), Z12, Z12
+	VMOVUPS      Z12, (BX)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z29, Z13, Z13
-	VADDPS       64(DI), Z13, Z13
-	VMOVUPS      Z13, 64(DI)
+	VADDPS       64(BX), Z13, Z13
+	VMOVUPS      Z13, 64(BX)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z29, Z14, Z14
-	VADDPS       128(DI), Z14, Z14
-	VMOVUPS      Z14, 128(DI)
+	VADDPS       128(BX), Z14, Z14
+	VMOVUPS      Z14, 128(BX)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z29, Z15, Z15
-	VADDPS       192(DI), Z15, Z15
-	VMOVUPS      Z15, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z15, Z15
+	VMOVUPS      Z15, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk133
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block132
+
+skip135:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page131
+
+done134:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values4x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x2bits3AVX512(SB), NOSPLIT, $0-72
-	MOVQ         acc+0(FP), DI
-	MOVQ         ld+8(FP), R8
-	MOVQ         w+40(FP), DX
-	MOVQ         scale+48(FP), R9
-	MOVQ         groups+56(FP), CX
-	MOVQ         low+16(FP), SI
-	MOVQ         table+32(FP), AX
+// func values4x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x2bits3AVX512(SB), NOSPLIT, $0-128
+	MOVQ         visits+8(FP), R13
+	MOVQ         n+16(FP), R15
+	MOVQ         table+48(FP), AX
 	VMOVDQU64    (AX), Z31
-	MOVQ         ahead+64(FP), R12
-	MOVQ         high+24(FP), R14
 	VPBROADCASTD high3<>+0(SB), Z30
-	VPXORD       Z0, Z0, Z0
-	VPXORD       Z1, Z1, Z1
-	VPXORD       Z2, Z2, Z2
-	VPXORD       Z3, Z3, Z3
-	VPXORD       Z4, Z4, Z4
-	VPXORD       Z5, Z5, Z5
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
-	VPXORD       Z14, Z14, Z14
-	VPXORD       Z15, Z15, Z15
-	MOVQ         $0x00000004, BX
+	MOVQ         rounded+64(FP), DX
+	MOVQ         scale+72(FP), R9
+	MOVQ         ld+88(FP), R8
 
-loop55:
+page138:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip142
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	MOVQ    SI, R14
+	ADDQ    high+32(FP), R14
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block139:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done141
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk140:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000004, BX
+
+loop143:
 	TESTQ        $0x0000000f, CX
-	JZ           skip56
+	JZ           skip144
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3385,80 +6583,108 @@ loop55:
 	VPDPBUSD     Z28, Z23, Z13
 	VPDPBUSD     Z28, Z24, Z15
 
-skip56:
+skip144:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop55
+	JNZ          loop143
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 12(R9), Z29
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       (DI), Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       64(DI), Z7, Z7
-	VMOVUPS      Z7, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk140
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block139
+
+skip142:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page138
+
+done141:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens1bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens1bits4AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
+// func tokens1bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens1bits4AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
 
-block57:
-	MOVQ         chunks+72(FP), CX
+page145:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block146:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -3467,11 +6693,13 @@ block57:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk58:
+chunk147:
 	MOVQ $0x00000004, BX
 
-loop59:
+loop148:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3505,35 +6733,35 @@ loop59:
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop59
+	JNZ          loop148
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk58
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk147
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
@@ -3541,35 +6769,132 @@ loop59:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block57
+	JNZ          block146
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page145
 	VZEROUPPER
 	RET
 
-// func values1x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x4bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values1x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x4bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	MOVQ      $0x00000008, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop60:
+page149:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip153
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block150:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done152
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk151:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000008, BX
+
+loop154:
 	TESTQ        $0x00000003, CX
-	JZ           skip61
+	JZ           skip155
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3601,58 +6926,169 @@ loop60:
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z7
 
-skip61:
+skip155:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop60
+	JNZ          loop154
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk151
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block150
+
+skip153:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page149
+
+done152:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values1x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values1x2bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values1x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x2bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	MOVQ      $0x00000004, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop62:
+page156:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip160
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block157:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done159
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk158:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $0x00000004, BX
+
+loop161:
 	TESTQ        $0x0000000f, CX
-	JZ           skip63
+	JZ           skip162
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3686,43 +7122,71 @@ loop62:
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z28, Z21, Z3
 
-skip63:
+skip162:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop62
+	JNZ          loop161
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z2, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z3, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk158
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block157
+
+skip160:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page156
+
+done159:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens2bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens2bits4AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
+// func tokens2bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens2bits4AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
 
-block64:
-	MOVQ         chunks+72(FP), CX
+page163:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block164:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -3739,11 +7203,13 @@ block64:
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk65:
+chunk165:
 	MOVQ $0x00000004, BX
 
-loop66:
+loop166:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3787,59 +7253,59 @@ loop66:
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop66
+	JNZ          loop166
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk65
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk165
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
@@ -3847,43 +7313,193 @@ loop66:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block64
+	JNZ          block164
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page163
 	VZEROUPPER
 	RET
 
-// func values2x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x4bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values2x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x4bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000008, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop67:
+page167:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip171
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block168:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done170
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk169:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop172:
 	TESTQ        $0x00000003, CX
-	JZ           skip68
+	JZ           skip173
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -3925,84 +7541,248 @@ loop67:
 	VPDPBUSD     Z28, Z21, Z11
 	VPDPBUSD     Z28, Z22, Z15
 
-skip68:
+skip173:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop67
+	JNZ          loop172
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk169
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block168
+
+skip171:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page167
+
+done170:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values2x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values2x2bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values2x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x2bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	MOVQ      $0x00000004, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop69:
+page174:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip178
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block175:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done177
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk176:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000004, BX
+
+loop179:
 	TESTQ        $0x0000000f, CX
-	JZ           skip70
+	JZ           skip180
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4048,55 +7828,83 @@ loop69:
 	VPDPBUSD     Z28, Z21, Z5
 	VPDPBUSD     Z28, Z22, Z7
 
-skip70:
+skip180:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop69
+	JNZ          loop179
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z4, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z5, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z6, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z7, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk176
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block175
+
+skip178:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page174
+
+done177:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens3bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens3bits4AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
+// func tokens3bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens3bits4AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
 
-block71:
-	MOVQ         chunks+72(FP), CX
+page181:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block182:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -4109,11 +7917,13 @@ block71:
 	VMOVDQA64    Z8, Z9
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk72:
+chunk183:
 	MOVQ $0x00000004, BX
 
-loop73:
+loop184:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4167,71 +7977,71 @@ loop73:
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop73
+	JNZ          loop184
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk72
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk183
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
 	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
+	VMULPS.BCST  8(R8), Z24, Z29
 	VMULPS       Z29, Z8, Z8
 	VADDPS       512(DI), Z8, Z8
 	VMOVUPS      Z8, 512(DI)
 	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
+	VMULPS.BCST  8(R8), Z25, Z29
 	VMULPS       Z29, Z9, Z9
 	VADDPS       576(DI), Z9, Z9
 	VMOVUPS      Z9, 576(DI)
 	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
+	VMULPS.BCST  8(R8), Z26, Z29
 	VMULPS       Z29, Z10, Z10
 	VADDPS       640(DI), Z10, Z10
 	VMOVUPS      Z10, 640(DI)
 	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS.BCST  8(R8), Z27, Z29
 	VMULPS       Z29, Z11, Z11
 	VADDPS       704(DI), Z11, Z11
 	VMOVUPS      Z11, 704(DI)
@@ -4239,39 +8049,242 @@ loop73:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block71
+	JNZ          block182
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page181
 	VZEROUPPER
 	RET
 
-// func values3x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x4bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values3x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x4bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	MOVQ      $0x00000008, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop74:
+page185:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip189
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block186:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done188
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk187:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000008, BX
+
+loop190:
 	TESTQ        $0x00000003, CX
-	JZ           skip75
+	JZ           skip191
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4323,98 +8336,315 @@ loop74:
 	VPDPBUSD     Z28, Z22, Z7
 	VPDPBUSD     Z28, Z23, Z11
 
-skip75:
+skip191:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop74
+	JNZ          loop190
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk187
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block186
+
+skip189:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page185
+
+done188:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values3x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values3x2bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values3x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x2bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	MOVQ      $0x00000004, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop76:
+page192:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip196
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block193:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done195
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk194:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000004, BX
+
+loop197:
 	TESTQ        $0x0000000f, CX
-	JZ           skip77
+	JZ           skip198
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4472,67 +8702,95 @@ loop76:
 	VPDPBUSD     Z28, Z22, Z9
 	VPDPBUSD     Z28, Z23, Z11
 
-skip77:
+skip198:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop76
+	JNZ          loop197
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z6, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z7, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z8, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z9, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VPADDD       Z10, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z11, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk194
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block193
+
+skip196:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page192
+
+done195:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func tokens4bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·tokens4bits4AVX512(SB), NOSPLIT, $0-88
-	MOVQ      dst+0(FP), DI
-	MOVQ      q+32(FP), DX
-	MOVQ      qscale+40(FP), R8
-	MOVQ      init+48(FP), R9
-	MOVQ      scales+56(FP), R10
-	MOVQ      blocks+64(FP), R11
-	MOVQ      low+8(FP), SI
-	MOVQ      table+24(FP), AX
+// func tokens4bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens4bits4AVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+80(FP), R12
 
-block78:
-	MOVQ         chunks+72(FP), CX
+page199:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block200:
+	MOVQ         chunks+88(FP), CX
 	VPBROADCASTD (R9), Z0
 	VMOVDQA64    Z0, Z1
 	VMOVDQA64    Z0, Z2
@@ -4549,11 +8807,13 @@ block78:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
 
-chunk79:
+chunk201:
 	MOVQ $0x00000004, BX
 
-loop80:
+loop202:
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4617,91 +8877,91 @@ loop80:
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop80
+	JNZ          loop202
 	ADDQ         $0xa0, DX
 	DECQ         CX
-	JNZ          chunk79
-	VCVTPH2PS    (R10), Z21
-	VCVTPH2PS    32(R10), Z22
-	VCVTPH2PS    64(R10), Z23
-	VCVTPH2PS    96(R10), Z24
+	JNZ          chunk201
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
 	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z21, Z29
+	VMULPS.BCST  (R8), Z24, Z29
 	VMULPS       Z29, Z0, Z0
 	VADDPS       (DI), Z0, Z0
 	VMOVUPS      Z0, (DI)
 	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z22, Z29
+	VMULPS.BCST  (R8), Z25, Z29
 	VMULPS       Z29, Z1, Z1
 	VADDPS       64(DI), Z1, Z1
 	VMOVUPS      Z1, 64(DI)
 	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z23, Z29
+	VMULPS.BCST  (R8), Z26, Z29
 	VMULPS       Z29, Z2, Z2
 	VADDPS       128(DI), Z2, Z2
 	VMOVUPS      Z2, 128(DI)
 	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS.BCST  (R8), Z27, Z29
 	VMULPS       Z29, Z3, Z3
 	VADDPS       192(DI), Z3, Z3
 	VMOVUPS      Z3, 192(DI)
 	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z21, Z29
+	VMULPS.BCST  4(R8), Z24, Z29
 	VMULPS       Z29, Z4, Z4
 	VADDPS       256(DI), Z4, Z4
 	VMOVUPS      Z4, 256(DI)
 	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z22, Z29
+	VMULPS.BCST  4(R8), Z25, Z29
 	VMULPS       Z29, Z5, Z5
 	VADDPS       320(DI), Z5, Z5
 	VMOVUPS      Z5, 320(DI)
 	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z23, Z29
+	VMULPS.BCST  4(R8), Z26, Z29
 	VMULPS       Z29, Z6, Z6
 	VADDPS       384(DI), Z6, Z6
 	VMOVUPS      Z6, 384(DI)
 	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS.BCST  4(R8), Z27, Z29
 	VMULPS       Z29, Z7, Z7
 	VADDPS       448(DI), Z7, Z7
 	VMOVUPS      Z7, 448(DI)
 	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z21, Z29
+	VMULPS.BCST  8(R8), Z24, Z29
 	VMULPS       Z29, Z8, Z8
 	VADDPS       512(DI), Z8, Z8
 	VMOVUPS      Z8, 512(DI)
 	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z22, Z29
+	VMULPS.BCST  8(R8), Z25, Z29
 	VMULPS       Z29, Z9, Z9
 	VADDPS       576(DI), Z9, Z9
 	VMOVUPS      Z9, 576(DI)
 	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z23, Z29
+	VMULPS.BCST  8(R8), Z26, Z29
 	VMULPS       Z29, Z10, Z10
 	VADDPS       640(DI), Z10, Z10
 	VMOVUPS      Z10, 640(DI)
 	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS.BCST  8(R8), Z27, Z29
 	VMULPS       Z29, Z11, Z11
 	VADDPS       704(DI), Z11, Z11
 	VMOVUPS      Z11, 704(DI)
 	VCVTDQ2PS    Z12, Z12
-	VMULPS.BCST  12(R8), Z21, Z29
+	VMULPS.BCST  12(R8), Z24, Z29
 	VMULPS       Z29, Z12, Z12
 	VADDPS       768(DI), Z12, Z12
 	VMOVUPS      Z12, 768(DI)
 	VCVTDQ2PS    Z13, Z13
-	VMULPS.BCST  12(R8), Z22, Z29
+	VMULPS.BCST  12(R8), Z25, Z29
 	VMULPS       Z29, Z13, Z13
 	VADDPS       832(DI), Z13, Z13
 	VMOVUPS      Z13, 832(DI)
 	VCVTDQ2PS    Z14, Z14
-	VMULPS.BCST  12(R8), Z23, Z29
+	VMULPS.BCST  12(R8), Z26, Z29
 	VMULPS       Z29, Z14, Z14
 	VADDPS       896(DI), Z14, Z14
 	VMOVUPS      Z14, 896(DI)
 	VCVTDQ2PS    Z15, Z15
-	VMULPS.BCST  12(R8), Z24, Z29
+	VMULPS.BCST  12(R8), Z27, Z29
 	VMULPS       Z29, Z15, Z15
 	VADDPS       960(DI), Z15, Z15
 	VMOVUPS      Z15, 960(DI)
@@ -4709,43 +8969,299 @@ loop80:
 	ADDQ         $0x18, R9
 	ADDQ         $0x80, R10
 	DECQ         R11
-	JNZ          block78
+	JNZ          block200
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page199
 	VZEROUPPER
 	RET
 
-// func values4x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x4bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values4x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x4bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000008, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop81:
+page203:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip207
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block204:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done206
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk205:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000008, BX
+
+loop208:
 	TESTQ        $0x00000003, CX
-	JZ           skip82
+	JZ           skip209
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4807,120 +9323,390 @@ loop81:
 	VPDPBUSD     Z28, Z23, Z11
 	VPDPBUSD     Z28, Z24, Z15
 
-skip82:
+skip209:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x02, CX
+	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
-	JNZ          loop81
+	JNZ          loop208
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       128(DI), Z6, Z6
-	VMOVUPS      Z6, 128(DI)
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       192(DI), Z7, Z7
-	VMOVUPS      Z7, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VCVTDQ2PS    Z8, Z8
 	VMULPS       Z29, Z8, Z8
-	VADDPS       (DI), Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
 	VCVTDQ2PS    Z9, Z9
 	VMULPS       Z29, Z9, Z9
-	VADDPS       64(DI), Z9, Z9
-	VMOVUPS      Z9, 64(DI)
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
 	VCVTDQ2PS    Z10, Z10
 	VMULPS       Z29, Z10, Z10
-	VADDPS       128(DI), Z10, Z10
-	VMOVUPS      Z10, 128(DI)
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
 	VCVTDQ2PS    Z11, Z11
 	VMULPS       Z29, Z11, Z11
-	VADDPS       192(DI), Z11, Z11
-	VMOVUPS      Z11, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 12(R9), Z29
 	VCVTDQ2PS    Z12, Z12
 	VMULPS       Z29, Z12, Z12
-	VADDPS       (DI), Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VADDPS       (BX), Z12, Z12
+	VMOVUPS      Z12, (BX)
 	VCVTDQ2PS    Z13, Z13
 	VMULPS       Z29, Z13, Z13
-	VADDPS       64(DI), Z13, Z13
-	VMOVUPS      Z13, 64(DI)
+	VADDPS       64(BX), Z13, Z13
+	VMOVUPS      Z13, 64(BX)
 	VCVTDQ2PS    Z14, Z14
 	VMULPS       Z29, Z14, Z14
-	VADDPS       128(DI), Z14, Z14
-	VMOVUPS      Z14, 128(DI)
+	VADDPS       128(BX), Z14, Z14
+	VMOVUPS      Z14, 128(BX)
 	VCVTDQ2PS    Z15, Z15
 	VMULPS       Z29, Z15, Z15
-	VADDPS       192(DI), Z15, Z15
-	VMOVUPS      Z15, 192(DI)
-	ADDQ         R8, DI
+	VADDPS       192(BX), Z15, Z15
+	VMOVUPS      Z15, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk205
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block204
+
+skip207:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page203
+
+done206:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET
 
-// func values4x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
-TEXT ·values4x2bits4AVX512(SB), NOSPLIT, $0-72
-	MOVQ      acc+0(FP), DI
-	MOVQ      ld+8(FP), R8
-	MOVQ      w+40(FP), DX
-	MOVQ      scale+48(FP), R9
-	MOVQ      groups+56(FP), CX
-	MOVQ      low+16(FP), SI
-	MOVQ      table+32(FP), AX
+// func values4x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x2bits4AVX512(SB), NOSPLIT, $0-128
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
 	VMOVDQU64 (AX), Z31
-	MOVQ      ahead+64(FP), R12
-	VPXORD    Z0, Z0, Z0
-	VPXORD    Z1, Z1, Z1
-	VPXORD    Z2, Z2, Z2
-	VPXORD    Z3, Z3, Z3
-	VPXORD    Z4, Z4, Z4
-	VPXORD    Z5, Z5, Z5
-	VPXORD    Z6, Z6, Z6
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
-	MOVQ      $0x00000004, BX
+	MOVQ      rounded+64(FP), DX
+	MOVQ      scale+72(FP), R9
+	MOVQ      ld+88(FP), R8
 
-loop83:
+page210:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip214
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block211:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done213
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk212:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000004, BX
+
+loop215:
 	TESTQ        $0x0000000f, CX
-	JZ           skip84
+	JZ           skip216
 	VMOVDQU64    (SI), Z17
 	PREFETCHT0   (SI)(R12*1)
 	VMOVDQU64    64(SI), Z18
@@ -4990,59 +9776,2802 @@ loop83:
 	VPDPBUSD     Z28, Z23, Z13
 	VPDPBUSD     Z28, Z24, Z15
 
-skip84:
+skip216:
 	ADDQ         $0x00000100, SI
-	SHRQ         $0x04, CX
+	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
-	JNZ          loop83
+	JNZ          loop215
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
 	VBROADCASTSS (R9), Z29
 	VPADDD       Z8, Z0, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
 	VPADDD       Z9, Z1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 4(R9), Z29
 	VPADDD       Z10, Z2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VMULPS       Z29, Z2, Z2
-	VADDPS       (DI), Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
 	VPADDD       Z11, Z3, Z3
 	VCVTDQ2PS    Z3, Z3
 	VMULPS       Z29, Z3, Z3
-	VADDPS       64(DI), Z3, Z3
-	VMOVUPS      Z3, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 8(R9), Z29
 	VPADDD       Z12, Z4, Z4
 	VCVTDQ2PS    Z4, Z4
 	VMULPS       Z29, Z4, Z4
-	VADDPS       (DI), Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
 	VPADDD       Z13, Z5, Z5
 	VCVTDQ2PS    Z5, Z5
 	VMULPS       Z29, Z5, Z5
-	VADDPS       64(DI), Z5, Z5
-	VMOVUPS      Z5, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
 	VBROADCASTSS 12(R9), Z29
 	VPADDD       Z14, Z6, Z6
 	VCVTDQ2PS    Z6, Z6
 	VMULPS       Z29, Z6, Z6
-	VADDPS       (DI), Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
 	VPADDD       Z15, Z7, Z7
 	VCVTDQ2PS    Z7, Z7
 	VMULPS       Z29, Z7, Z7
-	VADDPS       64(DI), Z7, Z7
-	VMOVUPS      Z7, 64(DI)
-	ADDQ         R8, DI
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk212
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block211
+
+skip214:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page210
+
+done213:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values1x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x4bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page217:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip221
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block218:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done220
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk219:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $0x00000010, BX
+
+loop222:
+	TESTQ        $0x00000001, CX
+	JZ           skip223
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPDPBUSD     Z26, Z28, Z2
+	VPDPBUSD     Z27, Z28, Z3
+
+skip223:
+	ADDQ         $0x00000100, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop222
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk219
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block218
+
+skip221:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page217
+
+done220:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values1x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1x2bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page224:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip228
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block225:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done227
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk226:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   $0x00000010, BX
+
+loop229:
+	TESTQ        $0x00000001, CX
+	JZ           skip230
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+
+skip230:
+	ADDQ         $0x80, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop229
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk226
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block225
+
+skip228:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page224
+
+done227:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values2x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x4bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page231:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip235
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block232:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done234
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk233:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000010, BX
+
+loop236:
+	TESTQ        $0x00000001, CX
+	JZ           skip237
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPDPBUSD     Z26, Z28, Z2
+	VPDPBUSD     Z27, Z28, Z3
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z4
+	VPDPBUSD     Z25, Z28, Z5
+	VPDPBUSD     Z26, Z28, Z6
+	VPDPBUSD     Z27, Z28, Z7
+
+skip237:
+	ADDQ         $0x00000100, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop236
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk233
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block232
+
+skip235:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page231
+
+done234:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values2x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2x2bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page238:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip242
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block239:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done241
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk240:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $0x00000010, BX
+
+loop243:
+	TESTQ        $0x00000001, CX
+	JZ           skip244
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z2
+	VPDPBUSD     Z25, Z28, Z3
+
+skip244:
+	ADDQ         $0x80, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop243
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk240
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block239
+
+skip242:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page238
+
+done241:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values3x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x4bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page245:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip249
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block246:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done248
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk247:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   $0x00000010, BX
+
+loop250:
+	TESTQ        $0x00000001, CX
+	JZ           skip251
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPDPBUSD     Z26, Z28, Z2
+	VPDPBUSD     Z27, Z28, Z3
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z4
+	VPDPBUSD     Z25, Z28, Z5
+	VPDPBUSD     Z26, Z28, Z6
+	VPDPBUSD     Z27, Z28, Z7
+	VPBROADCASTD 128(DX), Z28
+	VPDPBUSD     Z24, Z28, Z8
+	VPDPBUSD     Z25, Z28, Z9
+	VPDPBUSD     Z26, Z28, Z10
+	VPDPBUSD     Z27, Z28, Z11
+
+skip251:
+	ADDQ         $0x00000100, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop250
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z29, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z29, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z29, Z10, Z10
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z29, Z11, Z11
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk247
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block246
+
+skip249:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page245
+
+done248:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values3x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3x2bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page252:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip256
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block253:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done255
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk254:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   $0x00000010, BX
+
+loop257:
+	TESTQ        $0x00000001, CX
+	JZ           skip258
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z2
+	VPDPBUSD     Z25, Z28, Z3
+	VPBROADCASTD 128(DX), Z28
+	VPDPBUSD     Z24, Z28, Z4
+	VPDPBUSD     Z25, Z28, Z5
+
+skip258:
+	ADDQ         $0x80, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop257
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk254
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block253
+
+skip256:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page252
+
+done255:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values4x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x4bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page259:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip263
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block260:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done262
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk261:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	MOVQ   $0x00000010, BX
+
+loop264:
+	TESTQ        $0x00000001, CX
+	JZ           skip265
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPDPBUSD     Z26, Z28, Z2
+	VPDPBUSD     Z27, Z28, Z3
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z4
+	VPDPBUSD     Z25, Z28, Z5
+	VPDPBUSD     Z26, Z28, Z6
+	VPDPBUSD     Z27, Z28, Z7
+	VPBROADCASTD 128(DX), Z28
+	VPDPBUSD     Z24, Z28, Z8
+	VPDPBUSD     Z25, Z28, Z9
+	VPDPBUSD     Z26, Z28, Z10
+	VPDPBUSD     Z27, Z28, Z11
+	VPBROADCASTD 192(DX), Z28
+	VPDPBUSD     Z24, Z28, Z12
+	VPDPBUSD     Z25, Z28, Z13
+	VPDPBUSD     Z26, Z28, Z14
+	VPDPBUSD     Z27, Z28, Z15
+
+skip265:
+	ADDQ         $0x00000100, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop264
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(BX), Z2, Z2
+	VMOVUPS      Z2, 128(BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(BX), Z3, Z3
+	VMOVUPS      Z3, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(BX), Z6, Z6
+	VMOVUPS      Z6, 128(BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(BX), Z7, Z7
+	VMOVUPS      Z7, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z29, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z29, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z29, Z10, Z10
+	VADDPS       128(BX), Z10, Z10
+	VMOVUPS      Z10, 128(BX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z29, Z11, Z11
+	VADDPS       192(BX), Z11, Z11
+	VMOVUPS      Z11, 192(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 12(R9), Z29
+	VCVTDQ2PS    Z12, Z12
+	VMULPS       Z29, Z12, Z12
+	VADDPS       (BX), Z12, Z12
+	VMOVUPS      Z12, (BX)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS       Z29, Z13, Z13
+	VADDPS       64(BX), Z13, Z13
+	VMOVUPS      Z13, 64(BX)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS       Z29, Z14, Z14
+	VADDPS       128(BX), Z14, Z14
+	VMOVUPS      Z14, 128(BX)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z29, Z15, Z15
+	VADDPS       192(BX), Z15, Z15
+	VMOVUPS      Z15, 192(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x00000100, DI
+	DECQ         AX
+	JNZ          chunk261
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block260
+
+skip263:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page259
+
+done262:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func values4x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4x2bits8AVX512(SB), NOSPLIT, $0-128
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
+
+page266:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip270
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block267:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X20, X29, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X21, X29, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X22, X29, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X29
+	VDIVSS        X23, X29, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPORD         Z0, Z1, Z27
+	VPTERNLOGD    $0xfe, Z2, Z3, Z27
+	VMOVDQA64     Z27, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPORD         Z4, Z5, Z27
+	VPTERNLOGD    $0xfe, Z6, Z7, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPORD         Z8, Z9, Z27
+	VPTERNLOGD    $0xfe, Z10, Z11, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPORD         Z12, Z13, Z27
+	VPTERNLOGD    $0xfe, Z14, Z15, Z27
+	VPORD         Z27, Z29, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done269
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), AX
+
+chunk268:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   $0x00000010, BX
+
+loop271:
+	TESTQ        $0x00000001, CX
+	JZ           skip272
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z24, Z28, Z0
+	VPDPBUSD     Z25, Z28, Z1
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z24, Z28, Z2
+	VPDPBUSD     Z25, Z28, Z3
+	VPBROADCASTD 128(DX), Z28
+	VPDPBUSD     Z24, Z28, Z4
+	VPDPBUSD     Z25, Z28, Z5
+	VPBROADCASTD 192(DX), Z28
+	VPDPBUSD     Z24, Z28, Z6
+	VPDPBUSD     Z25, Z28, Z7
+
+skip272:
+	ADDQ         $0x80, SI
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop271
+	SUBQ         $0x40, DX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z29
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 4(R9), Z29
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z29, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z29, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 8(R9), Z29
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         R8, BX
+	VBROADCASTSS 12(R9), Z29
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z29, Z6, Z6
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z29, Z7, Z7
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         R8, BX
+	ADDQ         $0x80, DI
+	DECQ         AX
+	JNZ          chunk268
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block267
+
+skip270:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page266
+
+done269:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens1twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens1twiceAVX512(SB), NOSPLIT, $0-96
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+
+page273:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block274:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk275:
+	MOVQ $0x00000008, BX
+
+loop276:
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z28, Z24, Z0
+	VPDPBUSD     Z28, Z25, Z1
+	VPDPBUSD     Z28, Z26, Z2
+	VPDPBUSD     Z28, Z27, Z3
+	VPBROADCASTD 32(DX), Z28
+	VPDPBUSD     Z28, Z24, Z4
+	VPDPBUSD     Z28, Z25, Z5
+	VPDPBUSD     Z28, Z26, Z6
+	VPDPBUSD     Z28, Z27, Z7
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop276
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk275
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block274
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page273
+	VZEROUPPER
+	RET
+
+// func tokens2twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens2twiceAVX512(SB), NOSPLIT, $0-96
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+
+page277:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block278:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	VPBROADCASTD 8(R9), Z8
+	VMOVDQA64    Z8, Z9
+	VMOVDQA64    Z8, Z10
+	VMOVDQA64    Z8, Z11
+	VPBROADCASTD 12(R9), Z12
+	VMOVDQA64    Z12, Z13
+	VMOVDQA64    Z12, Z14
+	VMOVDQA64    Z12, Z15
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk279:
+	MOVQ $0x00000008, BX
+
+loop280:
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z28, Z24, Z0
+	VPDPBUSD     Z28, Z25, Z1
+	VPDPBUSD     Z28, Z26, Z2
+	VPDPBUSD     Z28, Z27, Z3
+	VPBROADCASTD 32(DX), Z28
+	VPDPBUSD     Z28, Z24, Z4
+	VPDPBUSD     Z28, Z25, Z5
+	VPDPBUSD     Z28, Z26, Z6
+	VPDPBUSD     Z28, Z27, Z7
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z28, Z24, Z8
+	VPDPBUSD     Z28, Z25, Z9
+	VPDPBUSD     Z28, Z26, Z10
+	VPDPBUSD     Z28, Z27, Z11
+	VPBROADCASTD 96(DX), Z28
+	VPDPBUSD     Z28, Z24, Z12
+	VPDPBUSD     Z28, Z25, Z13
+	VPDPBUSD     Z28, Z26, Z14
+	VPDPBUSD     Z28, Z27, Z15
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop280
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk279
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS       Z29, Z8, Z8
+	VADDPS       256(DI), Z8, Z8
+	VMOVUPS      Z8, 256(DI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  8(R8), Z25, Z29
+	VMULPS       Z29, Z9, Z9
+	VADDPS       320(DI), Z9, Z9
+	VMOVUPS      Z9, 320(DI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  8(R8), Z26, Z29
+	VMULPS       Z29, Z10, Z10
+	VADDPS       384(DI), Z10, Z10
+	VMOVUPS      Z10, 384(DI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  8(R8), Z27, Z29
+	VMULPS       Z29, Z11, Z11
+	VADDPS       448(DI), Z11, Z11
+	VMOVUPS      Z11, 448(DI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS.BCST  12(R8), Z24, Z29
+	VMULPS       Z29, Z12, Z12
+	VADDPS       256(DI), Z12, Z12
+	VMOVUPS      Z12, 256(DI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS.BCST  12(R8), Z25, Z29
+	VMULPS       Z29, Z13, Z13
+	VADDPS       320(DI), Z13, Z13
+	VMOVUPS      Z13, 320(DI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS.BCST  12(R8), Z26, Z29
+	VMULPS       Z29, Z14, Z14
+	VADDPS       384(DI), Z14, Z14
+	VMOVUPS      Z14, 384(DI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS.BCST  12(R8), Z27, Z29
+	VMULPS       Z29, Z15, Z15
+	VADDPS       448(DI), Z15, Z15
+	VMOVUPS      Z15, 448(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block278
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page277
+	VZEROUPPER
+	RET
+
+// func tokens3twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens3twiceAVX512(SB), NOSPLIT, $0-96
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+
+page281:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    qscale+64(FP), R8
+	MOVQ    init+72(FP), R9
+	MOVQ    blocks+80(FP), R11
+
+block282:
+	MOVQ         chunks+88(FP), CX
+	VPBROADCASTD (R9), Z0
+	VMOVDQA64    Z0, Z1
+	VMOVDQA64    Z0, Z2
+	VMOVDQA64    Z0, Z3
+	VPBROADCASTD 4(R9), Z4
+	VMOVDQA64    Z4, Z5
+	VMOVDQA64    Z4, Z6
+	VMOVDQA64    Z4, Z7
+	VPBROADCASTD 8(R9), Z8
+	VMOVDQA64    Z8, Z9
+	VMOVDQA64    Z8, Z10
+	VMOVDQA64    Z8, Z11
+	VPBROADCASTD 12(R9), Z12
+	VMOVDQA64    Z12, Z13
+	VMOVDQA64    Z12, Z14
+	VMOVDQA64    Z12, Z15
+	VPBROADCASTD 16(R9), Z16
+	VMOVDQA64    Z16, Z17
+	VMOVDQA64    Z16, Z18
+	VMOVDQA64    Z16, Z19
+	VPBROADCASTD 20(R9), Z20
+	VMOVDQA64    Z20, Z21
+	VMOVDQA64    Z20, Z22
+	VMOVDQA64    Z20, Z23
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+
+chunk283:
+	MOVQ $0x00000008, BX
+
+loop284:
+	VMOVDQU64    (SI), Z24
+	PREFETCHT0   (SI)(R12*1)
+	VMOVDQU64    64(SI), Z25
+	PREFETCHT0   64(SI)(R12*1)
+	VMOVDQU64    128(SI), Z26
+	PREFETCHT0   128(SI)(R12*1)
+	VMOVDQU64    192(SI), Z27
+	PREFETCHT0   192(SI)(R12*1)
+	VPBROADCASTD (DX), Z28
+	VPDPBUSD     Z28, Z24, Z0
+	VPDPBUSD     Z28, Z25, Z1
+	VPDPBUSD     Z28, Z26, Z2
+	VPDPBUSD     Z28, Z27, Z3
+	VPBROADCASTD 32(DX), Z28
+	VPDPBUSD     Z28, Z24, Z4
+	VPDPBUSD     Z28, Z25, Z5
+	VPDPBUSD     Z28, Z26, Z6
+	VPDPBUSD     Z28, Z27, Z7
+	VPBROADCASTD 64(DX), Z28
+	VPDPBUSD     Z28, Z24, Z8
+	VPDPBUSD     Z28, Z25, Z9
+	VPDPBUSD     Z28, Z26, Z10
+	VPDPBUSD     Z28, Z27, Z11
+	VPBROADCASTD 96(DX), Z28
+	VPDPBUSD     Z28, Z24, Z12
+	VPDPBUSD     Z28, Z25, Z13
+	VPDPBUSD     Z28, Z26, Z14
+	VPDPBUSD     Z28, Z27, Z15
+	VPBROADCASTD 128(DX), Z28
+	VPDPBUSD     Z28, Z24, Z16
+	VPDPBUSD     Z28, Z25, Z17
+	VPDPBUSD     Z28, Z26, Z18
+	VPDPBUSD     Z28, Z27, Z19
+	VPBROADCASTD 160(DX), Z28
+	VPDPBUSD     Z28, Z24, Z20
+	VPDPBUSD     Z28, Z25, Z21
+	VPDPBUSD     Z28, Z26, Z22
+	VPDPBUSD     Z28, Z27, Z23
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop284
+	ADDQ         $0xa0, DX
+	DECQ         CX
+	JNZ          chunk283
+	VCVTPH2PS    (R10), Z24
+	VCVTPH2PS    32(R10), Z25
+	VCVTPH2PS    64(R10), Z26
+	VCVTPH2PS    96(R10), Z27
+	VCVTDQ2PS    Z0, Z0
+	VMULPS.BCST  (R8), Z24, Z29
+	VMULPS       Z29, Z0, Z0
+	VADDPS       (DI), Z0, Z0
+	VMOVUPS      Z0, (DI)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS.BCST  (R8), Z25, Z29
+	VMULPS       Z29, Z1, Z1
+	VADDPS       64(DI), Z1, Z1
+	VMOVUPS      Z1, 64(DI)
+	VCVTDQ2PS    Z2, Z2
+	VMULPS.BCST  (R8), Z26, Z29
+	VMULPS       Z29, Z2, Z2
+	VADDPS       128(DI), Z2, Z2
+	VMOVUPS      Z2, 128(DI)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS.BCST  (R8), Z27, Z29
+	VMULPS       Z29, Z3, Z3
+	VADDPS       192(DI), Z3, Z3
+	VMOVUPS      Z3, 192(DI)
+	VCVTDQ2PS    Z4, Z4
+	VMULPS.BCST  4(R8), Z24, Z29
+	VMULPS       Z29, Z4, Z4
+	VADDPS       (DI), Z4, Z4
+	VMOVUPS      Z4, (DI)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS.BCST  4(R8), Z25, Z29
+	VMULPS       Z29, Z5, Z5
+	VADDPS       64(DI), Z5, Z5
+	VMOVUPS      Z5, 64(DI)
+	VCVTDQ2PS    Z6, Z6
+	VMULPS.BCST  4(R8), Z26, Z29
+	VMULPS       Z29, Z6, Z6
+	VADDPS       128(DI), Z6, Z6
+	VMOVUPS      Z6, 128(DI)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS.BCST  4(R8), Z27, Z29
+	VMULPS       Z29, Z7, Z7
+	VADDPS       192(DI), Z7, Z7
+	VMOVUPS      Z7, 192(DI)
+	VCVTDQ2PS    Z8, Z8
+	VMULPS.BCST  8(R8), Z24, Z29
+	VMULPS       Z29, Z8, Z8
+	VADDPS       256(DI), Z8, Z8
+	VMOVUPS      Z8, 256(DI)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS.BCST  8(R8), Z25, Z29
+	VMULPS       Z29, Z9, Z9
+	VADDPS       320(DI), Z9, Z9
+	VMOVUPS      Z9, 320(DI)
+	VCVTDQ2PS    Z10, Z10
+	VMULPS.BCST  8(R8), Z26, Z29
+	VMULPS       Z29, Z10, Z10
+	VADDPS       384(DI), Z10, Z10
+	VMOVUPS      Z10, 384(DI)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS.BCST  8(R8), Z27, Z29
+	VMULPS       Z29, Z11, Z11
+	VADDPS       448(DI), Z11, Z11
+	VMOVUPS      Z11, 448(DI)
+	VCVTDQ2PS    Z12, Z12
+	VMULPS.BCST  12(R8), Z24, Z29
+	VMULPS       Z29, Z12, Z12
+	VADDPS       256(DI), Z12, Z12
+	VMOVUPS      Z12, 256(DI)
+	VCVTDQ2PS    Z13, Z13
+	VMULPS.BCST  12(R8), Z25, Z29
+	VMULPS       Z29, Z13, Z13
+	VADDPS       320(DI), Z13, Z13
+	VMOVUPS      Z13, 320(DI)
+	VCVTDQ2PS    Z14, Z14
+	VMULPS.BCST  12(R8), Z26, Z29
+	VMULPS       Z29, Z14, Z14
+	VADDPS       384(DI), Z14, Z14
+	VMOVUPS      Z14, 384(DI)
+	VCVTDQ2PS    Z15, Z15
+	VMULPS.BCST  12(R8), Z27, Z29
+	VMULPS       Z29, Z15, Z15
+	VADDPS       448(DI), Z15, Z15
+	VMOVUPS      Z15, 448(DI)
+	VCVTDQ2PS    Z16, Z16
+	VMULPS.BCST  16(R8), Z24, Z29
+	VMULPS       Z29, Z16, Z16
+	VADDPS       512(DI), Z16, Z16
+	VMOVUPS      Z16, 512(DI)
+	VCVTDQ2PS    Z17, Z17
+	VMULPS.BCST  16(R8), Z25, Z29
+	VMULPS       Z29, Z17, Z17
+	VADDPS       576(DI), Z17, Z17
+	VMOVUPS      Z17, 576(DI)
+	VCVTDQ2PS    Z18, Z18
+	VMULPS.BCST  16(R8), Z26, Z29
+	VMULPS       Z29, Z18, Z18
+	VADDPS       640(DI), Z18, Z18
+	VMOVUPS      Z18, 640(DI)
+	VCVTDQ2PS    Z19, Z19
+	VMULPS.BCST  16(R8), Z27, Z29
+	VMULPS       Z29, Z19, Z19
+	VADDPS       704(DI), Z19, Z19
+	VMOVUPS      Z19, 704(DI)
+	VCVTDQ2PS    Z20, Z20
+	VMULPS.BCST  20(R8), Z24, Z29
+	VMULPS       Z29, Z20, Z20
+	VADDPS       512(DI), Z20, Z20
+	VMOVUPS      Z20, 512(DI)
+	VCVTDQ2PS    Z21, Z21
+	VMULPS.BCST  20(R8), Z25, Z29
+	VMULPS       Z29, Z21, Z21
+	VADDPS       576(DI), Z21, Z21
+	VMOVUPS      Z21, 576(DI)
+	VCVTDQ2PS    Z22, Z22
+	VMULPS.BCST  20(R8), Z26, Z29
+	VMULPS       Z29, Z22, Z22
+	VADDPS       640(DI), Z22, Z22
+	VMOVUPS      Z22, 640(DI)
+	VCVTDQ2PS    Z23, Z23
+	VMULPS.BCST  20(R8), Z27, Z29
+	VMULPS       Z29, Z23, Z23
+	VADDPS       704(DI), Z23, Z23
+	VMOVUPS      Z23, 704(DI)
+	ADDQ         $0x18, R8
+	ADDQ         $0x18, R9
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block282
+	ADDQ         $0x48, R13
+	DECQ         R15
+	JNZ          page281
 	VZEROUPPER
 	RET

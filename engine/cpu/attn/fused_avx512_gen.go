@@ -4,182 +4,237 @@
 
 package attn
 
-// tokens1bits2AVX512 adds the scores of 1 queries with codes of 2 bits; chunks are those of 32 values of a block.
+// tokens1bits2AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens1bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens1bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values1x4bits2AVX512 adds 64 values of 2 bits weighted for 1 rows, ld bytes apart.
+// values1x4bits2AVX512 adds values of 2 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values1x2bits2AVX512 adds 32 values of 2 bits weighted for 1 rows, ld bytes apart.
+// values1x2bits2AVX512 adds values of 2 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits2AVX512 adds the scores of 2 queries with codes of 2 bits; chunks are those of 32 values of a block.
+// tokens2bits2AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens2bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens2bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values2x4bits2AVX512 adds 64 values of 2 bits weighted for 2 rows, ld bytes apart.
+// values2x4bits2AVX512 adds values of 2 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values2x2bits2AVX512 adds 32 values of 2 bits weighted for 2 rows, ld bytes apart.
+// values2x2bits2AVX512 adds values of 2 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits2AVX512 adds the scores of 3 queries with codes of 2 bits; chunks are those of 32 values of a block.
+// tokens3bits2AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens3bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens3bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values3x4bits2AVX512 adds 64 values of 2 bits weighted for 3 rows, ld bytes apart.
+// values3x4bits2AVX512 adds values of 2 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values3x2bits2AVX512 adds 32 values of 2 bits weighted for 3 rows, ld bytes apart.
+// values3x2bits2AVX512 adds values of 2 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits2AVX512 adds the scores of 4 queries with codes of 2 bits; chunks are those of 32 values of a block.
+// tokens4bits2AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens4bits2AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens4bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values4x4bits2AVX512 adds 64 values of 2 bits weighted for 4 rows, ld bytes apart.
+// values4x4bits2AVX512 adds values of 2 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x4bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values4x2bits2AVX512 adds 32 values of 2 bits weighted for 4 rows, ld bytes apart.
+// values4x2bits2AVX512 adds values of 2 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x2bits2AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens1bits3AVX512 adds the scores of 1 queries with codes of 3 bits; chunks are those of 32 values of a block.
+// tokens1bits3AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens1bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens1bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values1x4bits3AVX512 adds 64 values of 3 bits weighted for 1 rows, ld bytes apart.
+// values1x4bits3AVX512 adds values of 3 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values1x2bits3AVX512 adds 32 values of 3 bits weighted for 1 rows, ld bytes apart.
+// values1x2bits3AVX512 adds values of 3 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits3AVX512 adds the scores of 2 queries with codes of 3 bits; chunks are those of 32 values of a block.
+// tokens2bits3AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens2bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens2bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values2x4bits3AVX512 adds 64 values of 3 bits weighted for 2 rows, ld bytes apart.
+// values2x4bits3AVX512 adds values of 3 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values2x2bits3AVX512 adds 32 values of 3 bits weighted for 2 rows, ld bytes apart.
+// values2x2bits3AVX512 adds values of 3 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits3AVX512 adds the scores of 3 queries with codes of 3 bits; chunks are those of 32 values of a block.
+// tokens3bits3AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens3bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens3bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values3x4bits3AVX512 adds 64 values of 3 bits weighted for 3 rows, ld bytes apart.
+// values3x4bits3AVX512 adds values of 3 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values3x2bits3AVX512 adds 32 values of 3 bits weighted for 3 rows, ld bytes apart.
+// values3x2bits3AVX512 adds values of 3 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits3AVX512 adds the scores of 4 queries with codes of 3 bits; chunks are those of 32 values of a block.
+// tokens4bits3AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens4bits3AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens4bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values4x4bits3AVX512 adds 64 values of 3 bits weighted for 4 rows, ld bytes apart.
+// values4x4bits3AVX512 adds values of 3 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x4bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values4x2bits3AVX512 adds 32 values of 3 bits weighted for 4 rows, ld bytes apart.
+// values4x2bits3AVX512 adds values of 3 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x2bits3AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens1bits4AVX512 adds the scores of 1 queries with codes of 4 bits; chunks are those of 32 values of a block.
+// tokens1bits4AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens1bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens1bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values1x4bits4AVX512 adds 64 values of 4 bits weighted for 1 rows, ld bytes apart.
+// values1x4bits4AVX512 adds values of 4 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values1x2bits4AVX512 adds 32 values of 4 bits weighted for 1 rows, ld bytes apart.
+// values1x2bits4AVX512 adds values of 4 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values1x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values1x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits4AVX512 adds the scores of 2 queries with codes of 4 bits; chunks are those of 32 values of a block.
+// tokens2bits4AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens2bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens2bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values2x4bits4AVX512 adds 64 values of 4 bits weighted for 2 rows, ld bytes apart.
+// values2x4bits4AVX512 adds values of 4 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values2x2bits4AVX512 adds 32 values of 4 bits weighted for 2 rows, ld bytes apart.
+// values2x2bits4AVX512 adds values of 4 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values2x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values2x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits4AVX512 adds the scores of 3 queries with codes of 4 bits; chunks are those of 32 values of a block.
+// tokens3bits4AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens3bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens3bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values3x4bits4AVX512 adds 64 values of 4 bits weighted for 3 rows, ld bytes apart.
+// values3x4bits4AVX512 adds values of 4 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values3x2bits4AVX512 adds 32 values of 4 bits weighted for 3 rows, ld bytes apart.
+// values3x2bits4AVX512 adds values of 4 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values3x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values3x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits4AVX512 adds the scores of 4 queries with codes of 4 bits; chunks are those of 32 values of a block.
+// tokens4bits4AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
-func tokens4bits4AVX512(dst *float32, low *byte, high *byte, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks int, chunks int, ahead int)
+func tokens4bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// values4x4bits4AVX512 adds 64 values of 4 bits weighted for 4 rows, ld bytes apart.
+// values4x4bits4AVX512 adds values of 4 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x4bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// values4x2bits4AVX512 adds 32 values of 4 bits weighted for 4 rows, ld bytes apart.
+// values4x2bits4AVX512 adds values of 4 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func values4x2bits4AVX512(acc *float32, ld int, low *byte, high *byte, table *byte, w *byte, scale *float32, groups uint64, ahead int)
+func values4x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values1x4bits8AVX512 adds values of 8 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values1x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values1x2bits8AVX512 adds values of 8 bits of n pages weighted for 1 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values1x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values2x4bits8AVX512 adds values of 8 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values2x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values2x2bits8AVX512 adds values of 8 bits of n pages weighted for 2 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values2x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values3x4bits8AVX512 adds values of 8 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values3x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values3x2bits8AVX512 adds values of 8 bits of n pages weighted for 3 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values3x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values4x4bits8AVX512 adds values of 8 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 64 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values4x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// values4x2bits8AVX512 adds values of 8 bits of n pages weighted for 4 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values4x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens1twiceAVX512 adds the scores of 2 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokens1twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+
+// tokens2twiceAVX512 adds the scores of 4 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokens2twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
+
+// tokens3twiceAVX512 adds the scores of 6 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+//
+//go:noescape
+func tokens3twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)

@@ -15,12 +15,9 @@ func avx2() bool   { return kernel.Active() == kernel.AVX2 && bitInstructions }
 
 // Variants by number of rows, the first for one row.
 type (
-	mulAddFunc      = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
-	tokensFunc      = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
-	tokensTwiceFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
-	fusedTokensFunc = func(dst *float32, low, high, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)
-	fusedValuesFunc = func(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, ahead int)
-	valuesFunc      = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
+	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
+	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
+	valuesFunc = func(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, ahead int)
 )
 
 var (
@@ -29,51 +26,10 @@ var (
 	mulAddF32512        = [panel]mulAddFunc{mulAddF32x1AVX512, mulAddF32x2AVX512, mulAddF32x3AVX512, mulAddF32x4AVX512, mulAddF32x5AVX512, mulAddF32x6AVX512}
 	mulAddBF16Finite512 = [panel]mulAddFunc{mulAddBF16Finitex1AVX512, mulAddBF16Finitex2AVX512, mulAddBF16Finitex3AVX512, mulAddBF16Finitex4AVX512, mulAddBF16Finitex5AVX512, mulAddBF16Finitex6AVX512}
 	mulAddF32Finite512  = [panel]mulAddFunc{mulAddF32Finitex1AVX512, mulAddF32Finitex2AVX512, mulAddF32Finitex3AVX512, mulAddF32Finitex4AVX512, mulAddF32Finitex5AVX512, mulAddF32Finitex6AVX512}
-	tokensTwice512      = [panel / 2]tokensTwiceFunc{tokensTwice1AVX512, tokensTwice2AVX512, tokensTwice3AVX512}
 	tokens512           = [panel]tokensFunc{tokens1AVX512, tokens2AVX512, tokens3AVX512, tokens4AVX512, tokens5AVX512, tokens6AVX512}
 	values4x512         = [panel]valuesFunc{values1x4AVX512, values2x4AVX512, values3x4AVX512, values4x4AVX512, values5x4AVX512, values6x4AVX512}
 	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
 )
-
-// fusedRows is the most rows of the kernels that read planes, by bits from 2 up.
-const fusedRows = 4
-
-var (
-	fusedTokens512 = [3][fusedRows]fusedTokensFunc{
-		{tokens1bits2AVX512, tokens2bits2AVX512, tokens3bits2AVX512, tokens4bits2AVX512},
-		{tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
-		{tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
-	}
-	fusedValues4x512 = [3][fusedRows]fusedValuesFunc{
-		{values1x4bits2AVX512, values2x4bits2AVX512, values3x4bits2AVX512, values4x4bits2AVX512},
-		{values1x4bits3AVX512, values2x4bits3AVX512, values3x4bits3AVX512, values4x4bits3AVX512},
-		{values1x4bits4AVX512, values2x4bits4AVX512, values3x4bits4AVX512, values4x4bits4AVX512},
-	}
-	fusedValues2x512 = [3][fusedRows]fusedValuesFunc{
-		{values1x2bits2AVX512, values2x2bits2AVX512, values3x2bits2AVX512, values4x2bits2AVX512},
-		{values1x2bits3AVX512, values2x2bits3AVX512, values3x2bits3AVX512, values4x2bits3AVX512},
-		{values1x2bits4AVX512, values2x2bits4AVX512, values3x2bits4AVX512, values4x2bits4AVX512},
-	}
-)
-
-// reads reports whether there are kernels that read planes for n rows.
-func (p *planes) reads(n int) bool {
-	return avx512() && n <= fusedRows && p.bits <= 4
-}
-
-// lowAt is the low plane of values from first on.
-func (p *planes) lowAt(first, values int) *byte {
-	n := 8 * (p.bits &^ 1)
-	return &p.low[first*n:][:values*n][0]
-}
-
-// highAt is the high plane from value first on, or nil.
-func (p *planes) highAt(first int) *byte {
-	if p.bits&1 == 0 {
-		return nil
-	}
-	return &p.high[first*8]
-}
 
 func turnFloats(dst, x []byte, width int, stored dtype.Type) {
 	if !avx512() {
@@ -182,7 +138,7 @@ func turn(dst, codes []byte, vecs int, flip byte) {
 
 func dotTokens(a *dotTokensArgs) {
 	switch {
-	case avx512():
+	case avx512() && a.q.per == 1: // a query of two rows is tokensRun's
 		dotTokensAVX512(a)
 	case avx2():
 		dotTokensAVX2(a)
@@ -195,17 +151,8 @@ func dotTokensAVX512(a *dotTokensArgs) {
 	q := a.q
 	at := a.group * q.blocks * panel
 	chunks := q.values / q.blocks / 32
-	_, _ = a.dst[a.n/q.per*Cells-1], a.scales[2*q.blocks*Cells-1]
-	if p := &a.planes; p.bits > 0 {
-		f := fusedTokens512[p.bits-2][a.n-1]
-		f(&a.dst[0], p.lowAt(0, q.values), p.highAt(0), &p.table[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
-		return
-	}
+	_, _ = a.dst[a.n*Cells-1], a.scales[2*q.blocks*Cells-1]
 	_ = a.tile[q.values*Cells-1]
-	if q.per == 2 {
-		tokensTwice512[a.n/2-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks, a.ahead)
-		return
-	}
 	tokens512[a.n-1](&a.dst[0], &a.tile[0], &q.q[a.group*q.values*panel], &q.scale[at], &q.init[at], &a.scales[0], q.blocks, chunks)
 }
 
@@ -223,14 +170,6 @@ func dotValues(a *dotValuesArgs) {
 
 func dotValuesAVX512(a *dotValuesArgs) {
 	_ = a.acc[(a.n-1)*a.ld+16*a.vecs-1]
-	if p := &a.planes; p.bits > 0 {
-		f := &fusedValues4x512
-		if a.vecs == 2 {
-			f = &fusedValues2x512
-		}
-		f[p.bits-2][a.n-1](&a.acc[0], 4*a.ld, p.lowAt(a.first, 16*a.vecs), p.highAt(a.first), &p.table[0], &a.w[0][0], &a.scale[0], a.groups, a.ahead)
-		return
-	}
 	_ = a.tile[1024*a.vecs-1]
 	f := &values4x512
 	if a.vecs == 2 {

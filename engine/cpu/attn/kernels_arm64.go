@@ -157,6 +157,12 @@ func (p *planes) reads(n int) bool {
 // none.
 func (p *planes) at() int { return max(0, p.bits-1) }
 
+func (p *codes) tokensRun([]float32, *prepared, int, []Visit) bool { return false }
+
+func (p *codes) valuesRun([]float32, int, []float32, int, []Visit, *Scratch) (done, blocks int) {
+	return 0, 0
+}
+
 func dotTokens(a *dotTokensArgs) {
 	if !assembly() {
 		dotTokensGeneric(a)

@@ -20,6 +20,12 @@ func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
 
 func (p *planes) reads(int) bool { return false }
 
+func (p *codes) tokensRun([]float32, *prepared, int, []Visit) bool { return false }
+
+func (p *codes) valuesRun([]float32, int, []float32, int, []Visit, *Scratch) (done, blocks int) {
+	return 0, 0
+}
+
 func dotValues(a *dotValuesArgs) { dotValuesGeneric(a) }
 
 func roundWeights(dst *[panel][Cells]uint8, w []float32, n int, scales []byte, sign float32, amax *[panel]float32) bool {

@@ -2,12 +2,15 @@ package attn
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"godwit/engine/cpu/kernel"
 	"godwit/engine/dtype"
+	"godwit/engine/kv"
 )
 
 func randomBytes(rng *rand.Rand, n int) []byte {
@@ -192,6 +195,87 @@ func TestPlaneKernels(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Integer arithmetic over several pages at once, some with negative scales, some
+// without weights, gives the bits of plain Go over one after the other.
+func TestRuns(t *testing.T) {
+	was := kernel.Active()
+	defer use(t, was)
+	for _, name := range []string{"q8_0", "q4_0", "q5_1", "turbo2", "turbo3", "turbo4", "tbq3", "tbqp3", "gw3"} {
+		for _, dim := range []int{64, 96, 128, 256} {
+			for _, side := range bothSides {
+				typ, err := kv.Parse(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				form, _ := typ.Fit(dim, side)
+				t.Run(fmt.Sprintf("%s/%d/%v", name, dim, side), func(t *testing.T) {
+					testRuns(t, New(form, dim, Options{Side: side}))
+				})
+			}
+		}
+	}
+}
+
+func use(t *testing.T, tier kernel.Tier) {
+	t.Helper()
+	if err := kernel.Use(tier); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testRuns(t *testing.T, f *Form) {
+	const pages, most = 4, 7
+	rng := rand.New(rand.NewPCG(15, uint64(f.HeadDim)))
+	visits := make([]Visit, pages)
+	for i := range visits {
+		page, _, _ := pageOf(rng, f, Cells)
+		for _, p := range f.parts {
+			if c, ok := p.(*codes); ok && i == 2 { // in any of the blocks
+				page[c.scale+2*rng.IntN(Cells*c.Blocks)+1] ^= 0x80
+			}
+		}
+		visits[i] = Visit{Page: page, At: (pages - 1 - i) * most * Cells, Cells: Cells, Used: rng.Uint64() & rng.Uint64()}
+		if i > 0 {
+			visits[i-1].Next = page
+		}
+	}
+	visits[1].Used = 0
+	w, acc := make([]float32, pages*most*Cells), random(rng, most*f.Padded)
+	for _, v := range visits {
+		for i := range most * Cells {
+			if v.Used>>(i%Cells)&1 == 1 {
+				w[v.At+i] = rng.Float32()
+			}
+		}
+	}
+	var q *Queries
+	if f.Options.Side == kv.K {
+		q = f.NewQueries(most)
+		for i := range most {
+			q.Set(i, random(rng, f.HeadDim))
+		}
+	}
+	run := func(tier kernel.Tier, n int) (scores, sums []float32) {
+		use(t, tier)
+		scores, sums = make([]float32, len(w)), slices.Clone(acc)
+		s := NewScratch(f)
+		if q != nil {
+			q.N = n
+			f.Scores(scores, q, visits, s)
+		}
+		f.Accumulate(sums, w, n, visits, s)
+		return scores, sums
+	}
+	for n := 1; n <= most; n++ {
+		wantScores, wantSums := run(kernel.Generic, n)
+		for _, tier := range kernel.Tiers() {
+			scores, sums := run(tier, n)
+			same(t, fmt.Sprintf("%v, scores of %d queries", tier, n), scores, wantScores)
+			same(t, fmt.Sprintf("%v, sums of %d rows", tier, n), sums, wantSums)
+		}
+	}
 }
 
 func TestWeightKernels(t *testing.T) {

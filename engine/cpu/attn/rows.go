@@ -56,7 +56,14 @@ func (p *rows) prepare(r *prepared, i int, q, res []float32) {
 	}
 }
 
-func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, _, cells int, s *Scratch) {
+func (p *rows) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
+	for i := range visits {
+		v := &visits[i]
+		p.scoresPage(dst[v.At:], r, n, v.Page, v.Cells, s)
+	}
+}
+
+func (p *rows) scoresPage(dst []float32, r *prepared, n int, page []byte, cells int, s *Scratch) {
 	x := s.value[:p.values]
 	for c := range cells {
 		row := p.cell(page, c)
@@ -74,7 +81,14 @@ func (p *rows) scores(dst []float32, r *prepared, n int, page []byte, _, cells i
 	}
 }
 
-func (p *rows) accumulate(acc []float32, ld int, w []float32, n int, page []byte, _ int, used uint64, s *Scratch) {
+func (p *rows) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
+	for i := range visits {
+		v := &visits[i]
+		p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.Used, s)
+	}
+}
+
+func (p *rows) accumulatePage(acc []float32, ld int, w []float32, n int, page []byte, used uint64, s *Scratch) {
 	x := s.value[:p.values]
 	for c := range Cells {
 		if used>>c&1 == 0 {

@@ -13,10 +13,7 @@ const panel = 6
 // dot512 is the integer dot products over a page of bytes.
 func dot512(a *asm) {
 	for n := 1; n <= panel; n++ {
-		a.tokens512(n, 1)
-	}
-	for n := 2; n <= panel; n += 2 {
-		a.tokens512(n, 2)
+		a.tokens512(n)
 	}
 	for n := 1; n <= panel; n++ {
 		a.values512(n, 4)
@@ -24,19 +21,12 @@ func dot512(a *asm) {
 	}
 }
 
-// tokens512: four vectors of 16 tokens for each row of the operand, of which a
-// query has one, or two whose tile lies in the page itself. With few rows even
-// and odd groups have sums of their own, which hides the latency.
-func (a *asm) tokens512(n, per int) {
-	sig := "(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks"
-	if per == 1 {
-		a.fn(fmt.Sprintf("tokens%dAVX512", n), sig+" int)",
-			"adds the scores of %d queries; chunks are those of 32 values of a block.", n)
-	} else {
-		a.fn(fmt.Sprintf("tokensTwice%dAVX512", n/2), sig+", ahead int)",
-			"adds the scores of %d queries of two rows each, and asks for what lies ahead bytes on.", n/2)
-		a.ld("ahead", reg.R12)
-	}
+// tokens512: four vectors of 16 tokens for each row of the operand. With few
+// rows even and odd groups have sums of their own, which hides the latency.
+func (a *asm) tokens512(n int) {
+	a.fn(fmt.Sprintf("tokens%dAVX512", n),
+		"(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)",
+		"adds the scores of %d rows of queries; chunks are those of 32 values of a block.", n)
 	sets := 1
 	if n <= 2 {
 		sets = 2
@@ -66,9 +56,6 @@ func (a *asm) tokens512(n, per int) {
 	for g := range 8 {
 		for t := range 4 {
 			a.VMOVDQU64(at(reg.RSI, (4*g+t)*64), code(t))
-			if per > 1 {
-				a.PREFETCHT0(ix(reg.RSI, reg.R12, 1, (4*g+t)*64))
-			}
 		}
 		for i := range n {
 			a.VPBROADCASTD(at(reg.RDX, 32*i+4*g), reg.Z28)
@@ -93,8 +80,8 @@ func (a *asm) tokens512(n, per int) {
 			a.VCVTDQ2PS(x, x)
 			a.VMULPS_BCST(at(reg.R8, 4*i), code(t), reg.Z29)
 			a.VMULPS(reg.Z29, x, x)
-			a.VADDPS(at(reg.RDI, 256*(i/per)+64*t), x, x)
-			a.VMOVUPS(x, at(reg.RDI, 256*(i/per)+64*t))
+			a.VADDPS(at(reg.RDI, 256*i+64*t), x, x)
+			a.VMOVUPS(x, at(reg.RDI, 256*i+64*t))
 		}
 	}
 	a.ADDQ(imm(4*panel), reg.R8)

@@ -11,31 +11,46 @@ import (
 // once; with more it is cheaper to store the bytes.
 const fusedRows = 4
 
-// fused512 is the integer dot products over planes of codes.
+// Offsets of Visit, and its size; a test compares them.
+const (
+	visitPage = 0
+	visitNext = 24
+	visitAt   = 48
+	visitUsed = 64
+	visitSize = 72
+)
+
+// fused512 is the integer dot products over the codes of several pages, in
+// planes or in bytes.
 func fused512(a *asm) {
-	for _, bits := range []int{2, 3, 4} {
+	for _, bits := range []int{2, 3, 4, 8} {
 		for n := 1; n <= fusedRows; n++ {
-			(&fused{asm: a, bits: bits, n: n, vecs: 4}).tokens()
+			if bits < 8 {
+				(&fused{asm: a, bits: bits, n: n, per: 1, vecs: 4}).tokens()
+			}
 			(&fused{asm: a, bits: bits, n: n, vecs: 4}).values()
 			(&fused{asm: a, bits: bits, n: n, vecs: 2}).values()
 		}
 	}
+	for n := 2; n <= panel; n += 2 {
+		(&fused{asm: a, bits: 8, n: n, per: 2, vecs: 4}).tokens()
+	}
 }
 
-// fused is one kernel: n rows of vecs vectors of sums. Z16 to Z20 are planes,
-// Z21 to Z24 the other operand, Z25 to Z29 free, Z30 the high plane's mask,
-// Z31 the table.
+// fused is one kernel: n rows of vecs vectors of sums, per of them a query. In
+// planes of less than 8 bits Z16 to Z20 are planes, Z21 to Z24 the other
+// operand, Z25 to Z29 free, Z30 the high plane's mask, Z31 the table; of bytes
+// Z24 to Z27 are codes and Z28 the other operand.
 type fused struct {
 	*asm
-	bits, n, vecs int
-	high          reg.Register
+	bits, n, per, vecs int
 }
 
 func (f *fused) low() int { return f.bits &^ 1 }
 
 // sets is how many sums a lane has; more hide the latency of few rows.
 func (f *fused) sets() int {
-	if f.n*f.vecs <= 8 {
+	if f.bits < 8 && f.n*f.vecs <= 8 {
 		return 2
 	}
 	return 1
@@ -43,20 +58,65 @@ func (f *fused) sets() int {
 
 func (f *fused) acc(set, i, v int) reg.VecPhysical { return zs[(set*f.n+i)*f.vecs+v] }
 
+// group is how many steps of 64 codes are looked up at once.
+func (f *fused) group() int {
+	if f.bits == 8 {
+		return f.vecs
+	}
+	return 8
+}
+
 func (f *fused) open() {
-	f.high = reg.R14
-	f.ld("low", reg.RSI)
+	f.ld("visits", reg.R13)
+	f.ld("n", reg.R15)
+	if f.bits == 8 {
+		return
+	}
 	f.ld("table", reg.RAX)
 	f.VMOVDQU64(at(reg.RAX, 0), reg.Z31)
-	f.ld("ahead", reg.R12)
 	if f.bits == 3 {
-		f.ld("high", reg.R14)
 		f.VPBROADCASTD(f.word("high3", 0x04040404), reg.Z30)
 	}
 }
 
-// load takes the planes of eight steps and asks for those ahead.
+// page puts the addresses of a visit's planes and scales into RSI, R14 and R10,
+// and the distance of what comes next into R12.
+func (f *fused) page() {
+	f.MOVQ(at(reg.R13, visitPage), reg.RSI)
+	f.MOVQ(at(reg.R13, visitNext), reg.R12)
+	f.TESTQ(reg.R12, reg.R12)
+	f.CMOVQEQ(reg.RSI, reg.R12)
+	f.SUBQ(reg.RSI, reg.R12)
+	f.MOVQ(reg.RSI, reg.R10)
+	f.ADDQ(operand.NewParamAddr("scales", f.param("scales")), reg.R10)
+	if f.bits == 3 {
+		f.MOVQ(reg.RSI, reg.R14)
+		f.ADDQ(operand.NewParamAddr("high", f.param("high")), reg.R14)
+	}
+	f.ADDQ(operand.NewParamAddr("low", f.param("low")), reg.RSI)
+}
+
+// param is the offset of a parameter of eight bytes, of which the first come
+// in this order.
+func (f *fused) param(name string) int {
+	for i, p := range []string{"dst", "visits", "n", "low", "high", "scales"} {
+		if p == name {
+			return 8 * i
+		}
+	}
+	panic("gen: parameter " + name)
+}
+
+// load takes the planes of eight steps, or bytes of as many as there are
+// vectors, and asks for those ahead.
 func (f *fused) load() {
+	if f.bits == 8 {
+		for v := range f.vecs {
+			f.VMOVDQU64(at(reg.RSI, 64*v), zs[24+v])
+			f.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 64*v))
+		}
+		return
+	}
 	for i := range f.low() {
 		f.VMOVDQU64(at(reg.RSI, 64*i), zs[17+i])
 		f.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 64*i))
@@ -68,14 +128,17 @@ func (f *fused) load() {
 }
 
 func (f *fused) next() {
-	f.ADDQ(imm(64*f.low()), reg.RSI)
+	f.ADDQ(imm(8*f.low()*f.group()), reg.RSI)
 	if f.bits == 3 {
 		f.ADDQ(imm(64), reg.R14)
 	}
 }
 
-// step looks up step s of eight.
+// step looks up step s of a group.
 func (f *fused) step(s int) reg.VecPhysical {
+	if f.bits == 8 {
+		return zs[24+s]
+	}
 	per := 8 / f.low()
 	src, idx := zs[17+s/per], zs[25+s%4]
 	shift := s % per * f.low()
@@ -102,18 +165,29 @@ func (f *fused) join(i, v int) reg.VecPhysical {
 	return x
 }
 
+// name is that of a kernel of so many rows.
+func (f *fused) name(what string) string {
+	if f.bits == 8 && f.per == 2 {
+		return fmt.Sprintf("%s%dtwiceAVX512", what, f.n/2)
+	}
+	return fmt.Sprintf("%s%dbits%dAVX512", what, f.n, f.bits)
+}
+
 func (f *fused) tokens() {
-	f.fn(fmt.Sprintf("tokens%dbits%dAVX512", f.n, f.bits),
-		"(dst *float32, low, high, table *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks, ahead int)",
-		"adds the scores of %d queries with codes of %d bits; chunks are those of 32 values of a block.", f.n, f.bits)
+	f.fn(f.name("tokens"),
+		"(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)",
+		"adds the scores of %d rows of queries, %d a query, with codes of %d bits of n pages; chunks are those of 32 values of a block.", f.n, f.per, f.bits)
+	f.open()
+	page, block, chunk, loop := f.label("page"), f.label("block"), f.label("chunk"), f.label("loop")
+	f.Label(page)
+	f.page()
+	f.MOVQ(at(reg.R13, visitAt), reg.RAX)
 	f.ld("dst", reg.RDI)
+	f.LEAQ(ix(reg.RDI, reg.RAX, 4, 0), reg.RDI)
 	f.ld("q", reg.RDX)
 	f.ld("qscale", reg.R8)
 	f.ld("init", reg.R9)
-	f.ld("scales", reg.R10)
 	f.ld("blocks", reg.R11)
-	f.open()
-	block, chunk, loop := f.label("block"), f.label("chunk"), f.label("loop")
 	f.Label(block)
 	f.ld("chunks", reg.RCX)
 	for i := range f.n {
@@ -125,11 +199,44 @@ func (f *fused) tokens() {
 			f.VPXORD(f.acc(1, i, v), f.acc(1, i, v), f.acc(1, i, v))
 		}
 	}
+	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
+	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
 	f.Label(chunk)
-	f.MOVQ(operand.U32(4), reg.RBX)
+	f.MOVQ(operand.U32(uint32(32/f.group())), reg.RBX)
 	f.Label(loop)
 	f.load()
-	for g := range 2 {
+	f.multiplyTokens()
+	f.next()
+	f.ADDQ(imm(f.group()), reg.RDX)
+	f.DECQ(reg.RBX)
+	f.JNZ(operand.LabelRef(loop))
+	f.ADDQ(imm(32*(panel-1)), reg.RDX)
+	f.DECQ(reg.RCX)
+	f.JNZ(operand.LabelRef(chunk))
+	f.scale()
+	f.ADDQ(imm(4*panel), reg.R8)
+	f.ADDQ(imm(4*panel), reg.R9)
+	f.ADDQ(imm(128), reg.R10)
+	f.DECQ(reg.R11)
+	f.JNZ(operand.LabelRef(block))
+	f.ADDQ(imm(visitSize), reg.R13)
+	f.DECQ(reg.R15)
+	f.JNZ(operand.LabelRef(page))
+	f.end()
+}
+
+// multiplyTokens adds the steps that were loaded.
+func (f *fused) multiplyTokens() {
+	for g := range f.group() / 4 {
+		if f.bits == 8 {
+			for i := range f.n {
+				f.VPBROADCASTD(at(reg.RDX, 32*i+4*g), reg.Z28)
+				for v := range 4 {
+					f.VPDPBUSD(reg.Z28, f.step(v), f.acc(0, i, v))
+				}
+			}
+			continue
+		}
 		for i := range f.n {
 			f.VPBROADCASTD(at(reg.RDX, 32*i+4*g), zs[21+i])
 		}
@@ -140,43 +247,152 @@ func (f *fused) tokens() {
 			}
 		}
 	}
-	f.next()
-	f.ADDQ(imm(8), reg.RDX)
-	f.DECQ(reg.RBX)
-	f.JNZ(operand.LabelRef(loop))
-	f.ADDQ(imm(32*(panel-1)), reg.RDX)
-	f.DECQ(reg.RCX)
-	f.JNZ(operand.LabelRef(chunk))
+}
+
+// scale adds the sums of a block, times the tokens' scales and the queries', to
+// the scores.
+func (f *fused) scale() {
 	for v := range 4 {
-		f.VCVTPH2PS(at(reg.R10, 32*v), zs[21+v])
+		f.VCVTPH2PS(at(reg.R10, 32*v), zs[24+v])
 	}
 	for i := range f.n {
 		for v := range 4 {
 			x := f.join(i, v)
-			f.VMULPS_BCST(at(reg.R8, 4*i), zs[21+v], reg.Z29)
+			f.VMULPS_BCST(at(reg.R8, 4*i), zs[24+v], reg.Z29)
 			f.VMULPS(reg.Z29, x, x)
-			f.VADDPS(at(reg.RDI, 256*i+64*v), x, x)
-			f.VMOVUPS(x, at(reg.RDI, 256*i+64*v))
+			f.VADDPS(at(reg.RDI, 256*(i/f.per)+64*v), x, x)
+			f.VMOVUPS(x, at(reg.RDI, 256*(i/f.per)+64*v))
 		}
 	}
-	f.ADDQ(imm(4*panel), reg.R8)
-	f.ADDQ(imm(4*panel), reg.R9)
-	f.ADDQ(imm(128), reg.R10)
-	f.DECQ(reg.R11)
-	f.JNZ(operand.LabelRef(block))
-	f.end()
 }
 
 func (f *fused) values() {
 	f.fn(fmt.Sprintf("values%dx%dbits%dAVX512", f.n, f.vecs, f.bits),
-		"(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, ahead int)",
-		"adds %d values of %d bits weighted for %d rows, ld bytes apart.", 16*f.vecs, f.bits, f.n)
-	f.ld("acc", reg.RDI)
-	f.ld("ld", reg.R8)
-	f.ld("w", reg.RDX)
-	f.ld("scale", reg.R9)
-	f.ld("groups", reg.RCX)
+		"(acc *float32, visits *byte, n, low, high, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)",
+		"adds values of %d bits of n pages weighted for %d rows, ld bytes apart; chunks are those of %d values of a block. "+
+			"A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.", f.bits, f.n, 16*f.vecs)
 	f.open()
+	page, block, chunk, done, skip := f.label("page"), f.label("block"), f.label("chunk"), f.label("done"), f.label("skip")
+	f.ld("rounded", reg.RDX)
+	f.ld("scale", reg.R9)
+	f.ld("ld", reg.R8)
+	f.Label(page)
+	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
+	f.TESTQ(reg.RAX, reg.RAX)
+	f.JZ(operand.LabelRef(skip))
+	// A bit for each four cells of which one is used.
+	f.MOVQ(reg.RAX, reg.RCX)
+	f.SHRQ(imm(1), reg.RCX)
+	f.ORQ(reg.RCX, reg.RAX)
+	f.MOVQ(reg.RAX, reg.RCX)
+	f.SHRQ(imm(2), reg.RCX)
+	f.ORQ(reg.RCX, reg.RAX)
+	f.MOVQ(operand.U64(0x1111111111111111), reg.RCX)
+	f.PEXTQ(reg.RCX, reg.RAX, reg.RCX)
+	f.page()
+	f.ld("acc", reg.RDI)
+	f.ld("blocks", reg.R11)
+	f.Label(block)
+	f.round(done)
+	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
+	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
+	f.ld("chunks", reg.RAX)
+	f.Label(chunk)
+	f.chunk()
+	f.ADDQ(imm(64*f.vecs), reg.RDI)
+	f.DECQ(reg.RAX)
+	f.JNZ(operand.LabelRef(chunk))
+	f.ADDQ(imm(128), reg.R10)
+	f.DECQ(reg.R11)
+	f.JNZ(operand.LabelRef(block))
+	f.Label(skip)
+	f.ADDQ(imm(visitSize), reg.R13)
+	f.DECQ(reg.R15)
+	f.JNZ(operand.LabelRef(page))
+	f.Label(done)
+	f.Store(reg.R15, f.ReturnIndex(0))
+	f.Store(reg.R11, f.ReturnIndex(1))
+	f.end()
+}
+
+// round rounds the weights of a page times its tokens' scales to a 255th of the
+// largest, as roundWeights does. Z0 to Z15 are products, Z16 to Z19 the scales
+// of tokens and then sums of signs, Z20 to Z23 largest magnitudes.
+func (f *fused) round(negative string) {
+	f.MOVQ(at(reg.R13, visitAt), reg.RAX)
+	f.ld("w", reg.RBX)
+	f.LEAQ(ix(reg.RBX, reg.RAX, 4, 0), reg.RBX)
+	f.VPXORD(reg.Z24, reg.Z24, reg.Z24)
+	f.VPBROADCASTD(f.word("magnitude", 0x7fffffff), reg.Z25)
+	f.VMOVDQU64(f.transposed(), reg.Z26)
+	x := func(i, v int) reg.VecPhysical { return zs[4*i+v] }
+	top := func(i int) reg.VecPhysical { return zs[20+i] }
+	for v := range 4 {
+		f.VCVTPH2PS(at(reg.R10, 32*v), zs[16+v])
+	}
+	for i := range f.n {
+		for v := range 4 {
+			k := ks[1+v]
+			f.VMOVUPS(at(reg.RBX, 256*i+64*v), x(i, v))
+			f.VCMPPS(imm(4), reg.Z24, x(i, v), k)
+			f.VMULPS_Z(zs[16+v], x(i, v), k, x(i, v))
+		}
+		f.VPANDD(reg.Z25, x(i, 0), reg.Z27)
+		f.VMAXPS(reg.Z24, reg.Z27, top(i))
+		for v := 1; v < 4; v++ {
+			f.VPANDD(reg.Z25, x(i, v), reg.Z27)
+			f.VMAXPS(top(i), reg.Z27, top(i))
+		}
+	}
+	for i := range f.n {
+		f.fold(top(i), reg.Z28, f.maxPS)
+	}
+	for i := range f.n {
+		m := top(i).AsX()
+		f.VDIVSS(f.float("full", 255), m, reg.X28)
+		f.VMULSS(operand.NewParamAddr("unit", 80), reg.X28, reg.X28)
+		f.VCMPSS(imm(13), f.float("tiny", tiny), m, reg.K1)
+		f.VMOVSS_Z(reg.X28, reg.X28, reg.K1, reg.X28)
+		f.VMOVSS(reg.X28, at(reg.R9, 4*i))
+		f.VMAXSS(f.float("tiny", tiny), m, m)
+		f.VMOVSS(f.float("full", 255), reg.X29)
+		f.VDIVSS(m, reg.X29, m)
+		f.VBROADCASTSS(m, top(i))
+	}
+	for i := range f.n {
+		for v := range 4 {
+			f.VMULPS(top(i), x(i, v), x(i, v))
+			f.VCVTPS2DQ(x(i, v), x(i, v))
+		}
+		f.VPORD(x(i, 0), x(i, 1), reg.Z27)
+		f.VPTERNLOGD(imm(0xfe), x(i, 2), x(i, 3), reg.Z27)
+		if i == 0 {
+			f.VMOVDQA64(reg.Z27, reg.Z29)
+		} else {
+			f.VPORD(reg.Z27, reg.Z29, reg.Z29)
+		}
+		f.VPACKUSDW(x(i, 1), x(i, 0), x(i, 0))
+		f.VPACKUSDW(x(i, 3), x(i, 2), x(i, 2))
+		f.VPACKUSWB(x(i, 2), x(i, 0), x(i, 0))
+		f.VPERMD(x(i, 0), reg.Z26, x(i, 0))
+		f.VMOVDQU64(x(i, 0), at(reg.RDX, 64*i))
+	}
+	f.VPMOVD2M(reg.Z29, reg.K1)
+	f.KORTESTW(reg.K1, reg.K1)
+	f.JNE(operand.LabelRef(negative))
+}
+
+// transposed is the order of the doublewords of packed bytes, by token.
+func (f *fused) transposed() operand.Mem {
+	var parts []operand.Constant
+	for i := range 16 {
+		parts = append(parts, operand.U32(i%4*4+i/4))
+	}
+	return f.constant("transposed", parts...)
+}
+
+// chunk adds the values of a chunk.
+func (f *fused) chunk() {
 	for s := range f.sets() {
 		for i := range f.n {
 			for v := range f.vecs {
@@ -184,7 +400,7 @@ func (f *fused) values() {
 			}
 		}
 	}
-	groups := 8 / f.vecs
+	groups := f.group() / f.vecs
 	loop, skip := f.label("loop"), f.label("skip")
 	f.MOVQ(operand.U32(uint32(16/groups)), reg.RBX)
 	f.Label(loop)
@@ -192,6 +408,15 @@ func (f *fused) values() {
 	f.JZ(operand.LabelRef(skip))
 	f.load()
 	for g := range groups {
+		if f.bits == 8 {
+			for i := range f.n {
+				f.VPBROADCASTD(at(reg.RDX, 64*i), zs[28])
+				for v := range f.vecs {
+					f.VPDPBUSD(f.step(v), zs[28], f.acc(0, i, v))
+				}
+			}
+			continue
+		}
 		for i := range f.n {
 			f.VPBROADCASTD(at(reg.RDX, 64*i+4*g), zs[21+i])
 		}
@@ -204,19 +429,20 @@ func (f *fused) values() {
 	}
 	f.Label(skip)
 	f.next()
-	f.SHRQ(imm(groups), reg.RCX)
+	f.RORW(imm(groups), reg.CX)
 	f.ADDQ(imm(4*groups), reg.RDX)
 	f.DECQ(reg.RBX)
 	f.JNZ(operand.LabelRef(loop))
+	f.SUBQ(imm(64), reg.RDX)
+	f.MOVQ(reg.RDI, reg.RBX)
 	for i := range f.n {
 		f.VBROADCASTSS(at(reg.R9, 4*i), reg.Z29)
 		for v := range f.vecs {
 			x := f.join(i, v)
 			f.VMULPS(reg.Z29, x, x)
-			f.VADDPS(at(reg.RDI, 64*v), x, x)
-			f.VMOVUPS(x, at(reg.RDI, 64*v))
+			f.VADDPS(at(reg.RBX, 64*v), x, x)
+			f.VMOVUPS(x, at(reg.RBX, 64*v))
 		}
-		f.ADDQ(reg.R8, reg.RDI)
+		f.ADDQ(reg.R8, reg.RBX)
 	}
-	f.end()
 }

@@ -1,0 +1,118 @@
+package attn
+
+import (
+	"unsafe"
+
+	"godwit/engine/kv"
+)
+
+// reads is false: the kernels that read planes go over runs of pages.
+func (p *planes) reads(int) bool { return false }
+
+// Kernels that go over several pages by themselves, since a decode step looks at
+// each for less than a tenth of a microsecond: the first of a list for one row
+// of queries, or weights.
+type (
+	tokensRunFunc = func(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)
+	valuesRunFunc = func(acc *float32, visits *byte, n, low, high, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)
+)
+
+// fusedRows is the most rows for which codes are looked up and multiplied at
+// once; with more it is cheaper to store the bytes.
+const fusedRows = 4
+
+var (
+	tokensTwice512 = [panel / 2]tokensRunFunc{tokens1twiceAVX512, tokens2twiceAVX512, tokens3twiceAVX512}
+	tokensRun512   = [9][fusedRows]tokensRunFunc{
+		2: {tokens1bits2AVX512, tokens2bits2AVX512, tokens3bits2AVX512, tokens4bits2AVX512},
+		3: {tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
+		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
+	}
+	// By bits, for chunks of 32 and of 64 values.
+	valuesRun512 = [9][2][fusedRows]valuesRunFunc{
+		2: {
+			{values1x2bits2AVX512, values2x2bits2AVX512, values3x2bits2AVX512, values4x2bits2AVX512},
+			{values1x4bits2AVX512, values2x4bits2AVX512, values3x4bits2AVX512, values4x4bits2AVX512},
+		},
+		3: {
+			{values1x2bits3AVX512, values2x2bits3AVX512, values3x2bits3AVX512, values4x2bits3AVX512},
+			{values1x4bits3AVX512, values2x4bits3AVX512, values3x4bits3AVX512, values4x4bits3AVX512},
+		},
+		4: {
+			{values1x2bits4AVX512, values2x2bits4AVX512, values3x2bits4AVX512, values4x2bits4AVX512},
+			{values1x4bits4AVX512, values2x4bits4AVX512, values3x4bits4AVX512, values4x4bits4AVX512},
+		},
+		8: {
+			{values1x2bits8AVX512, values2x2bits8AVX512, values3x2bits8AVX512, values4x2bits8AVX512},
+			{values1x4bits8AVX512, values2x4bits8AVX512, values3x4bits8AVX512, values4x4bits8AVX512},
+		},
+	}
+)
+
+// bits are the bits of a code, in one plane or two.
+func (p *codes) bits() int { return p.low.bits + p.high.bits }
+
+// run reports whether pages have nothing but codes in planes and scales, and
+// integer arithmetic reads them.
+func (p *codes) run() bool {
+	return avx512() && !p.float && p.cyclic == nil && p.min < 0 && p.sign.bits == 0
+}
+
+// check panics if visits reach beyond their pages, or n rows beyond x.
+func (p *codes) check(x []float32, n int, visits []Visit) {
+	for i := range visits {
+		v := &visits[i]
+		_, _ = v.Page[p.At*Cells+p.reads()-1], x[v.At+n*Cells-1]
+	}
+}
+
+// tokensRun is scores where there is a kernel for it, or false.
+func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) bool {
+	if !p.run() || len(visits) == 0 {
+		return false
+	}
+	q := &r.codes
+	if p.levels.plain {
+		p.check(dst, n, visits)
+		if n <= panel/2 {
+			p.tokens(tokensTwice512[n-1], dst, q, 0, visits)
+			return true
+		}
+		for i := range visits {
+			one := visits[i : i+1]
+			for first := 0; first < n; first += panel / 2 {
+				p.tokens(tokensTwice512[min(panel/2, n-first)-1], dst[first*Cells:], q, 2*first/panel, one)
+			}
+		}
+		return true
+	}
+	if n > fusedRows || tokensRun512[p.bits()][n-1] == nil {
+		return false
+	}
+	p.check(dst, n, visits)
+	p.tokens(tokensRun512[p.bits()][n-1], dst, q, 0, visits)
+	return true
+}
+
+// tokens calls a kernel for one panel of queries.
+func (p *codes) tokens(f tokensRunFunc, dst []float32, q *operand, group int, visits []Visit) {
+	at := group * q.blocks * panel
+	f(&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.high.at, p.scale, &p.levels.table[0],
+		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, q.values/q.blocks/32)
+}
+
+// valuesRun is accumulate for as many pages as a kernel takes, and blocks of the next.
+func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) (done, blocks int) {
+	if n > fusedRows || p.side != kv.V || !p.run() || len(visits) == 0 {
+		return 0, 0
+	}
+	f := valuesRun512[p.bits()][p.chunk/64][n-1]
+	if f == nil {
+		return 0, 0
+	}
+	p.check(w, n, visits)
+	_ = acc[(n-1)*ld+p.Lane+p.values-1]
+	left, blocksLeft := f(&acc[p.Lane], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.high.at, p.scale,
+		&p.levels.table[0], &w[0], &s.w8.pos[0][0], &s.w8.scale[0], p.levels.unit, 4*ld, p.Blocks, p.elems/p.chunk)
+	return len(visits) - left, (p.Blocks - blocksLeft) % p.Blocks
+}
