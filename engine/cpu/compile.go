@@ -62,10 +62,6 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	}
 	c.place()
 	p.gathers = c.newGathers()
-	c.rowOp(plan.Values[plan.Output].Rows, func(row int) {
-		w := plan.Values[plan.Output].Width
-		copy(p.b.Logits[row*w:(row+1)*w], p.row(plan.Output, row))
-	})
 	c.flush()
 	p.stages = b.pool.ready(c.stages)
 	warmNext(p.stages)
@@ -191,6 +187,7 @@ func (c *compiler) place() {
 	for _, u := range c.acts {
 		last[u.v] = max(last[u.v], u.step)
 	}
+	first[p.plan.Output] = -1 // the caller's memory
 	p.mem = p.plan.PlanMemory(p.sizes.Rows, max(p.sizes.Outputs, 1), first, last)
 	p.scratch = make([]float32, p.mem.Size)
 	type buffer struct {

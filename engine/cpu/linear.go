@@ -28,51 +28,63 @@ func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
 	c.linear = append(c.linear, linear{n.In[0], n.Out, c.p.weights.mats[op.W], c.p.weights.floats(op.Bias)})
 }
 
-// chunkPanels is how many panels a task takes, given all panels of a stage:
-// small enough for the workers to finish together.
-func (p *program) chunkPanels(panels int) int {
-	return max(1, panels/(4*p.backend.pool.workers))
+// panelRun is some panels of a matrix.
+type panelRun struct {
+	l        *linear
+	from, to int
 }
 
-// linearStage multiplies the matrices of a stage, cut into runs of panels.
-func (c *compiler) linearStage(list []linear) stage {
-	p := c.p
-	type run struct {
-		l        *linear
-		from, to int
-	}
+// panelRuns cuts the panels of matrices into n tasks that differ by at most one
+// panel, so that every worker's share is the same.
+func panelRuns(list []linear, n int) [][]panelRun {
 	total := 0
 	for i := range list {
 		total += list[i].m.panels()
 	}
-	chunk := p.chunkPanels(total)
-	var runs []run
-	for i := range list {
-		for at := 0; at < list[i].m.panels(); at += chunk {
-			runs = append(runs, run{&list[i], at, min(at+chunk, list[i].m.panels())})
+	tasks := make([][]panelRun, min(n, total))
+	for task := range tasks {
+		from, to := part(total, task, len(tasks))
+		for i := range list {
+			m := list[i].m.panels()
+			if lo, hi := max(from, 0), min(to, m); lo < hi {
+				tasks[task] = append(tasks[task], panelRun{&list[i], lo, hi})
+			}
+			from, to = from-m, to-m
 		}
 	}
+	return tasks
+}
+
+// linearStage multiplies the matrices of a stage, about four tasks a worker.
+func (c *compiler) linearStage(list []linear) stage {
+	p := c.p
+	tasks := panelRuns(list, 4*p.backend.pool.workers)
 	set := p.plan.Values[list[0].out].Rows
 	s := newStage(
 		func() int {
 			if p.rows(set) == 0 {
 				return 0
 			}
-			return len(runs)
+			return len(tasks)
 		},
 		func(worker, task int) {
-			r := runs[task]
-			p.multiply(r.l, p.rows(set), r.from, r.to, worker)
-			if task+1 < len(runs) && runs[task+1].from == 0 {
-				kernel.Prefetch(runs[task+1].l.m.head(0))
+			runs := tasks[task]
+			for i, r := range runs {
+				p.multiply(r.l, p.rows(set), r.from, r.to, worker)
+				switch {
+				case i+1 < len(runs):
+					kernel.Prefetch(runs[i+1].l.m.head(0))
+				case task+1 < len(tasks) && tasks[task+1][0].from == 0:
+					kernel.Prefetch(tasks[task+1][0].l.m.head(0))
+				}
 			}
 		})
 	s.reads = func(worker, workers int) []byte {
-		from, to := part(len(runs), worker, workers)
+		from, to := part(len(tasks), worker, workers)
 		if from == to {
 			return nil
 		}
-		return runs[from].l.m.head(runs[from].from)
+		return tasks[from][0].l.m.head(tasks[from][0].from)
 	}
 	return s
 }

@@ -47,15 +47,21 @@ type ropeTable struct {
 	rows  []float32
 }
 
-// row is row r of value v.
+// row is row r of value v. The plan's output stands where the batch wants it.
 func (p *program) row(v graph.Value, r int) []float32 {
 	w := p.plan.Values[v].Width
+	if v == p.plan.Output {
+		return p.b.Logits[r*w : (r+1)*w : (r+1)*w]
+	}
 	off := p.mem.Offset[v] + r*w
 	return p.scratch[off : off+w : off+w]
 }
 
 // all is the whole of value v for n rows.
 func (p *program) all(v graph.Value, n int) []float32 {
+	if v == p.plan.Output {
+		return p.b.Logits[:n*p.plan.Values[v].Width]
+	}
 	off := p.mem.Offset[v]
 	return p.scratch[off : off+n*p.plan.Values[v].Width]
 }

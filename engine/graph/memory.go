@@ -34,12 +34,16 @@ func (p *Plan) Lifetimes(step []int) (first, last []int) {
 }
 
 // PlanMemory places the values for at most rows batch rows and outputs output
-// rows, by best fit over their lifetimes.
+// rows, by best fit over their lifetimes. Values whose first step is negative get
+// no place.
 func (p *Plan) PlanMemory(rows, outputs int, first, last []int) Memory {
 	m := Memory{Offset: make([]int, len(p.Values))}
 	type block struct{ off, size, busy int } // busy: last step that needs the block
 	var blocks []block
 	for _, n := range p.Nodes {
+		if first[n.Out] < 0 {
+			continue
+		}
 		count := rows
 		if p.Values[n.Out].Rows == OutputRows {
 			count = outputs
