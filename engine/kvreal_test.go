@@ -44,13 +44,35 @@ func keptPairs() []kv.Pair {
 	}
 }
 
-// everyPair are keptPairs, then every other type for both sides.
-func everyPair() []kv.Pair {
-	list := keptPairs()
-	for _, t := range kv.Types() {
-		if p := (kv.Pair{K: t.Name, V: t.Name}); !slices.Contains(list, p) {
+// everyPair are keptPairs, then every other type for both sides of a model, but
+// for those that become what is in the list.
+func everyPair(t *testing.T, path string) []kv.Pair {
+	t.Helper()
+	var list []kv.Pair
+	seen := map[string]bool{}
+	add := func(p kv.Pair) {
+		want, err := engine.ParseCacheTypes(p.K, p.V)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := engine.PlanFile(path, "", engine.Options{Context: 512, Parallel: 1, Want: want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var forms strings.Builder
+		for _, l := range plan.Layers {
+			fmt.Fprintf(&forms, "%s/%s ", l.K.Active, l.V.Active)
+		}
+		if !seen[forms.String()] {
+			seen[forms.String()] = true
 			list = append(list, p)
 		}
+	}
+	for _, p := range keptPairs() {
+		add(p)
+	}
+	for _, t := range kv.Types() {
+		add(kv.Pair{K: t.Name, V: t.Name})
 	}
 	return list
 }
@@ -150,11 +172,11 @@ func bothPaths(t *testing.T, e *engine.Engine, tokens []llm.Token) []float32 {
 // TestBatchIsSteps compares the paths for the pairs of which no continuation
 // is stored.
 func TestBatchIsSteps(t *testing.T) {
-	pairs := []kv.Pair{{K: "f32", V: "f32"}}
-	if testAll() {
-		pairs = everyPair()
-	}
 	for _, m := range realModels {
+		pairs := []kv.Pair{{K: "f32", V: "f32"}}
+		if testAll() {
+			pairs = everyPair(t, m.path(t))
+		}
 		tokens := readReal(t, m.name+".json").Long.Tokens[:80]
 		for _, p := range pairs {
 			for _, float := range []bool{false, true} {
@@ -236,7 +258,7 @@ func TestLongPrompt(t *testing.T) {
 	for _, m := range realModels {
 		pairs := keptPairs()
 		if testAll() {
-			pairs = everyPair()
+			pairs = everyPair(t, m.path(t))
 		}
 		for _, p := range pairs {
 			mixed := p == kv.Pair{K: "q8_0", V: "turbo3"}
