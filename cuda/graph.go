@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"godwit/engine/gpu"
@@ -36,15 +37,18 @@ func (d *device) End() (gpu.Graph, error) {
 	}
 	defer leave()
 	var list uintptr
-	err = errors.Join(d.err, d.call("end capture", d.endCapture, d.stream, uintptr(unsafe.Pointer(&list))))
+	err = d.call("end capture", d.endCapture, d.stream, uintptr(unsafe.Pointer(&list)))
 	g := &captured{d: d}
-	if err == nil {
+	if err == nil && d.err == nil {
 		err = d.call("instantiate graph", d.instantiate, uintptr(unsafe.Pointer(&g.exec)), list, 0)
 	}
 	if list != 0 {
 		err = errors.Join(err, d.call("end graph", d.graphDestroy, list))
 	}
 	if err != nil {
+		err = fmt.Errorf("%s: %w", d.kind, err)
+	}
+	if err = errors.Join(d.err, err); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
