@@ -31,6 +31,8 @@ const (
 	minDriver = 11080
 	// minCapability is what the PTX is made for, tens and ones: 7.5.
 	minCapability = 75
+	// mmaCapability is that of the first cards that multiply matrices of 16 by 16.
+	mmaCapability = 80
 )
 
 // Built says whether this build has CUDA and HIP.

@@ -15,7 +15,10 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/backendtest"
+	"godwit/engine/dtype"
 	"godwit/engine/gpu"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
 	"godwit/shaders"
 )
 
@@ -44,6 +47,44 @@ func TestDevices(t *testing.T) {
 	f.cards = 0
 	if list, err := driver("cuda", f.api).Devices(); err != nil || len(list) != 0 {
 		t.Error(list, err)
+	}
+}
+
+// A card gets the matrix products that it can run.
+func TestImages(t *testing.T) {
+	g := graph.NewBuilder()
+	weight := func(cols, rows int) *graph.Weight {
+		return &graph.Weight{Name: "w", Type: dtype.F32, Shape: []int{cols, rows}, Data: make([]byte, 4*cols*rows)}
+	}
+	plan, err := g.Finish(g.Linear(g.Embed(weight(8, 4), 1, graph.ByToken), weight(8, 8), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for major, mma := range map[int32]bool{7: false, 8: true, 12: true} {
+		f := newFake(t)
+		f.major = major
+		b, err := driver("cuda", f.api).Open(0, backend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := b.Compile(t.Context(), plan, &kv.Layout{}, backend.Sizes{Rows: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, x := range f.handles {
+			if in, ok := x.(shaders.Instance); ok && in.Kernel.Name == "matmul" {
+				if found++; in.MMA() != mma {
+					t.Errorf("capability %d.6: %s", major, in.Name())
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d products of matrices", found)
+		}
+		if err := errors.Join(p.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -98,6 +98,14 @@ func (d *device) Info() backend.Info {
 	return i
 }
 
+// MMA is 1 where the card runs the kernels with the dialect's mma.
+func (d *device) MMA() int {
+	if d.flavor == nvidia && d.card.capability >= mmaCapability {
+		return 1
+	}
+	return 0
+}
+
 // memory is what is free and there in all.
 func (d *device) memory() (free, total int64, err error) {
 	leave, err := d.enter()
@@ -121,6 +129,14 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	if data != nil && int64(len(data)) != size || size <= 0 {
 		return nil, fmt.Errorf("%s: %s: %d bytes of data for %d", d.kind, label, len(data), size)
 	}
+	b, err := d.allocate(size, data, label)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.kind, err)
+	}
+	return b, nil
+}
+
+func (d *device) allocate(size int64, data []byte, label string) (*buffer, error) {
 	free, total, err := d.memory()
 	if err != nil {
 		return nil, err
@@ -133,7 +149,7 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	b := &buffer{d: d, size: size}
 	if err := d.call("allocate", d.alloc, uintptr(unsafe.Pointer(&b.at)), uintptr(size)); err != nil {
 		if says(err, outOfMemory) {
-			return nil, fmt.Errorf("%w: %s: %s wants %d bytes, %d of %d free", backend.ErrMemory, d.kind, label, size, free, total)
+			return nil, fmt.Errorf("%w: %s wants %d bytes, %d of %d free", backend.ErrMemory, label, size, free, total)
 		}
 		return nil, err
 	}

@@ -33,10 +33,28 @@ func underTest(t *testing.T) backend.Driver {
 	return nil
 }
 
-// TestDeviceConformance checks every op on a card, with graphs.
+// TestDeviceConformance checks every op on a card, with graphs: with the kernels
+// for the card, and with those that are for older ones.
 func TestDeviceConformance(t *testing.T) {
-	backendtest.Run(t, underTest(t), backend.Options{FloatAttn: true}, "an exact window")
+	d := underTest(t).(gpu.Driver)
+	t.Run("card", func(t *testing.T) {
+		backendtest.Run(t, d, backend.Options{FloatAttn: true}, "an exact window")
+	})
+	connect := d.Connect
+	d.Connect = func(i int) (gpu.Device, error) {
+		dev, err := connect(i)
+		if err != nil {
+			return nil, err
+		}
+		return older{dev.(gpu.Recorder)}, nil
+	}
+	t.Run("older", func(t *testing.T) {
+		backendtest.Run(t, d, backend.Options{FloatAttn: true}, "an exact window")
+	})
 }
+
+// older hides what newer cards have.
+type older struct{ gpu.Recorder }
 
 // report is one line of the script's output.
 func report(t *testing.T, what string, more map[string]any) {

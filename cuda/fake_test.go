@@ -72,7 +72,7 @@ var packed = sync.OnceValues(func() (map[string]shaders.Instance, error) {
 
 func newFake(t testing.TB) *fake {
 	t.Helper()
-	dev, err := emu.Open(emu.Options{})
+	dev, err := emu.Open(emu.Options{MMA: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-package=nvidia-cuda-nvrtc-cu11==11.8.89
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/godwit/nvrtc-11.8
-lib=$cache/nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2
-if [ ! -e "$lib" ]; then
-	python3 -m pip install --quiet --no-deps --target "$cache" "$package"
-fi
+lib=$(./fetch.sh nvrtc-11.8 nvidia-cuda-nvrtc-cu11==11.8.89 nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2)
 go run ./gen -nvrtc "$lib" -o kernels.zip

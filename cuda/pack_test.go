@@ -23,7 +23,7 @@ func TestPackIsFresh(t *testing.T) {
 	}
 	stale, list := 0, shaders.Instances()
 	for _, in := range list {
-		hash, err := in.Hash(Flags...)
+		hash, err := in.Hash(Flags(in)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,8 +45,11 @@ func TestPack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.HasPrefix(image, []byte(".version 7.8\n.target sm_75\n")) {
+		if !bytes.HasPrefix(image, fmt.Appendf(nil, ".version 7.8\n.target sm_%d\n", Capability(in))) {
 			t.Errorf("%s begins %.40q", in.Name(), image)
+		}
+		if bytes.Contains(image, []byte("mma.sync")) != in.MMA() {
+			t.Errorf("%s multiplies matrices by one instruction, or not, against its name", in.Name())
 		}
 		if image[len(image)-1] != 0 {
 			t.Errorf("%s does not end in a zero", in.Name())

@@ -17,10 +17,20 @@ import (
 
 //go:generate bash generate.sh
 
-// Flags are what every kernel is compiled to PTX with. The version of the PTX,
-// which decides what drivers take it, comes with the compiler; the architecture
-// is the oldest that is served.
-var Flags = []string{"--gpu-architecture=compute_75", "--std=c++14", "--fmad=false"}
+// Flags are what a kernel is compiled to PTX with. The version of the PTX,
+// which decides what drivers take it, comes with the compiler.
+func Flags(in shaders.Instance) []string {
+	return []string{fmt.Sprintf("--gpu-architecture=compute_%d", Capability(in)), "--std=c++14", "--fmad=false"}
+}
+
+// Capability is the oldest compute capability that runs an instance, tens and ones:
+// that of the oldest cards served, or of the first that have mma.
+func Capability(in shaders.Instance) int {
+	if in.MMA() {
+		return mmaCapability
+	}
+	return minCapability
+}
 
 // pack is the PTX of every instance: a zip file whose entries are named by
 // shaders.Instance.Name, with the hash of their source as comment.

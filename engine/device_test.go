@@ -9,9 +9,11 @@ import (
 	"godwit/cuda"
 	"godwit/engine"
 	"godwit/engine/backend"
+	"godwit/engine/gpu"
 )
 
-// Every tiny model gives on a card what an independent implementation gives.
+// Every tiny model gives on a card what an independent implementation gives, with
+// the kernels for the card and with those for older ones.
 func TestTinyModelsOnDevice(t *testing.T) {
 	var driver backend.Driver
 	for _, d := range []backend.Driver{cuda.NVIDIA(), cuda.AMD()} {
@@ -22,5 +24,22 @@ func TestTinyModelsOnDevice(t *testing.T) {
 	if driver == nil {
 		t.Fatalf("GODWIT_DEVICE is %q; it names cuda or hip", os.Getenv("GODWIT_DEVICE"))
 	}
-	tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: driver} })
+	t.Run("card", func(t *testing.T) {
+		tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: driver} })
+	})
+	d := driver.(gpu.Driver)
+	connect := d.Connect
+	d.Connect = func(i int) (gpu.Device, error) {
+		dev, err := connect(i)
+		if err != nil {
+			return nil, err
+		}
+		return older{dev.(gpu.Recorder)}, nil
+	}
+	t.Run("older", func(t *testing.T) {
+		tinyModels(t, func() engine.Options { return engine.Options{UBatch: 64, Driver: d} })
+	})
 }
+
+// older hides what newer cards have.
+type older struct{ gpu.Recorder }

@@ -190,8 +190,12 @@ func (g *generation) job() sched.Job {
 	if g.r.Slot != nil {
 		slot = *g.r.Slot
 	}
+	top := g.sampler.Top()
+	if g.r.Logprobs || g.state != nil {
+		top = 0 // probabilities are of all tokens, a grammar may rule the largest out
+	}
 	return sched.Job{
-		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep,
+		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
 		Next: g.next, Done: g.done,
 		Prefilled: func(done, total int) { g.out.push(Event{Kind: Prefill, Done: done, Total: total}) },
 	}

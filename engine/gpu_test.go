@@ -2,9 +2,7 @@ package engine_test
 
 import (
 	"bytes"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"godwit/engine"
@@ -13,6 +11,7 @@ import (
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/sample"
 	"godwit/engine/testmodel"
 	"godwit/shaders/emu"
 )
@@ -57,24 +56,13 @@ func tinyModels(t *testing.T, options func() engine.Options) {
 	}
 }
 
-// noKernel are the weight types that GPU kernels do not read yet.
-var noKernel = []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ1_S", "IQ1_M"}
-
-// Every weight type gives what float arithmetic over its values gives, or an
-// error that names it.
+// Every weight type gives what float arithmetic over its values gives.
 func TestQuantModelsOnKernels(t *testing.T) {
 	for _, m := range manifest(t).Quant {
 		t.Run(m.Name, func(t *testing.T) {
 			want, run := readFloats(t, m.Ideal), m.Runs[0]
 			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: kv.Want{K: kv.F32, V: kv.F32}}
 			e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
-			name := strings.ToUpper(strings.TrimPrefix(m.Name, "quant-"))
-			if slices.Contains(noKernel, name) {
-				if !errors.Is(err, backend.ErrUnsupported) || !strings.Contains(err.Error(), "type "+name+", on emu") {
-					t.Errorf("%s: %v", name, err)
-				}
-				return
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,5 +170,29 @@ func TestSessionsOnKernels(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Where the sampler looks at the largest logits alone the device finds them, and
+// the tokens are those that it draws from all logits, which probabilities ask for.
+func TestLargestLogitsOnKernels(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	e := open(t, m.File, 128, "f16", "f16", engine.Options{UBatch: 64, Driver: emulator()})
+	for _, p := range []sample.Params{{}, {Temperature: 1.5, TopK: 40, Seed: 3}, {Temperature: 2, TopK: 5, TopP: 0.9, MinP: 0.01, Seed: 4}, {Temperature: 1, TopK: 100, Seed: 5}} {
+		var tokens [2][]llm.Token
+		for i := range tokens {
+			req := engine.Request{Tokens: m.Runs[0].Tokens, Sampling: p, IgnoreEOG: true, MaxTokens: 12, Logprobs: i == 1}
+			_, res, err := e.Answer(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens[i] = res.Tokens
+		}
+		if len(tokens[0]) == 0 || !slices.Equal(tokens[0], tokens[1]) {
+			t.Errorf("%+v: %v of the largest logits, %v of all", p, tokens[0], tokens[1])
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -36,6 +36,14 @@ type device struct {
 // Info describes the GPU.
 func (d *device) Info() backend.Info { return describe(d.gpu) }
 
+// MMA is 2 where SIMD groups multiply matrices.
+func (d *device) MMA() int {
+	if d.gpu.MatrixUnits() {
+		return 2
+	}
+	return 0
+}
+
 // buffer is memory that the GPU sees.
 type buffer struct {
 	d      *device

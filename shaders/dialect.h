@@ -10,6 +10,11 @@
 // all threads, those of a SIMD group by all its lanes. 16-bit floats are ushort
 // in memory; arithmetic is float. Products and sums never contract: a fused
 // one is written fma.
+// mma, where kernels with MMA 1 run, is a collective of a SIMD group: c += a·b for
+// matrices of 16 by 16 and 16 by 8 halves, two in a word. Lane l holds of a the
+// words of rows l/4 and l/4+8 at columns 2·(l%4), then both 8 columns on; of b
+// those of column l/4 at the same rows, then 8 on; of c two columns from 2·(l%4)
+// on, of rows l/4 and l/4+8.
 #define LOWEST (-3.402823466e38f) // stands for minus infinity
 
 #if defined(__METAL_VERSION__)
@@ -70,7 +75,6 @@ typedef unsigned long long wide; // 64 bits
 #undef __constant__
 #define threadgroup
 #define constant static __attribute__((__constant__)) const
-#define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) name
 #define IN(T, name, i) const T *__restrict__ name
 #define OUT(T, name, i) T *__restrict__ name
 #define INOUT(T, name, i) T *name
@@ -88,13 +92,19 @@ FUNC uint as_uint(float v) { return __float_as_uint(v); }
 FUNC float as_float(uint v) { return __uint_as_float(v); }
 FUNC uint atomic_add(uint *p, uint v) { return atomicAdd(p, v); }
 #if defined(__HIP__)
+#define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) name
 #define SHUFFLE(v, mask) __shfl_xor(v, mask, 32)
 FUNC float half_to_float(ushort h) { return float(__builtin_bit_cast(_Float16, h)); }
 FUNC ushort float_to_half(float v) { return __builtin_bit_cast(ushort, (_Float16)v); }
 #else
+#define KERNEL(name) extern "C" __global__ void __launch_bounds__(LAUNCH_BOUNDS) name
 #define SHUFFLE(v, mask) __shfl_xor_sync(0xffffffffu, v, mask)
 FUNC float half_to_float(ushort h) { float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(h)); return v; }
 FUNC ushort float_to_half(float v) { ushort h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(v)); return h; }
+FUNC void mma(float *c, const uint *a, const uint *b) {
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+		: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 #endif
 FUNC float simd_shuffle_xor(float v, uint mask) { return SHUFFLE(v, mask); }
 FUNC uint simd_shuffle_xor(uint v, uint mask) { return SHUFFLE(v, mask); }

@@ -1,9 +1,9 @@
 // dot_rows adds the products of a row of weights with ROWS rows of x, of which
 // there are n, over the lanes of a SIMD group; each sum has its own fixed order.
-FUNC void dot_rows(device const uchar *w, device const float *x, uint cols, uint n, uint first, thread float *sum) {
+FUNC void dot_rows(device const uchar *w, device const uint *grid, device const float *x, uint cols, uint n, uint first, thread float *sum) {
 	for (uint i = first * 8; i < cols; i += 256) {
 		float v[8];
-		load_run(w, i, cols, v);
+		load_run(w, grid, i, cols, v);
 		uint count = min(8u, cols - i);
 		UNROLL for (uint r = 0; r < ROWS; r++) {
 			if (r >= n) break;

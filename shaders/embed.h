@@ -1,11 +1,11 @@
 // embed looks up the rows that ids name, and multiplies them by scale. A thread
 // reads eight columns; an id outside the table reads the last row.
-KERNEL(embed)(IN(uchar, w, 0), IN(int, ids, 1), OUT(float, y, 2), PARAMS(embed_params, p, 3) INDICES) {
+KERNEL(embed)(IN(uchar, w, 0), IN(int, ids, 1), IN(uint, grid, 2), OUT(float, y, 3), PARAMS(embed_params, p, 4) INDICES) {
 	uint i = group_x * THREADS + thread_x;
 	uint runs = (p.cols + 7) / 8;
 	if (i >= p.count * runs) return;
 	uint row = i / runs, column = i % runs * 8;
 	float v[8];
-	load_run(w + wide(min(uint(ids[row]), p.rows - 1)) * p.row_bytes, column, p.cols, v);
+	load_run(w + wide(min(uint(ids[row]), p.rows - 1)) * p.row_bytes, grid, column, p.cols, v);
 	for (uint k = 0; k < min(8u, p.cols - column); k++) y[row * p.cols + column + k] = v[k] * p.scale;
 }

@@ -1,15 +1,15 @@
 // expert multiplies rows of x by matrices of a stack. Slot s of a row takes the
 // matrix that route names, or with by_route 0 matrix s, and its own part of
 // the row, or with per_slot 0 the whole. route holds 2·used floats a row, ids first.
-KERNEL(expert)(IN(uchar, w, 0), IN(float, x, 1), IN(float, route, 2), IN(float, bias, 3), OUT(float, y, 4),
-	PARAMS(expert_params, p, 5) INDICES) {
+KERNEL(expert)(IN(uchar, w, 0), IN(float, x, 1), IN(float, route, 2), IN(float, bias, 3), IN(uint, grid, 4),
+	OUT(float, y, 5), PARAMS(expert_params, p, 6) INDICES) {
 	uint row = group_x * (THREADS / 32) + simd_x, batch = group_y / p.used, slot = group_y % p.used;
 	if (row >= p.rows) return;
 	uint matrix = p.by_route != 0 ? uint(route[2 * p.used * batch + slot]) : slot;
 	uint part = p.per_slot != 0 ? batch * p.used + slot : batch;
 	float sum[1];
 	sum[0] = 0.0f;
-	dot_rows(w + (wide(matrix) * p.rows + row) * p.row_bytes, x + part * p.cols, p.cols, 1, lane, sum);
+	dot_rows(w + (wide(matrix) * p.rows + row) * p.row_bytes, grid, x + part * p.cols, p.cols, 1, lane, sum);
 	float v = simd_sum(sum[0]);
 	if (p.bias != 0) v += bias[matrix * p.rows + row];
 	if (lane == 0) y[group_y * p.rows + row] = v;

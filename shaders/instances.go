@@ -27,6 +27,10 @@ func (i Instance) Name() string {
 	return b.String()
 }
 
+// MMA reports whether an instance needs a device that multiplies matrices by the
+// dialect's mma: NVIDIA's from compute capability 8.0 on, and the emulator.
+func (i Instance) MMA() bool { return i.Constants["MMA"] == 1 }
+
 // Hash is a digest of the source and of what else it is compiled with.
 func (i Instance) Hash(flags ...string) (string, error) {
 	text, err := i.Kernel.Source(i.Constants)
@@ -73,5 +77,6 @@ func weightInstances(w dtype.Type, add func(string, Constants)) {
 	}
 	add("expert", Constants{"WEIGHT": int(w), "ROWS": 1})
 	add("embed", Constants{"WEIGHT": int(w)})
-	add("matmul", Constants{"WEIGHT": int(w)})
+	add("matmul", Constants{"WEIGHT": int(w), "MMA": 0})
+	add("matmul", Constants{"WEIGHT": int(w), "MMA": 1})
 }

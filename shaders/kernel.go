@@ -47,6 +47,11 @@ type Kernel struct {
 	Params    any      // zero value of the parameter struct: 4-byte scalars only
 	Constants []string // the names that Constants must give, and no others
 	Group     int      // threads of a threadgroup, along x, a multiple of 32
+
+	// Resident is how many threadgroups a processor of an NVIDIA card holds at
+	// least: it bounds the registers of a thread. With 0 the compiler weighs
+	// registers against threadgroups, and may spill.
+	Resident int
 }
 
 // Constants are the sizes and choices that are compiled into a pipeline.
@@ -78,6 +83,11 @@ func (k *Kernel) Source(c Constants) (string, error) {
 		fmt.Fprintf(&b, "#define %s %d\n", name, c[name])
 	}
 	fmt.Fprintf(&b, "#define THREADS %d\n", k.Group)
+	if k.Resident > 0 {
+		fmt.Fprintf(&b, "#define LAUNCH_BOUNDS THREADS, %d\n", k.Resident)
+	} else {
+		b.WriteString("#define LAUNCH_BOUNDS THREADS\n")
+	}
 	if err := appendFile(&b, "dialect.h"); err != nil {
 		return "", err
 	}

@@ -198,6 +198,7 @@ func TestPlatforms(t *testing.T) {
 	}
 	want := []string{
 		"dialect.h: defined(__METAL_VERSION__)", "dialect.h: defined(GODWIT_EMULATOR)", "dialect.h: defined(__HIP__)",
+		"matrix8.h: MMA == 2 && defined(__METAL_VERSION__)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("branches by platform:\n got %q\nwant %q", got, want)

@@ -1,11 +1,12 @@
 // matvec computes x·wᵀ + bias for a few rows of x: a SIMD group makes one column
 // of y for ROWS rows, reading its weights once.
-KERNEL(matvec)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), OUT(float, y, 3), PARAMS(matvec_params, p, 4) INDICES) {
+KERNEL(matvec)(IN(uchar, w, 0), IN(float, x, 1), IN(float, bias, 2), IN(uint, grid, 3), OUT(float, y, 4),
+	PARAMS(matvec_params, p, 5) INDICES) {
 	uint row = group_x * (THREADS / 32) + simd_x, first = group_y * ROWS;
 	if (row >= p.rows) return;
 	float sum[ROWS];
 	for (uint r = 0; r < ROWS; r++) sum[r] = 0.0f;
-	dot_rows(w + wide(row) * p.row_bytes, x + first * p.cols, p.cols, p.batch - first, lane, sum);
+	dot_rows(w + wide(row) * p.row_bytes, grid, x + first * p.cols, p.cols, p.batch - first, lane, sum);
 	for (uint r = 0; r < ROWS; r++) {
 		float v = simd_sum(sum[r]);
 		if (p.bias != 0) v += bias[row];

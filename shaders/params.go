@@ -73,6 +73,14 @@ type (
 		Kind  uint32
 	}
 
+	// TopParams: Width is the values of a row; Listed is 1 for pairs of a value and
+	// its number.
+	TopParams struct {
+		Width  uint32
+		Count  uint32
+		Listed uint32
+	}
+
 	// NormParams: Kind is a graph.NormKind; Add is 1 for x + r as the operand.
 	NormParams struct {
 		Width uint32
@@ -242,3 +250,7 @@ type (
 		Inverse float32
 	}
 )
+
+// TopStretch is the number of values of which a threadgroup of top finds the
+// largest.
+const TopStretch = 2048

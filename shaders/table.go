@@ -10,7 +10,8 @@ var sources embed.FS
 //
 // The buffer rows has four ints a row of the batch: its position, the length
 // of its sequence after the batch, the index in tables of its sequence's first
-// page, and the number of its span.
+// page, and the number of its span. The buffer grid is the code book of weights
+// of an IQ format, of others anything.
 var Kernels = []Kernel{
 	{
 		Name: "unary", Files: []string{"elementwise.h", "unary.h"}, Group: 256, Params: UnaryParams{},
@@ -107,25 +108,31 @@ var Kernels = []Kernel{
 	{
 		// a thread for each of Count·ceil(Cols/8) runs; ids are tokens, positions or zeros
 		Name: "embed", Files: []string{"weights.h", "embed.h"}, Group: 128, Params: EmbedParams{}, Constants: []string{"WEIGHT"},
-		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"y", "float", Out}},
+		Args: []Arg{{"w", "uchar", In}, {"ids", "int", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
 	{
 		// grid: x = ceil(Rows/4), y = ceil(Batch/ROWS)
 		Name: "matvec", Files: []string{"weights.h", "dot.h", "matvec.h"}, Group: 128, Params: MatvecParams{},
 		Constants: []string{"WEIGHT", "ROWS"}, // ROWS from 1 to 8
-		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
+		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
 	{
 		// grid: x = ceil(Rows/64), y = ceil(Batch/32)
-		Name: "matmul", Files: []string{"weights.h", "matmul.h"}, Group: 128, Params: MatmulParams{}, Constants: []string{"WEIGHT"},
-		Args: []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"y", "float", Out}},
+		Name: "matmul", Files: []string{"weights.h", "matrix8.h", "matmul.h"}, Group: 128, Params: MatmulParams{},
+		Constants: []string{"WEIGHT", "MMA"}, // MMA is 1 for devices with the dialect's mma, 2 for those with matrix8
+		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
 	{
 		// grid: x = ceil(Rows/4), y = rows of the batch·Used
 		Name: "expert", Files: []string{"weights.h", "dot.h", "expert.h"}, Group: 128, Params: ExpertParams{},
 		Constants: []string{"WEIGHT", "ROWS"}, // ROWS is 1
 		Args: []Arg{
-			{"w", "uchar", In}, {"x", "float", In}, {"route", "float", In}, {"bias", "float", In}, {"y", "float", Out},
+			{"w", "uchar", In},
+			{"x", "float", In},
+			{"route", "float", In},
+			{"bias", "float", In},
+			{"grid", "uint", In},
+			{"y", "float", Out},
 		},
 	},
 	{
@@ -151,7 +158,7 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: Params.Parts by Attention.Slices by tiles
-		Name: "attend", Files: []string{"form.h", "load_form.h", "temper.h", "attend.h"}, Group: 128, Params: AttendParams{},
+		Name: "attend", Files: []string{"form.h", "load_form.h", "temper.h", "attend.h"}, Group: 128, Resident: 2, Params: AttendParams{},
 		Constants: []string{
 			"QUERIES", "LANES", "READERS", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
 		},
@@ -174,5 +181,10 @@ var Kernels = []Kernel{
 		Name: "attend_combine", Files: []string{"form.h", "rotate.h", "attend_combine.h"}, Group: 128, Params: AttendCombineParams{},
 		Constants: []string{"LANES", "TURNS"},
 		Args:      []Arg{{"partial", "float", In}, {"sinks", "float", In}, {"form", "float", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: x = ceil(Width/TopStretch), y = rows
+		Name: "top", Files: []string{"top.h"}, Group: 256, Params: TopParams{},
+		Args: []Arg{{"x", "uint", In}, {"y", "uint", Out}},
 	},
 }

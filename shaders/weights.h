@@ -1,7 +1,8 @@
 // load8 reads eight values of a row of weights, from value i on, a multiple of
 // eight; load_run the same where the row of cols values may end before, with
 // zeros beyond. WEIGHT is the number of the format in GGUF files; the layouts
-// are those of engine/quant.
+// are those of engine/quant, as is the code book of an IQ format: signed bytes,
+// four in a word of grid, two words a code for eight values, one for four.
 
 // nibble8 reads the codes of values i to i+7 of 32 that lie in 16 bytes, value j
 // in the low half of byte j, value j+16 in the high half.
@@ -128,6 +129,73 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = d * levels4[code[k]];
 }
 
+#elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29 // IQ2_XXS, IQ2_XS, IQ3_XXS, IQ1_S, IQ3_S, IQ2_S, IQ1_M
+// word16 and word32 are little-endian numbers at an even address.
+FUNC uint word16(device const uchar *p) { return uint(p[0]) | uint(p[1]) << 8; }
+FUNC uint word32(device const uchar *p) { return word16(p) | word16(p + 2) << 16; }
+
+// even_signs completes seven signs with one that makes their number even.
+FUNC uint even_signs(uint signs) {
+	uint p = signs & 127;
+	p ^= p >> 4;
+	p ^= p >> 2;
+	p ^= p >> 1;
+	return (signs & 127) | (p & 1) << 7;
+}
+
+// point is value k, 0 to 3, of a word of the code book.
+FUNC float point(uint word, uint k) { return float(int((word >> 8 * k & 255) ^ 128u) - 128); }
+
+FUNC void load8(device const uchar *row, device const uint *grid, uint i, thread float *w) {
+	uint g = i % 256 / 32, l = i % 256 / 8; // of 32 values and of eight
+#if WEIGHT == 19 || WEIGHT == 29
+#if WEIGHT == 19
+	device const uchar *b = row + i / 256 * 50;
+	uint high = word16(b + 34 + 2 * g), top = high >> l % 4 * 3 & 7, s = high >> 12 & 7, minus = high >> 15;
+	float d = from_half(b);
+#else
+	device const uchar *b = row + i / 256 * 56, *scales = b + 48;
+	uint high = b[32 + l / 2] >> l % 2 * 4, top = high & 7, s = word16(scales + l / 8 * 2) >> l / 2 % 4 * 3 & 7, minus = high >> 3 & 1;
+	uint bits = uint(scales[1]) >> 4 | (uint(scales[3]) & 240) | (uint(scales[5]) & 240) << 4 | (uint(scales[7]) & 240) << 8;
+	float d = half_to_float(ushort(bits));
+#endif
+	uint code = uint(b[(WEIGHT == 19 ? 2 : 0) + l]) | top << 8;
+	float scale = d * float(2 * s + 1), shift = minus != 0 ? -0.125f : 0.125f;
+	UNROLL for (uint k = 0; k < 8; k++) w[k] = scale * (point(grid[2 * code + k / 4], k % 4) + shift);
+#else
+#if WEIGHT == 16
+	device const uchar *b = row + i / 256 * 66, *q = b + 2 + 8 * g;
+	uint more = word32(q + 4), signs = even_signs(more >> l % 4 * 7), code = q[l % 4];
+	float scale = from_half(b) * (0.5f + float(more >> 28)) * 0.25f;
+	uint low = grid[2 * code], high = grid[2 * code + 1];
+#elif WEIGHT == 17
+	device const uchar *b = row + i / 256 * 74;
+	uint q = word16(b + 2 + 2 * l), signs = even_signs(q >> 9);
+	float scale = from_half(b) * (0.5f + float(b[66 + g] >> l / 2 % 2 * 4 & 15)) * 0.25f;
+	uint low = grid[2 * (q & 511)], high = grid[2 * (q & 511) + 1];
+#elif WEIGHT == 22
+	device const uchar *b = row + i / 256 * 82;
+	uint code = uint(b[2 + l]) | uint(b[66 + g] >> l % 4 * 2 & 3) << 8, signs = b[34 + l];
+	float scale = from_half(b) * (0.5f + float(b[74 + g] >> l / 2 % 2 * 4 & 15)) * 0.25f;
+	uint low = grid[2 * code], high = grid[2 * code + 1];
+#elif WEIGHT == 18
+	device const uchar *b = row + i / 256 * 98, *q = b + 2 + 2 * l;
+	uint more = word32(b + 66 + 4 * g), signs = even_signs(more >> l % 4 * 7);
+	float scale = from_half(b) * (0.5f + float(more >> 28)) * 0.5f;
+	uint low = grid[q[0]], high = grid[q[1]];
+#else
+	device const uchar *b = row + i / 256 * 110, *q = b + 2 + 2 * l;
+	uint more = uint(b[66 + g]) >> l % 4 * 2, signs = b[74 + l];
+	float scale = from_half(b) * float(1 + 2 * (b[106 + g / 2] >> g % 2 * 4 & 15));
+	uint low = grid[uint(q[0]) | (more & 1) << 8], high = grid[uint(q[1]) | (more & 2) << 7];
+#endif
+	UNROLL for (uint k = 0; k < 8; k++) {
+		float v = scale * point(k < 4 ? low : high, k % 4);
+		w[k] = (signs >> k & 1) != 0 ? -v : v;
+	}
+#endif
+}
+
 #elif WEIGHT == 10 // Q2_K
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	device const uchar *b = row + i / 256 * 84;
@@ -246,9 +314,11 @@ FUNC void load8(device const uchar *row, uint i, thread float *w) {
 FUNC void load8(device const uchar *row, uint i, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = load1(row, i + k);
 }
-FUNC void load_run(device const uchar *row, uint i, uint cols, thread float *w) {
+FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) {
 	UNROLL for (uint k = 0; k < 8; k++) w[k] = i + k < cols ? load1(row, i + k) : 0.0f;
 }
+#elif WEIGHT == 16 || WEIGHT == 17 || WEIGHT == 18 || WEIGHT == 19 || WEIGHT == 21 || WEIGHT == 22 || WEIGHT == 29 // whole blocks, as below
+FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, grid, i, w); }
 #else // rows are whole blocks
-FUNC void load_run(device const uchar *row, uint i, uint cols, thread float *w) { load8(row, i, w); }
+FUNC void load_run(device const uchar *row, device const uint *grid, uint i, uint cols, thread float *w) { load8(row, i, w); }
 #endif

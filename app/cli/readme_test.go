@@ -19,6 +19,7 @@ import (
 	"godwit/engine"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/quant"
+	"godwit/shaders"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated tables of README.md")
@@ -149,13 +150,14 @@ func registration(n ast.Node) (arch, opener string, ok bool) {
 }
 
 // weightTable lists the types of matrices. "decoded" says that rows are widened
-// to float32 as they are read, the others have kernels of their own.
+// to float32 as they are read, the others have kernels of their own. Those of GPUs
+// have run on the emulator alone.
 func weightTable() string {
 	written := map[string]bool{}
 	for _, name := range engine.QuantizeTypes() {
 		written[strings.ToUpper(name)] = true
 	}
-	rows := [][]string{{"weights", "bits a weight", "cpu", "`godwit quantize` writes"}}
+	rows := [][]string{{"weights", "bits a weight", "cpu", "GPU kernels", "`godwit quantize` writes"}}
 	for _, ty := range quant.Types() {
 		if name := ty.String(); strings.HasPrefix(name, "I") && !strings.HasPrefix(name, "IQ") || name == "F64" {
 			continue // integers and doubles are data of other kinds, not matrices
@@ -164,6 +166,10 @@ func weightTable() string {
 		if kernel.Quantized(ty) || ty.IsFloat() {
 			how = "kernels"
 		}
+		gpu := "none"
+		if shaders.Weight(ty) {
+			gpu = "yes"
+		}
 		var mixes []string
 		for _, name := range slices.Sorted(maps.Keys(written)) {
 			if name == ty.String() || strings.HasPrefix(name, ty.String()+"_") {
@@ -171,7 +177,7 @@ func weightTable() string {
 			}
 		}
 		bits := strconv.FormatFloat(8*float64(ty.Bytes())/float64(ty.Elems()), 'f', -1, 64)
-		rows = append(rows, []string{ty.String(), bits, how, strings.Join(mixes, ", ")})
+		rows = append(rows, []string{ty.String(), bits, how, gpu, strings.Join(mixes, ", ")})
 	}
 	return markdown(rows...)
 }

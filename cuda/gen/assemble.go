@@ -17,90 +17,328 @@ import (
 	"sync"
 )
 
-// use is what kernels of one name take at most on one architecture.
-type use struct{ registers, stack, spills, shared, kernels, spilling int }
+// served are the architectures that the PTX is assembled for.
+var served = []string{"75", "80", "86", "89", "90", "100", "120"}
 
-var ptxasSays = []struct {
-	line *regexp.Regexp
-	to   func(*use) *int
-}{
-	{regexp.MustCompile(`Used (\d+) registers`), func(u *use) *int { return &u.registers }},
-	{regexp.MustCompile(`(\d+) bytes stack frame`), func(u *use) *int { return &u.stack }},
-	{regexp.MustCompile(`(\d+) bytes spill stores`), func(u *use) *int { return &u.spills }},
-	{regexp.MustCompile(`(\d+) bytes smem`), func(u *use) *int { return &u.shared }},
+// spillers are the kernels that may keep registers in memory. All others belong to
+// decode steps, where memory is what they wait for.
+var spillers = map[string]bool{"matmul": true}
+
+// use is what an image takes on one architecture; no registers where it is not for
+// that.
+type use struct {
+	registers, spilled int // spilled counts bytes
 }
 
-// assemble runs ptxas over every image for each architecture and prints a table
-// of what the kernels take. An image that does not assemble is an error.
-func assemble(ptxas, pack string, archs []string) error {
-	images, err := read(pack)
+func (u use) String() string {
+	if u.spilled == 0 {
+		return strconv.Itoa(u.registers)
+	}
+	return fmt.Sprintf("%d+%d", u.registers, u.spilled)
+}
+
+// target is the architecture that PTX is made for: it is for that and later ones.
+var target = regexp.MustCompile(`(?m)^\.target sm_(\d+)$`)
+
+// archsOf is those of some architectures that an image is for.
+func archsOf(image []byte, archs []string) (list []string, err error) {
+	m := target.FindSubmatch(image)
+	if m == nil {
+		return nil, errors.New("PTX without a target")
+	}
+	first, err := strconv.Atoi(string(m[1]))
+	for _, arch := range archs {
+		n, e := strconv.Atoi(arch)
+		if err = errors.Join(err, e); err == nil && n >= first {
+			list = append(list, arch)
+		}
+	}
+	return list, err
+}
+
+var ptxasSays = regexp.MustCompile(`(?s)(\d+) bytes spill stores.*Used (\d+) registers`)
+
+// record is what ptxas said of images, by name: its hash and its use on every
+// architecture that is served.
+type record struct {
+	ptxas  string // version
+	images map[string]noted
+}
+
+type noted struct {
+	hash string
+	uses []use // in the order of served
+}
+
+const recordHead = "# What ptxas %s says of each image: hash, registers (+ bytes spilled) for sm_%s, name.\n"
+
+// readRecord reads a record; another version's is as good as none.
+func readRecord(path, version string) (*record, error) {
+	r := &record{version, map[string]noted{}}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
 	if err != nil {
+		return nil, err
+	}
+	head := fmt.Sprintf(recordHead, version, strings.Join(served, " "))
+	rest, ok := strings.CutPrefix(string(data), head)
+	if !ok {
+		return r, nil
+	}
+	for line := range strings.Lines(rest) {
+		word := strings.SplitN(strings.TrimSpace(line), " ", len(served)+2)
+		if len(word) < len(served)+2 {
+			return nil, fmt.Errorf("%s: %q", path, line)
+		}
+		n := noted{hash: word[0]}
+		for _, w := range word[1 : len(served)+1] {
+			var u use
+			registers, spilled, _ := strings.Cut(w+"+0", "+")
+			spilled, _, _ = strings.Cut(spilled, "+")
+			if u.registers, err = strconv.Atoi(registers); err == nil {
+				u.spilled, err = strconv.Atoi(spilled)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %q: %w", path, line, err)
+			}
+			n.uses = append(n.uses, u)
+		}
+		r.images[word[len(served)+1]] = n
+	}
+	return r, nil
+}
+
+// write replaces the record's file.
+func (r *record) write(path string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, recordHead, r.ptxas, strings.Join(served, " "))
+	for _, name := range slices.Sorted(maps.Keys(r.images)) {
+		n := r.images[name]
+		b.WriteString(n.hash)
+		for _, u := range n.uses {
+			fmt.Fprintf(&b, " %v", u)
+		}
+		fmt.Fprintf(&b, " %s\n", name)
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// job is an image to assemble for an architecture.
+type job struct {
+	name, hash, file, arch string
+	use                    use
+	err                    error
+}
+
+// assembler runs ptxas over the images of a pack.
+type assembler struct {
+	ptxas  string
+	images map[string][]byte
+	record *record
+}
+
+func newAssembler(ptxas, pack, path string) (*assembler, error) {
+	said, err := exec.Command(ptxas, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ptxas, err)
+	}
+	version := regexp.MustCompile(`V(\d[\d.]+)`).FindSubmatch(said)
+	if version == nil {
+		return nil, fmt.Errorf("%s says no version: %s", ptxas, said)
+	}
+	a := &assembler{ptxas: ptxas}
+	if a.images, err = read(pack); err == nil {
+		a.record, err = readRecord(path, string(version[1]))
+	}
+	return a, err
+}
+
+// renew assembles the images that the record lacks, for all architectures, and
+// sums it up. The record is written as it grows, so that a run that is ended early
+// leaves less to the next.
+func (a *assembler) renew(path string) error {
+	var todo []string
+	fresh := map[string]noted{}
+	for _, key := range slices.Sorted(maps.Keys(a.images)) {
+		name, hash, _ := strings.Cut(key, "\x00")
+		if n := a.record.images[name]; n.hash == hash {
+			fresh[name] = n
+		} else {
+			todo = append(todo, key)
+		}
+	}
+	a.record.images = fresh
+	for part := range slices.Chunk(todo, 32) {
+		if err := errors.Join(a.note(part), a.record.write(path)); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("ptxas %s: %d images for %d architectures, %d of them assembled now\n", a.record.ptxas, len(fresh), len(served), len(todo))
+	return a.sum()
+}
+
+// note assembles some images and takes them into the record.
+func (a *assembler) note(keys []string) error {
+	var jobs []*job
+	for _, key := range keys {
+		name, hash, _ := strings.Cut(key, "\x00")
+		archs, err := archsOf(a.images[key], served)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, arch := range archs {
+			jobs = append(jobs, &job{name: name, hash: hash, arch: arch})
+		}
+	}
+	if err := a.run(jobs); err != nil {
 		return err
 	}
+	for _, j := range jobs {
+		n := a.record.images[j.name]
+		if n.uses == nil {
+			n = noted{j.hash, make([]use, len(served))}
+		}
+		n.uses[slices.Index(served, j.arch)] = j.use
+		a.record.images[j.name] = n
+	}
+	return nil
+}
+
+// check assembles the images that the record lacks, and one of each kernel beside,
+// for some architectures. What the record says of the latter must be what ptxas
+// says again.
+func (a *assembler) check(archs []string) error {
+	var jobs []*job
+	changed, assembled := 0, 0
+	again := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(a.images)) {
+		name, hash, _ := strings.Cut(key, "\x00")
+		kernel := kernelOf(name)
+		known := a.record.images[name].hash == hash
+		if known && again[kernel] {
+			continue
+		}
+		if known {
+			again[kernel] = true
+		} else {
+			changed++
+		}
+		assembled++
+		list, err := archsOf(a.images[key], archs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, arch := range list {
+			if !slices.Contains(served, arch) {
+				return fmt.Errorf("sm_%s is none of those that are served: %v", arch, served)
+			}
+			jobs = append(jobs, &job{name: name, hash: hash, arch: arch})
+		}
+	}
+	err := a.run(jobs)
+	for _, j := range jobs {
+		n := a.record.images[j.name]
+		switch {
+		case j.err != nil:
+		case n.hash == j.hash && n.uses[slices.Index(served, j.arch)] != j.use:
+			err = errors.Join(err, fmt.Errorf("%s takes %v on sm_%s, the record says %v", j.name, j.use, j.arch, n.uses[slices.Index(served, j.arch)]))
+		case j.use.spilled > 0 && !spillers[kernelOf(j.name)]:
+			err = errors.Join(err, fmt.Errorf("%s spills %d bytes on sm_%s", j.name, j.use.spilled, j.arch))
+		}
+	}
+	if err == nil {
+		fmt.Printf("ptxas %s: %d images for sm_%s, %d of them changed since the record\n",
+			a.record.ptxas, assembled, strings.Join(archs, " "), changed)
+	}
+	return errors.Join(err, a.spills())
+}
+
+// kernelOf is the kernel of an image.
+func kernelOf(name string) string {
+	kernel, _, _ := strings.Cut(name, " ")
+	return kernel
+}
+
+// spills complains of the images in the record that spill and may not.
+func (a *assembler) spills() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(a.record.images)) {
+		for i, u := range a.record.images[name].uses {
+			if u.spilled > 0 && !spillers[kernelOf(name)] {
+				errs = append(errs, fmt.Errorf("%s spills %d bytes on sm_%s", name, u.spilled, served[i]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sum prints what the kernels of one name take at most.
+func (a *assembler) sum() error {
+	fmt.Printf("%-16s %6s %10s %9s %12s\n", "kernel", "images", "registers", "spilling", "spill bytes")
+	images, spilling, most := map[string]int{}, map[string]int{}, map[string]use{}
+	for name, n := range a.record.images {
+		k := kernelOf(name)
+		images[k]++
+		for _, u := range n.uses {
+			most[k] = use{max(most[k].registers, u.registers), max(most[k].spilled, u.spilled)}
+			spilling[k] += min(u.spilled, 1)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(images)) {
+		fmt.Printf("%-16s %6d %10d %9d %12d\n", k, images[k], most[k].registers, spilling[k], most[k].spilled)
+	}
+	return a.spills()
+}
+
+// run carries out the jobs; an image that does not assemble is an error.
+func (a *assembler) run(jobs []*job) error {
 	dir, err := os.MkdirTemp("", "godwit-ptx-")
 	if err != nil {
 		return err
 	}
-	type job struct{ name, file, arch string }
-	jobs := make(chan job)
-	var mu sync.Mutex
-	var errs []error
-	total := map[string]*use{}
+	files := map[string]string{}
+	for _, j := range jobs {
+		if files[j.name] == "" {
+			files[j.name] = filepath.Join(dir, strconv.Itoa(len(files))+".ptx")
+			err = errors.Join(err, os.WriteFile(files[j.name], a.images[j.name+"\x00"+j.hash], 0o600))
+		}
+		j.file = files[j.name]
+	}
+	queue := make(chan *job)
 	var wg sync.WaitGroup
 	for range runtime.NumCPU() {
 		wg.Go(func() {
-			for j := range jobs {
-				out, err := exec.Command(ptxas, "-v", "-arch=sm_"+j.arch, "-o", os.DevNull, j.file).CombinedOutput()
-				mu.Lock()
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s, sm_%s: %w: %s", j.name, j.arch, err, out))
-				}
-				kernel, _, _ := strings.Cut(j.name, " ")
-				key := fmt.Sprintf("%s sm_%s", kernel, j.arch)
-				if total[key] == nil {
-					total[key] = &use{}
-				}
-				total[key].add(string(out))
-				mu.Unlock()
+			for j := range queue {
+				j.run(a.ptxas)
 			}
 		})
 	}
-	for i, key := range slices.Sorted(maps.Keys(images)) {
-		name, _, _ := strings.Cut(key, "\x00")
-		file := filepath.Join(dir, strconv.Itoa(i)+".ptx")
-		if err := os.WriteFile(file, images[key], 0o600); err != nil {
-			errs = append(errs, err)
-			break
-		}
-		for _, arch := range archs {
-			jobs <- job{name, file, arch}
-		}
+	for _, j := range jobs {
+		queue <- j
 	}
-	close(jobs)
+	close(queue)
 	wg.Wait()
-	fmt.Printf("%-24s %8s %9s %9s %12s %9s\n", "kernel", "images", "registers", "spilling", "spill bytes", "shared")
-	for _, key := range slices.Sorted(maps.Keys(total)) {
-		u := total[key]
-		fmt.Printf("%-24s %8d %9d %9d %12d %9d\n", key, u.kernels, u.registers, u.spilling, u.spills, u.shared)
+	for _, j := range jobs {
+		err = errors.Join(err, j.err)
 	}
-	return errors.Join(append(errs, os.RemoveAll(dir))...)
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// add takes in what ptxas says of one image.
-func (u *use) add(said string) {
-	u.kernels++
-	for _, s := range ptxasSays {
-		if m := s.line.FindStringSubmatch(said); m != nil {
-			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				continue
-			}
-			if at := s.to(u); n > *at {
-				*at = n
-			}
-			if s.line == ptxasSays[2].line && n > 0 {
-				u.spilling++
-			}
-		}
+func (j *job) run(ptxas string) {
+	out, err := exec.Command(ptxas, "-v", "-arch=sm_"+j.arch, "-o", os.DevNull, j.file).CombinedOutput()
+	said := ptxasSays.FindSubmatch(out)
+	if err == nil && said == nil {
+		err = errors.New("ptxas does not say what it takes")
+	}
+	if err == nil {
+		j.use.spilled, err = strconv.Atoi(string(said[1]))
+	}
+	if err == nil {
+		j.use.registers, err = strconv.Atoi(string(said[2]))
+	}
+	if err != nil {
+		j.err = fmt.Errorf("%s, sm_%s: %w: %s", j.name, j.arch, err, out)
 	}
 }

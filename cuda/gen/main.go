@@ -5,7 +5,8 @@
 // a GPU. Instances whose source has not changed are taken from the old pack.
 //
 //	go run ./gen -nvrtc libnvrtc.so.11.2 -o kernels.zip
-//	go run ./gen -ptxas ptxas -sm 75,86,90 -o kernels.zip
+//	go run ./gen -ptxas ptxas -record assembled.txt -o kernels.zip
+//	go run ./gen -ptxas ptxas -record assembled.txt -sm 75,86,90 -o kernels.zip
 package main
 
 import (
@@ -32,13 +33,23 @@ import (
 func main() {
 	lib := flag.String("nvrtc", "", "path of NVIDIA's libnvrtc")
 	out := flag.String("o", "kernels.zip", "pack to write")
-	ptxas := flag.String("ptxas", "", "instead of compiling, assemble the pack with this ptxas")
-	archs := flag.String("sm", "75,86,90", "architectures to assemble for")
+	ptxas := flag.String("ptxas", "", "instead of compiling, assemble the pack with this ptxas and renew the record")
+	path := flag.String("record", "assembled.txt", "what is known of the pack's images")
+	archs := flag.String("sm", "", "with -ptxas: check changed images for these architectures alone, and leave the record as it is")
 	flag.Parse()
 	var err error
-	if *ptxas != "" {
-		err = assemble(*ptxas, *out, strings.Split(*archs, ","))
-	} else {
+	switch {
+	case *ptxas != "":
+		var a *assembler
+		if a, err = newAssembler(*ptxas, *out, *path); err != nil {
+			break
+		}
+		if *archs != "" {
+			err = a.check(strings.Split(*archs, ","))
+		} else {
+			err = a.renew(*path)
+		}
+	default:
 		err = run(*lib, *out)
 	}
 	if err != nil {
@@ -57,7 +68,7 @@ func run(lib, out string) error {
 	images, hashes := make([][]byte, len(list)), make([]string, len(list))
 	var todo []int
 	for i, in := range list {
-		if hashes[i], err = in.Hash(cuda.Flags...); err != nil {
+		if hashes[i], err = in.Hash(cuda.Flags(in)...); err != nil {
 			return err
 		}
 		if images[i] = have[in.Name()+"\x00"+hashes[i]]; images[i] == nil {
@@ -160,8 +171,9 @@ func (c *nvrtc) build(in shaders.Instance) ([]byte, error) {
 	if err := call("create program", c.create, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(&source[0])), uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); err != nil {
 		return nil, err
 	}
-	options := make([]*byte, len(cuda.Flags))
-	for i, o := range cuda.Flags {
+	flags := cuda.Flags(in)
+	options := make([]*byte, len(flags))
+	for i, o := range flags {
 		options[i] = &append([]byte(o), 0)[0]
 	}
 	err = call("compile", c.compile, program, uintptr(len(options)), uintptr(unsafe.Pointer(&options[0])))

@@ -82,34 +82,11 @@ func (t *attention) bind(p *program) (err error) {
 			q.Bidirectional = 1
 		}
 	}
-	if t.kForm, err = p.form(t.k); err != nil {
+	if t.kForm, err = p.constant(bytesOf(t.k.Table())); err != nil {
 		return err
 	}
-	t.vForm, err = p.form(t.v)
+	t.vForm, err = p.constant(bytesOf(t.v.Table()))
 	return err
-}
-
-// form is the table of a cache type on the device.
-func (p *program) form(c *shaders.Cache) (place, error) {
-	table := c.Table()
-	for _, k := range p.constants {
-		if equal(k.host, table) {
-			return k.place, nil
-		}
-	}
-	return p.constant(table)
-}
-
-func equal(a, b []float32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // attendMemory is scratch that all layers use one after another.

@@ -193,7 +193,7 @@ func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	}
 }
 
-// bytesOf is the memory of 4-byte values.
-func bytesOf[T float32 | int32](x []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+// bytesOf is the memory of numbers.
+func bytesOf[T float32 | int32 | int8](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -62,7 +63,7 @@ func (p *program) build(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.addTop()
 }
 
 // attentions finds the kernels of all Attend ops and makes the room they share.
@@ -303,7 +304,7 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	if len(op.Freqs) == 0 {
 		return c.columns(n, c.value(n.In[0]), shaders.ColumnsParams{Width: w, Group: w, Take: w, Times: 1})
 	}
-	freqs, err := c.p.constant(op.Freqs)
+	freqs, err := c.p.constant(bytesOf(op.Freqs))
 	if err != nil {
 		return err
 	}
@@ -323,26 +324,27 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	})
 }
 
-// constant is a list of numbers on the device; the same list is there once.
-func (p *program) constant(x []float32) (place, error) {
+// constant is the memory of some numbers on the device; equal ones are there
+// once.
+func (p *program) constant(host []byte) (place, error) {
 	for _, k := range p.constants {
-		if &k.host[0] == &x[0] && len(k.host) == len(x) {
+		if bytes.Equal(k.host, host) {
 			return k.place, nil
 		}
 	}
-	b, err := p.dev.Alloc(int64(4*len(x)), bytesOf(x), "constants")
+	b, err := p.dev.Alloc(int64(len(host)), host, "constants")
 	if err != nil {
 		return place{}, err
 	}
 	p.buffers = append(p.buffers, b)
 	p.used.Scratch += b.Size()
-	k := constant{x, place{Bind{b, 0}, b.Size()}}
+	k := constant{host, place{Bind{b, 0}, b.Size()}}
 	p.constants = append(p.constants, k)
 	return k.place, nil
 }
 
 // constant is numbers of the host and where they lie on the device.
 type constant struct {
-	host  []float32
+	host  []byte
 	place place
 }

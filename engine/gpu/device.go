@@ -69,3 +69,10 @@ type Recorder interface {
 
 // Graph is launches that start as one.
 type Graph interface{ Close() error }
+
+// Multiplier is a Device that may multiply small matrices by instructions of their
+// own. MMA is the value of that constant of kernels; for other devices it is 0.
+type Multiplier interface {
+	Device
+	MMA() int
+}

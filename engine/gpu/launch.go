@@ -11,6 +11,7 @@ import (
 type shape struct {
 	rows, outputs, spans int
 	decode               bool // every span has one row
+	top                  int  // of the logits of a row, how many of the largest are found; 0: none
 }
 
 // of is the number of rows of a value.

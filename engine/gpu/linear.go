@@ -6,6 +6,7 @@ import (
 
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
+	"godwit/engine/quant"
 	"godwit/shaders"
 )
 
@@ -25,6 +26,16 @@ func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, err
 	return shaders.Constants{"WEIGHT": int(w.Type)}, nil
 }
 
+// grid is the code book of a format on the device; formats without one have a
+// buffer that is not read.
+func (c *compiler) grid(t dtype.Type) (place, error) {
+	points, _ := quant.Grid(t)
+	if points == nil {
+		return c.none(), nil
+	}
+	return c.p.constant(bytesOf(points))
+}
+
 func (c *compiler) embed(n graph.Node, op graph.Embed) error {
 	consts, err := c.consts(n, op.W)
 	if err != nil {
@@ -41,8 +52,12 @@ func (c *compiler) embed(n graph.Node, op graph.Embed) error {
 	case graph.ByZero:
 		q.Rows = 1
 	}
+	grid, err := c.grid(op.W.Type)
+	if err != nil {
+		return err
+	}
 	group := shaders.Find("embed").Group
-	return c.add("embed", consts, shaders.Bytes(q), []place{c.weight(op.W), ids, c.value(n.Out)}, func(s *shape) [3]uint32 {
+	return c.add("embed", consts, shaders.Bytes(q), []place{c.weight(op.W), ids, grid, c.value(n.Out)}, func(s *shape) [3]uint32 {
 		q.Count = uint32(s.rows)
 		return threads(s.rows*((op.W.Cols()+7)/8), group)
 	})
@@ -56,7 +71,11 @@ func (c *compiler) linear(n graph.Node, op graph.Linear) error {
 		return err
 	}
 	set := c.p.plan.Values[n.Out].Rows
-	args := []place{c.weight(op.W), c.value(n.In[0]), c.weight(op.Bias), c.value(n.Out)}
+	grid, err := c.grid(op.W.Type)
+	if err != nil {
+		return err
+	}
+	args := []place{c.weight(op.W), c.value(n.In[0]), c.weight(op.Bias), grid, c.value(n.Out)}
 	cols, rows := op.W.Cols(), op.W.Rows()
 	most := c.p.capacity()
 	if set == graph.OutputRows {
@@ -81,7 +100,11 @@ func (c *compiler) linear(n graph.Node, op graph.Linear) error {
 		return nil
 	}
 	q := &shaders.MatmulParams{Cols: uint32(cols), Rows: uint32(rows), RowBytes: uint32(op.W.Type.RowBytes(cols)), Bias: present(op.Bias)}
-	return c.add("matmul", base, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+	consts := shaders.Constants{"WEIGHT": base["WEIGHT"], "MMA": 0}
+	if d, ok := c.p.dev.(Multiplier); ok {
+		consts["MMA"] = d.MMA()
+	}
+	return c.add("matmul", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
 		if s.vectors(set) {
 			return [3]uint32{}
 		}
@@ -124,7 +147,11 @@ func (c *compiler) expert(n graph.Node, w, bias *graph.Weight, route place, para
 	q := &params
 	q.Cols, q.Rows, q.RowBytes = uint32(w.Cols()), uint32(w.Rows()), uint32(w.Type.RowBytes(w.Cols()))
 	set := c.p.plan.Values[n.Out].Rows
-	args := []place{c.weight(w), c.value(n.In[0]), route, c.weight(bias), c.value(n.Out)}
+	grid, err := c.grid(w.Type)
+	if err != nil {
+		return err
+	}
+	args := []place{c.weight(w), c.value(n.In[0]), route, c.weight(bias), grid, c.value(n.Out)}
 	return c.add("expert", consts, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
 		return [3]uint32{(q.Rows + 3) / 4, uint32(s.of(set)) * q.Used, 1}
 	})

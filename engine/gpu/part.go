@@ -16,7 +16,7 @@ type part struct {
 // or all others. It returns the first span that was not looked at.
 func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
-	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0]
+	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
 	for g := range t.Tables {
 		t.Tables[g] = t.Tables[g][:0]
 	}
@@ -55,6 +55,9 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 			continue
 		}
 		t.Outputs = append(t.Outputs, p.row[r])
+		if len(b.Top) > 0 {
+			t.Top = append(t.Top, b.Top[i])
+		}
 		if out == graph.OutputRows {
 			p.results = append(p.results, int32(i))
 		}

@@ -38,6 +38,7 @@ type program struct {
 	shape shape
 
 	part part // of a batch that is not worked on in one piece
+	top  top
 }
 
 // padded is the number of rows that n take in a decode step: a power of two, so
@@ -97,7 +98,7 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 	}
 	s := &p.shape
 	s.rows, s.spans, s.decode = len(b.Tokens), len(b.Spans), decode
-	s.outputs = len(b.Outputs)
+	s.outputs, s.top = len(b.Outputs), p.topOf(b)
 	if _, ok := p.dev.(Recorder); ok && decode {
 		s.rows = padded(s.rows)
 		s.spans = s.rows
@@ -126,7 +127,7 @@ func (p *program) start(s *shape) error {
 		p.launch(s)
 		return nil
 	}
-	key := graphKey{s.rows, s.outputs}
+	key := graphKey{s.rows, s.outputs, s.top}
 	g := p.graphs[key]
 	if g == nil {
 		if err := dev.Begin(); err != nil {
@@ -144,7 +145,7 @@ func (p *program) start(s *shape) error {
 }
 
 // graphKey is what the launches of a decode step depend on.
-type graphKey struct{ rows, outputs int }
+type graphKey struct{ rows, outputs, top int }
 
 // launch records every launch that has work to do. A barrier before one that
 // has none counts for the next.
@@ -175,6 +176,8 @@ func (p *program) download(b *llm.Batch, results []int32, logits []float32) erro
 	switch {
 	case rows == 0:
 		return p.dev.Wait()
+	case p.shape.top > 0:
+		return p.downloadTop(&p.shape, rows, results, logits)
 	case results == nil:
 		return p.dev.Download(bytesOf(logits[:rows*w]), p.scratch, at)
 	}
@@ -198,6 +201,8 @@ func (p *program) check(b *llm.Batch) error {
 		return fmt.Errorf("gpu: batch of %d rows, at most %d", n, p.sizes.Rows)
 	case len(b.Outputs) > p.sizes.Outputs:
 		return fmt.Errorf("gpu: %d outputs, at most %d", len(b.Outputs), p.sizes.Outputs)
+	case len(b.Top) > 0 && len(b.Top) != len(b.Outputs):
+		return fmt.Errorf("gpu: %d numbers of logits for %d outputs", len(b.Top), len(b.Outputs))
 	case len(b.Pos) != n:
 		return fmt.Errorf("gpu: %d positions for %d tokens", len(b.Pos), n)
 	case len(b.Logits) < rows*p.out.Width:

@@ -36,6 +36,10 @@ type Pack struct {
 // Exact[g][s][p/64]. A row goes to the exact form of its page; where that is
 // -1, and in types that are not packed by page, it is packed as it is written.
 // Which rows read which form is kv.Window.FirstExact's word.
+//
+// Where only the largest logits of a row are wanted a Program may leave the
+// others out: they are then minus infinity. Of equals the lowest tokens are
+// the largest, and NaN is larger than any number.
 type Batch struct {
 	Tokens  []Token
 	Pos     []int32
@@ -46,4 +50,5 @@ type Batch struct {
 	Input   []float32   // [len(Tokens), width] for plans that begin with graph.Input
 	Outputs []int32     // rows whose logits are wanted, ascending
 	Logits  []float32   // [len(Outputs), vocab], filled by the run
+	Top     []int       // [len(Outputs)] how many of the largest logits are wanted, 0 for all; nil: all
 }

@@ -160,6 +160,22 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (llm.Token, error) {
 	return t, err
 }
 
+// Top is how many of the largest logits Sample looks at where every token is
+// allowed, of equals those of the lowest tokens; 0 where it looks at all. The
+// others may then be minus infinity.
+func (s *Sampler) Top() int {
+	p := &s.p
+	switch {
+	case len(s.bias) > 0 || s.penalised || p.DRYMultiplier != 0:
+		return 0
+	case p.Temperature == 0:
+		return 1
+	case p.TopK < s.vocab:
+		return p.TopK
+	}
+	return 0
+}
+
 func on(mass float64) bool { return mass > 0 && mass < 1 }
 
 // pick runs the chain behind the penalties.

@@ -56,6 +56,9 @@ type Job struct {
 	// Next is given the logits of the last token and returns the next one, and
 	// whether to go on. It runs on the scheduler's goroutine, once a step.
 	Next func(logits []float32) (next llm.Token, more bool, err error)
+	// Top is how many of the largest logits Next looks at, 0 for all: the others
+	// may be minus infinity.
+	Top int
 	// Row, if set, is given the logits of the positions that Want picks, in
 	// order. Next may then be nil: the job ends with its prompt.
 	Row  func(pos int, logits []float32) error

@@ -12,7 +12,7 @@ import (
 // step runs one batch.
 func (s *Sched) step() {
 	b := &s.batch
-	b.Tokens, b.Pos, b.Spans, b.Outputs = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0]
+	b.Tokens, b.Pos, b.Spans, b.Outputs, b.Top = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0], b.Top[:0]
 	s.rows, s.stepped = s.rows[:0], s.stepped[:0]
 	decode := s.addDecode()
 	prefill := s.addPrefill()
@@ -186,8 +186,13 @@ func (s *Sched) add(i, n int) int {
 	for r := range n {
 		pos := have + r
 		last := pos == len(t.tokens)-1
-		if t.Want != nil && t.Want(pos) || last && t.Next != nil {
+		if want := t.Want != nil && t.Want(pos); want || last && t.Next != nil {
 			b.Outputs = append(b.Outputs, int32(first+r))
+			top := t.Top
+			if want {
+				top = 0
+			}
+			b.Top = append(b.Top, top)
 			s.rows = append(s.rows, rowUse{i, pos, last})
 		}
 		b.Tokens = append(b.Tokens, t.tokens[pos])
@@ -229,7 +234,7 @@ func (s *Sched) unplaced() {
 		for j := k; j < len(b.Spans); j++ {
 			b.Spans[j].First -= sp.Rows
 		}
-		outs, rows := b.Outputs[:0], s.rows[:0]
+		outs, tops, rows := b.Outputs[:0], b.Top[:0], s.rows[:0]
 		for j, o := range b.Outputs {
 			switch {
 			case int(o) < sp.First:
@@ -238,9 +243,9 @@ func (s *Sched) unplaced() {
 			default:
 				o -= int32(sp.Rows)
 			}
-			outs, rows = append(outs, o), append(rows, s.rows[j])
+			outs, tops, rows = append(outs, o), append(tops, b.Top[j]), append(rows, s.rows[j])
 		}
-		b.Outputs, s.rows = outs, rows
+		b.Outputs, b.Top, s.rows = outs, tops, rows
 		k--
 	}
 }

@@ -60,6 +60,12 @@ func (d *Device) Allocated() int64 { return int64(d.about.CurrentAllocatedSize()
 // Unified reports whether the GPU shares the processor's memory.
 func (d *Device) Unified() bool { return truth(send(d.id, sel.hasUnifiedMemory)) }
 
+// MatrixUnits reports whether SIMD groups multiply matrices of 8 by 8: on Apple's
+// GPUs from the M1 on.
+func (d *Device) MatrixUnits() bool {
+	return responds(d.id, sel.supportsFamily) && truth(send(d.id, sel.supportsFamily, uintptr(metal.GPUFamilyApple7)))
+}
+
 // Release gives the GPU up.
 func (d *Device) Release() { d.id.Release() }
 

@@ -7,7 +7,7 @@ var sel struct {
 	stringWithUTF8String, utf8String, code, localizedDescription     uintptr
 	release, retain, respondsToSelector, alloc, initialise           uintptr
 	count, objectAtIndex                                             uintptr
-	hasUnifiedMemory, newCommandQueue                                uintptr
+	hasUnifiedMemory, supportsFamily, newCommandQueue                uintptr
 	newBuffer, newBufferNoCopy, contents                             uintptr
 	newLibrary, newFunction, newPipeline, executionWidth, maxThreads uintptr
 	setFastMath                                                      uintptr
@@ -23,7 +23,7 @@ var selectorNames = map[string]*uintptr{
 	"localizedDescription": &sel.localizedDescription, "release": &sel.release, "retain": &sel.retain,
 	"respondsToSelector:": &sel.respondsToSelector, "alloc": &sel.alloc, "init": &sel.initialise,
 	"count": &sel.count, "objectAtIndex:": &sel.objectAtIndex,
-	"hasUnifiedMemory": &sel.hasUnifiedMemory, "newCommandQueue": &sel.newCommandQueue,
+	"hasUnifiedMemory": &sel.hasUnifiedMemory, "supportsFamily:": &sel.supportsFamily, "newCommandQueue": &sel.newCommandQueue,
 	"newBufferWithLength:options:": &sel.newBuffer, "newBufferWithBytesNoCopy:length:options:deallocator:": &sel.newBufferNoCopy,
 	"contents":                            &sel.contents,
 	"newLibraryWithSource:options:error:": &sel.newLibrary, "newFunctionWithName:": &sel.newFunction,

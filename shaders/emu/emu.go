@@ -38,6 +38,7 @@ type Options struct {
 	Compiler string // default: $CXX, or c++
 	Cache    string // folder for compiled kernels; default: godwit/emu in the user's
 	Memory   int64  // most bytes of all buffers; 0: 64 GiB
+	MMA      int    // what the device says as gpu.Multiplier
 }
 
 // device is the emulated GPU.
@@ -80,6 +81,9 @@ func (d *device) Info() backend.Info {
 		Memory: d.o.Memory, Free: d.o.Memory - d.used, Threads: d.o.Threads,
 	}
 }
+
+// MMA is what the options say.
+func (d *device) MMA() int { return d.o.MMA }
 
 // zone is the number of bytes before and after a buffer that no kernel may write.
 const zone = 256

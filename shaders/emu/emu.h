@@ -33,8 +33,10 @@ struct Fiber {
 	void *sp;
 	State state;
 	Site site;
-	char op; // of a SIMD collective: + sum, > max, x shuffle
+	char op; // of a SIMD collective: + sum, > max, x shuffle, m and 8 products of matrices
 	unsigned bits, mask;
+	void *c; // of a product of matrices
+	const void *a, *b;
 	unsigned arrays; // shared arrays that it has declared
 };
 
@@ -172,8 +174,67 @@ static void *shared(size_t size, const char *name, const char *file, int line) {
 	return w->shared + a.at;
 }
 
+static float half(const unsigned *words, unsigned i);
+
+// multiply is the product of matrices, whose elements lie in the lanes as dialect.h
+// says.
+static void multiply(Fiber *f) {
+	for (unsigned row = 0; row < 16; row++)
+		for (unsigned col = 0; col < 8; col++) {
+			float sum = 0;
+			for (unsigned k = 0; k < 16; k++) {
+				const Fiber &x = f[row % 8 * 4 + k % 8 / 2], &y = f[col * 4 + k % 8 / 2];
+				sum += half((const unsigned *)x.a, (row / 8 + k / 8 * 2) * 2 + k % 2) * half((const unsigned *)y.b, k / 8 * 2 + k % 2);
+			}
+			((float *)f[row % 8 * 4 + col / 2].c)[row / 8 * 2 + col % 2] += sum;
+		}
+}
+
+static inline void product(char op, void *c, const void *a, const void *b, const char *what, const char *file, int line) {
+	Fiber *f = self->current;
+	f->c = c;
+	f->a = a;
+	f->b = b;
+	wait_simd(op, 0, 0, what, file, line);
+}
+
+// Matrix is the part of a matrix8 that a lane holds: two values of a row.
+struct Matrix { float v[2]; };
+
+static float &element(Matrix *const m[kLanes], unsigned row, unsigned col) { return m[row * 4 + col / 2]->v[col % 2]; }
+
+// multiply8 is the product of matrices of 8 by 8.
+static void multiply8(Fiber *f) {
+	Matrix *a[kLanes], *b[kLanes], *c[kLanes];
+	for (unsigned i = 0; i < kLanes; i++) {
+		a[i] = (Matrix *)f[i].a;
+		b[i] = (Matrix *)f[i].b;
+		c[i] = (Matrix *)f[i].c;
+	}
+	for (unsigned row = 0; row < 8; row++)
+		for (unsigned col = 0; col < 8; col++)
+			for (unsigned k = 0; k < 8; k++) element(c, row, col) = fmaf(element(a, row, k), element(b, k, col), element(c, row, col));
+}
+
+// Each lane moves its own values; all must come.
+static inline void load(Matrix &m, const float *from, unsigned row, unsigned col, const char *what, const char *file, int line) {
+	unsigned i = unsigned(self->current - self->fibers) % kLanes;
+	for (unsigned n = 0; n < 2; n++) m.v[n] = from[i / 4 * row + (i % 4 * 2 + n) * col];
+	wait_simd('x', 0, 0, what, file, line);
+}
+static inline void store(const Matrix &m, float *to, unsigned stride, const char *file, int line) {
+	unsigned i = unsigned(self->current - self->fibers) % kLanes;
+	for (unsigned n = 0; n < 2; n++) to[i / 4 * stride + i % 4 * 2 + n] = m.v[n];
+	wait_simd('x', 0, 0, "matrix_store", file, line);
+}
+
 // combine carries out a collective that all lanes of a SIMD group stand at.
 static void combine(Fiber *f) {
+	if (f[0].op == 'm' || f[0].op == '8') {
+		if (f[0].op == 'm') multiply(f);
+		else multiply8(f);
+		return;
+	}
 	unsigned in[kLanes];
 	for (unsigned i = 0; i < kLanes; i++) in[i] = f[i].bits;
 	if (f[0].op == 'x') {
@@ -343,6 +404,13 @@ extern "C" __attribute__((visibility("default"))) void gd_run(void *worker, void
 #define simd_sum(v) gd::as_float(gd::wait_simd('+', gd::as_uint(v), 0, "simd_sum", __FILE__, __LINE__))
 #define simd_max(v) gd::as_float(gd::wait_simd('>', gd::as_uint(v), 0, "simd_max", __FILE__, __LINE__))
 #define simd_shuffle_xor(v, m) gd::shuffle(v, m, __FILE__, __LINE__)
+#define mma(c, a, b) gd::product('m', c, a, b, "mma", __FILE__, __LINE__)
+#define matrix8 gd::Matrix
+#define matrix_clear(m) ((m) = gd::Matrix{{0, 0}})
+#define matrix_load(m, from, stride) gd::load(m, from, stride, 1, "matrix_load", __FILE__, __LINE__)
+#define matrix_load_turned(m, from, stride) gd::load(m, from, 1, stride, "matrix_load_turned", __FILE__, __LINE__)
+#define matrix_store(m, to, stride) gd::store(m, to, stride, __FILE__, __LINE__)
+#define matrix_multiply(c, a, b) gd::product('8', &(c), &(a), &(b), "matrix_multiply", __FILE__, __LINE__)
 #define thread_x gd_at.index
 #define group_x gd_at.x
 #define group_y gd_at.y
@@ -394,3 +462,5 @@ static inline unsigned short float_to_half(float v) {
 	if (a < 0x38800000u) return (unsigned short)(sign | (as_uint(as_float(a) + 0.5f) - 0x3f000000u));
 	return (unsigned short)(sign | (a + 0xfffu + (a >> 13 & 1u) - 0x38000000u) >> 13);
 }
+
+float gd::half(const unsigned *words, unsigned i) { return half_to_float((unsigned short)(words[i / 2] >> i % 2 * 16)); }

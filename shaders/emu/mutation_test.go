@@ -26,8 +26,11 @@ type subject struct {
 
 var subjects = []subject{
 	{"norm", judgeNorm},
-	{"matmul", judgeMatmul},
+	{"matmul", judgeMatmul(0)},
+	{"matmul", judgeMatmul(1)},
+	{"matmul", judgeMatmul(2)},
 	{"route", judgeRoute},
+	{"top", judgeTop},
 	{"kv_query", judgeQuery},
 	{"kv_encode", judgeEncode},
 	{"attend", judgeAttend},
@@ -60,20 +63,22 @@ func judgeNorm(_ *testing.T, edit func(string) string) error {
 	return differ(as[float32](out["y"]), want, ulps(want, 8, 1))
 }
 
-func judgeMatmul(t *testing.T, edit func(string) string) error {
-	const cols, rows, batch = 96, 70, 35
-	data, w := matrix(t, dtype.Q8_0, cols, rows)
-	x := normal(9, batch*cols)
-	out, err := once{
-		kernel: "matmul", constants: shaders.Constants{"WEIGHT": int(dtype.Q8_0)}, grid: [3]uint32{2, 2, 1}, edit: edit,
-		args:   map[string][]byte{"w": data, "x": raw(x), "y": nans(batch * rows)},
-		params: shaders.Bytes(&shaders.MatmulParams{Cols: cols, Rows: rows, RowBytes: uint32(dtype.Q8_0.RowBytes(cols)), Batch: batch}),
-	}.try()
-	if err != nil {
-		return err
+func judgeMatmul(mma int) func(*testing.T, func(string) string) error {
+	return func(t *testing.T, edit func(string) string) error {
+		const cols, rows, batch = 96, 70, 35
+		data, w := matrix(t, dtype.Q8_0, cols, rows)
+		x := normal(9, batch*cols)
+		out, err := once{
+			kernel: "matmul", constants: shaders.Constants{"WEIGHT": int(dtype.Q8_0), "MMA": mma}, grid: [3]uint32{2, 2, 1}, edit: edit,
+			args:   map[string][]byte{"w": data, "x": raw(x), "y": nans(batch * rows)},
+			params: shaders.Bytes(&shaders.MatmulParams{Cols: cols, Rows: rows, RowBytes: uint32(dtype.Q8_0.RowBytes(cols)), Batch: batch}),
+		}.try()
+		if err != nil {
+			return err
+		}
+		want, size := product(w, x, nil, cols)
+		return differ(as[float32](out["y"]), want, sumBound(size, cols+8))
 	}
-	want, size := product(w, x, nil, cols)
-	return differ(as[float32](out["y"]), want, sumBound(size, cols+8))
 }
 
 // judgeRoute has more experts than lanes, in groups of which some are left out,
@@ -277,6 +282,9 @@ func mutants(t *testing.T) []mutant {
 		{file: "norm.h", old: "SHARED(float, room, THREADS / 32)", new: "SHARED(float, room, THREADS / 32 - 1)", word: "a write past the end of room, norm.h:"},
 		{file: "norm.h", old: "SHARED(float, room, THREADS / 32)", new: "SHARED(float, room, 8193)", word: "bytes of shared memory"},
 		{file: "norm.h", old: "y[first + i] = v;", new: "y[first + i + 1] = v;", word: "past the end of y"},
+		{file: "matmul.h", old: "mma(part + 4 * j, c, b);", new: ";"},
+		{file: "matmul.h", old: "mma(part + 4 * j, a, b);", new: "if (lane < 16) mma(part + 4 * j, a, b);", word: "mma, matmul.h:"},
+		{file: "matmul.h", old: "matrix_multiply(sum[2 * j + i], a, b[i]);", new: "if (lane != 3) matrix_multiply(sum[2 * j + i], a, b[i]);", word: "matrix_multiply, matmul.h:"},
 		{file: "attend.h", old: "w < p.sparse_v", new: "w < 100.0f * p.sparse_v", word: "counted"},
 	}
 	files := map[string]bool{}

@@ -20,6 +20,7 @@ type Options struct {
 	Compiler string
 	Cache    string
 	Memory   int64
+	MMA      int
 }
 
 // Open returns backend.ErrNotBuilt.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"godwit/engine/dtype"
 	"godwit/engine/quant"
@@ -19,7 +20,21 @@ var formats = []dtype.Type{
 	dtype.F32, dtype.F16, dtype.BF16, dtype.Q8_0, dtype.Q4_0, dtype.Q4_1, dtype.Q5_0, dtype.Q5_1,
 	dtype.Q4_K, dtype.Q5_K, dtype.Q6_K, dtype.IQ4_NL, dtype.IQ4_XS, dtype.MXFP4,
 	dtype.Q2_K, dtype.Q3_K, dtype.TQ1_0, dtype.TQ2_0, dtype.NVFP4, dtype.Q1_0, dtype.Q2_0, dtype.TQ3_1S, dtype.TQ4_1S,
+	dtype.IQ1_S, dtype.IQ1_M, dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S,
 }
+
+// book is the code book of a format as kernels take it.
+func book(f dtype.Type) []byte {
+	points, _ := quant.Grid(f)
+	if points == nil {
+		return make([]byte, 64)
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(points))), len(points))
+}
+
+// multiplied are the formats that the products of small matrices are checked with;
+// how a format is read is the same in all kernels.
+var multiplied = []dtype.Type{dtype.F32, dtype.Q8_0, dtype.Q4_K, dtype.IQ2_XS}
 
 // matrix is [mats·rows][cols] random weights: bytes, with scales that are
 // ordinary numbers, and their values.
@@ -58,7 +73,7 @@ func TestEmbed(t *testing.T) {
 		ids := []int32{3, 0, 8, 3}
 		out := once{
 			kernel: "embed", constants: shaders.Constants{"WEIGHT": int(f)}, grid: groups("embed", len(ids)*(cols+7)/8+128),
-			args:   map[string][]byte{"w": data, "ids": raw(ids), "y": nans(len(ids) * cols)},
+			args:   map[string][]byte{"w": data, "ids": raw(ids), "grid": book(f), "y": nans(len(ids) * cols)},
 			params: shaders.Bytes(&shaders.EmbedParams{Count: uint32(len(ids)), Cols: uint32(cols), Rows: rows, RowBytes: uint32(f.RowBytes(cols)), Scale: 1}),
 		}.run(t)
 		var want []float32
@@ -108,7 +123,7 @@ func TestProducts(t *testing.T) {
 			data, w := matrix(t, f, cols, rows)
 			x, bias := normal(9, batch*cols), normal(10, rows)
 			want, size := product(w, x, bias, cols)
-			args := map[string][]byte{"w": data, "x": raw(x), "bias": raw(bias), "y": nans(batch * rows)}
+			args := map[string][]byte{"w": data, "x": raw(x), "bias": raw(bias), "grid": book(f), "y": nans(batch * rows)}
 			p := shaders.MatvecParams{Cols: uint32(cols), Rows: uint32(rows), RowBytes: uint32(f.RowBytes(cols)), Batch: uint32(batch), Bias: 1}
 			var one []float32
 			for _, together := range []int{1, 2, 8} {
@@ -126,18 +141,29 @@ func TestProducts(t *testing.T) {
 				}
 			}
 			q := shaders.MatmulParams(p)
-			out := once{
-				kernel: "matmul", constants: shaders.Constants{"WEIGHT": int(f)}, args: args, params: shaders.Bytes(&q),
-				grid: [3]uint32{uint32(rows+63) / 64, uint32(batch+31) / 32, 1},
-			}.run(t)
-			near(t, fmt.Sprintf("%v matmul %v", f, s), as[float32](out["y"]), want, sumBound(size, cols+8))
+			for mma := range 3 {
+				if mma > 0 && !slices.Contains(multiplied, f) {
+					continue
+				}
+				out := once{
+					kernel: "matmul", constants: shaders.Constants{"WEIGHT": int(f), "MMA": mma}, args: args, params: shaders.Bytes(&q),
+					grid: [3]uint32{uint32(rows+63) / 64, uint32(batch+31) / 32, 1},
+				}.run(t)
+				near(t, fmt.Sprintf("%v matmul %v, mma %d", f, s, mma), as[float32](out["y"]), want, sumBound(size, cols+8))
+			}
 		}
 	}
 }
 
 func TestExpert(t *testing.T) {
-	const cols, rows, experts, used, batch = 64, 6, 5, 3, 2
-	data, w := matrix(t, dtype.Q8_0, cols, rows*experts)
+	testExpert(t, dtype.Q8_0, 64)
+	testExpert(t, dtype.IQ2_XS, 256)
+}
+
+func testExpert(t *testing.T, f dtype.Type, cols int) {
+	t.Helper()
+	const rows, experts, used, batch = 6, 5, 3, 2
+	data, w := matrix(t, f, cols, rows*experts)
 	bias := normal(2, rows*experts)
 	route := []float32{4, 0, 2, .5, .3, .2, 1, 1, 3, .5, .3, .2}
 	for _, c := range []struct{ byRoute, perSlot uint32 }{{1, 0}, {1, 1}, {0, 1}} {
@@ -162,10 +188,10 @@ func TestExpert(t *testing.T) {
 			}
 		}
 		out := once{
-			kernel: "expert", constants: shaders.Constants{"WEIGHT": int(dtype.Q8_0), "ROWS": 1}, grid: [3]uint32{2, batch * used, 1},
-			args: map[string][]byte{"w": data, "x": raw(x), "route": raw(route), "bias": raw(bias), "y": nans(len(want))},
+			kernel: "expert", constants: shaders.Constants{"WEIGHT": int(f), "ROWS": 1}, grid: [3]uint32{2, batch * used, 1},
+			args: map[string][]byte{"w": data, "x": raw(x), "route": raw(route), "bias": raw(bias), "grid": book(f), "y": nans(len(want))},
 			params: shaders.Bytes(&shaders.ExpertParams{
-				Cols: cols, Rows: rows, RowBytes: uint32(dtype.Q8_0.RowBytes(cols)), Used: used, ByRoute: c.byRoute, PerSlot: c.perSlot, Bias: 1,
+				Cols: uint32(cols), Rows: rows, RowBytes: uint32(f.RowBytes(cols)), Used: used, ByRoute: c.byRoute, PerSlot: c.perSlot, Bias: 1,
 			}),
 		}.run(t)
 		near(t, "expert", as[float32](out["y"]), want, sumBound(size, 24))

@@ -53,6 +53,7 @@ func Run(t *testing.T, d backend.Driver, o backend.Options, lacks ...string) {
 	t.Run("pool", s.pool)
 	t.Run("both directions", s.bothDirections)
 	t.Run("attention", s.attention)
+	t.Run("largest logits", s.largest)
 	for what, seen := range s.lacks {
 		if !seen {
 			t.Errorf("the device never said that it lacks %s", what)

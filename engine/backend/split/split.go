@@ -104,7 +104,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 		return fmt.Errorf("split: batch of %d rows, at most %d", len(b.Tokens), len(p.crossing)/p.width)
 	}
 	p.b1, p.b2 = *b, *b
-	p.b1.Outputs, p.b1.Logits = nil, p.crossing[:n]
+	p.b1.Outputs, p.b1.Top, p.b1.Logits = nil, nil, p.crossing[:n]
 	p.b2.Input = p.crossing[:n]
 	if err := p.head.Run(ctx, &p.b1); err != nil {
 		return err

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# fetch.sh FOLDER PACKAGE==VERSION FILE prints the path of a file of one of NVIDIA's
+# Python packages, which it installs into a folder of the cache at first use.
+set -euo pipefail
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/godwit/$1
+file=$cache/$3
+if [ ! -e "$file" ]; then
+	rm -rf "$cache"
+	python3 -m venv "$cache.venv"
+	"$cache.venv/bin/pip" install -q --no-deps --target "$cache" "$2" >&2
+	rm -rf "$cache.venv"
+fi
+chmod +x "$file"
+echo "$file"

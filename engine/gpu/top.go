@@ -1,0 +1,106 @@
+package gpu
+
+import (
+	"math"
+
+	"godwit/engine/graph"
+	"godwit/engine/llm"
+	"godwit/shaders"
+)
+
+// mostTop is how many of the largest logits of a row the device can find.
+const mostTop = 64
+
+// pairBytes are a logit and its token.
+const pairBytes = 8
+
+// top is the search for the largest logits: buffers that its stages write, one
+// after another, each from stretches of the one before.
+type top struct {
+	list []int32 // of a row, on the host: pairs
+	out  map[int]place
+}
+
+// addTop adds the launches that find the largest logits of each output row: one, or
+// mostTop. A stage leaves so many of each stretch.
+func (c *compiler) addTop() error {
+	p := c.p
+	if p.out.Rows != graph.OutputRows {
+		return nil
+	}
+	p.top.list, p.top.out = make([]int32, p.outputs()*mostTop*pairBytes/4), map[int]place{}
+	for _, count := range []int{1, mostTop} {
+		from, width, listed := c.value(p.plan.Output), p.out.Width, uint32(0)
+		for {
+			stretches := (width + shaders.TopStretch - 1) / shaders.TopStretch
+			b, err := p.alloc(int64(p.outputs()*stretches*count*pairBytes), "largest logits")
+			if err != nil {
+				return err
+			}
+			to := place{Bind{b, 0}, b.Size()}
+			q := &shaders.TopParams{Width: uint32(width), Count: uint32(count), Listed: listed}
+			err = c.add("top", nil, shaders.Bytes(q), []place{from, to}, func(s *shape) [3]uint32 {
+				if s.top != count {
+					return [3]uint32{}
+				}
+				return [3]uint32{uint32(stretches), uint32(s.outputs), 1}
+			})
+			if err != nil {
+				return err
+			}
+			if stretches == 1 {
+				p.top.out[count] = to
+				break
+			}
+			from, width, listed = to, stretches*count, 1
+		}
+	}
+	return nil
+}
+
+// topOf is how many of the largest logits a batch needs of each row: none for all
+// of them, one, or mostTop.
+func (p *program) topOf(b *llm.Batch) int {
+	if len(b.Top) == 0 || p.top.out == nil {
+		return 0
+	}
+	most := 1
+	for _, n := range b.Top {
+		if n == 0 || n > mostTop {
+			return 0
+		}
+		if n > 1 {
+			most = mostTop
+		}
+	}
+	return most
+}
+
+// downloadTop waits and writes the largest logits of the rows into theirs, and
+// minus infinity beside them.
+func (p *program) downloadTop(s *shape, rows int, results []int32, logits []float32) error {
+	list := p.top.list[:rows*s.top*pairBytes/4]
+	from := p.top.out[s.top]
+	if err := p.dev.Download(bytesOf(list), from.bind.Buffer, from.bind.Offset); err != nil {
+		return err
+	}
+	w := p.out.Width
+	for i := range rows {
+		to := i
+		if results != nil {
+			to = int(results[i])
+		}
+		row := logits[to*w : (to+1)*w]
+		row[0] = float32(math.Inf(-1))
+		for n := 1; n < w; n *= 2 {
+			copy(row[n:], row[:n])
+		}
+		for k := range s.top {
+			pair := list[2*(i*s.top+k):]
+			if t := uint32(pair[1]); t < uint32(w) {
+				row[t] = math.Float32frombits(uint32(pair[0]))
+			}
+		}
+	}
+	return nil
+}
