@@ -98,7 +98,7 @@ tidy-check: ## fail where go mod tidy would change a file
 tools-test: ## tests of the tools in build/tools
 	@go -C build/tools test ./...
 
-gpu-check: ## assemble the PTX of every kernel for all cards that are served; fetches NVIDIA's ptxas
+gpu-check: ## assemble the changed kernels for all cards that are served, and renew the record of what they take
 	@cuda/check.sh
 
 vuln: ## govulncheck; asks the Go vulnerability database, so it is run by hand

@@ -1,17 +1,14 @@
 #!/usr/bin/env bash
-# check.sh assembles the PTX of every kernel for the architectures named, by
-# default all that are served, with NVIDIA's ptxas from its package, and prints
-# registers, spills and shared memory. It needs no GPU.
+# check.sh assembles the PTX of the kernels with NVIDIA's ptxas from its package,
+# without a GPU. By itself it does so for all architectures that are served,
+# for the images that changed since the record assembled.txt, renews the record
+# and sums it up. With a list of architectures it leaves the record alone, and
+# assembles what changed and one image of each kernel beside. An image that
+# spills registers and may not is an error both ways.
 #
 #   cuda/check.sh [75,86,90]
 set -euo pipefail
 cd "$(dirname "$0")"
 
-package=nvidia-cuda-nvcc-cu12==12.9.86
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/godwit/nvcc-12.9
-ptxas=$cache/nvidia/cuda_nvcc/bin/ptxas
-if [ ! -e "$ptxas" ]; then
-	python3 -m pip install --quiet --no-deps --target "$cache" "$package"
-fi
-chmod +x "$ptxas"
-go run ./gen -ptxas "$ptxas" -sm "${1:-75,80,86,89,90,100,120}" -o kernels.zip
+ptxas=$(./fetch.sh nvcc-12.9 nvidia-cuda-nvcc-cu12==12.9.86 nvidia/cuda_nvcc/bin/ptxas)
+go run ./gen -ptxas "$ptxas" -sm "${1:-}" -record assembled.txt -o kernels.zip

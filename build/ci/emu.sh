@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # emu.sh runs the tests of the GPU kernels: on the emulator, and through the
 # compilers that know their dialects. None of them may be skipped: a missing
-# compiler or missing data is a failure.
+# compiler or missing data is a failure. NVIDIA's ptxas assembles what has changed
+# since its record, and an image of each kernel beside.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -36,3 +37,4 @@ if grep -E '^ *--- SKIP' -A 2 "$log" >&2; then
 fi
 grep -E '^ok' "$log"
 echo "emu.sh: $(grep -cE '^--- PASS' "$log") tests passed, none skipped"
+cuda/check.sh 75,86,90
