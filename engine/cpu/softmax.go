@@ -13,7 +13,12 @@ type softmax struct {
 	acc      []float32
 }
 
-func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
+func exp(x float32) float32 {
+	if x == 0 { // one of two parts has the larger maximum
+		return 1
+	}
+	return float32(math.Exp(float64(x)))
+}
 
 func (s *softmax) reset() {
 	s.max, s.sum = float32(math.Inf(-1)), 0

@@ -199,9 +199,10 @@ block6:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -210,9 +211,8 @@ block6:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -422,9 +422,10 @@ block13:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -433,9 +434,8 @@ block13:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -792,8 +792,8 @@ block24:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -801,9 +801,10 @@ block24:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -812,9 +813,8 @@ block24:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -828,9 +828,8 @@ block24:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -1081,8 +1080,8 @@ block31:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -1090,9 +1089,10 @@ block31:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1101,9 +1101,8 @@ block31:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -1117,9 +1116,8 @@ block31:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -1550,8 +1548,8 @@ block42:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -1559,8 +1557,8 @@ block42:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -1568,9 +1566,10 @@ block42:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1579,9 +1578,8 @@ block42:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -1595,9 +1593,8 @@ block42:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -1611,9 +1608,8 @@ block42:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -1908,8 +1904,8 @@ block49:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -1917,8 +1913,8 @@ block49:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -1926,9 +1922,10 @@ block49:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1937,9 +1934,8 @@ block49:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -1953,9 +1949,8 @@ block49:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -1969,9 +1964,8 @@ block49:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -2492,8 +2486,8 @@ block60:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2501,8 +2495,8 @@ block60:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2510,8 +2504,8 @@ block60:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2519,9 +2513,10 @@ block60:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -2530,9 +2525,8 @@ block60:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -2546,9 +2540,8 @@ block60:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -2562,9 +2555,8 @@ block60:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -2578,9 +2570,8 @@ block60:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -2935,8 +2926,8 @@ block67:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2944,8 +2935,8 @@ block67:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2953,8 +2944,8 @@ block67:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -2962,9 +2953,10 @@ block67:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -2973,9 +2965,8 @@ block67:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -2989,9 +2980,8 @@ block67:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -3005,9 +2995,8 @@ block67:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -3021,9 +3010,8 @@ block67:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -3424,9 +3412,10 @@ block78:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -3435,9 +3424,8 @@ block78:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -3644,9 +3632,10 @@ block85:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -3655,9 +3644,8 @@ block85:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -4062,8 +4050,8 @@ block96:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -4071,9 +4059,10 @@ block96:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -4082,9 +4071,8 @@ block96:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -4098,9 +4086,8 @@ block96:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -4375,8 +4362,8 @@ block103:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -4384,9 +4371,10 @@ block103:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -4395,9 +4383,8 @@ block103:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -4411,9 +4398,8 @@ block103:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -4892,8 +4878,8 @@ block114:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -4901,8 +4887,8 @@ block114:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -4910,9 +4896,10 @@ block114:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -4921,9 +4908,8 @@ block114:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -4937,9 +4923,8 @@ block114:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -4953,9 +4938,8 @@ block114:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -5274,8 +5258,8 @@ block121:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -5283,8 +5267,8 @@ block121:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -5292,9 +5276,10 @@ block121:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -5303,9 +5288,8 @@ block121:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -5319,9 +5303,8 @@ block121:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -5335,9 +5318,8 @@ block121:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -5906,8 +5888,8 @@ block132:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -5915,8 +5897,8 @@ block132:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -5924,8 +5906,8 @@ block132:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -5933,9 +5915,10 @@ block132:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -5944,9 +5927,8 @@ block132:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -5960,9 +5942,8 @@ block132:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -5976,9 +5957,8 @@ block132:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -5992,9 +5972,8 @@ block132:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -6373,8 +6352,8 @@ block139:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -6382,8 +6361,8 @@ block139:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -6391,8 +6370,8 @@ block139:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -6400,9 +6379,10 @@ block139:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -6411,9 +6391,8 @@ block139:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -6427,9 +6406,8 @@ block139:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -6443,9 +6421,8 @@ block139:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -6459,9 +6436,8 @@ block139:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -6855,9 +6831,10 @@ block150:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -6866,9 +6843,8 @@ block150:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -7053,9 +7029,10 @@ block157:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -7064,9 +7041,8 @@ block157:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -7427,8 +7403,8 @@ block168:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -7436,9 +7412,10 @@ block168:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -7447,9 +7424,8 @@ block168:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -7463,9 +7439,8 @@ block168:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -7718,8 +7693,8 @@ block175:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -7727,9 +7702,10 @@ block175:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -7738,9 +7714,8 @@ block175:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -7754,9 +7729,8 @@ block175:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -8191,8 +8165,8 @@ block186:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -8200,8 +8174,8 @@ block186:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -8209,9 +8183,10 @@ block186:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -8220,9 +8195,8 @@ block186:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -8236,9 +8210,8 @@ block186:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -8252,9 +8225,8 @@ block186:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -8551,8 +8523,8 @@ block193:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -8560,8 +8532,8 @@ block193:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -8569,9 +8541,10 @@ block193:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -8580,9 +8553,8 @@ block193:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -8596,9 +8568,8 @@ block193:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -8612,9 +8583,8 @@ block193:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -9139,8 +9109,8 @@ block204:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9148,8 +9118,8 @@ block204:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9157,8 +9127,8 @@ block204:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9166,9 +9136,10 @@ block204:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -9177,9 +9148,8 @@ block204:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -9193,9 +9163,8 @@ block204:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -9209,9 +9178,8 @@ block204:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -9225,9 +9193,8 @@ block204:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -9584,8 +9551,8 @@ block211:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9593,8 +9560,8 @@ block211:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9602,8 +9569,8 @@ block211:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -9611,9 +9578,10 @@ block211:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -9622,9 +9590,8 @@ block211:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -9638,9 +9605,8 @@ block211:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -9654,9 +9620,8 @@ block211:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -9670,9 +9635,8 @@ block211:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -9927,9 +9891,10 @@ block218:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -9938,9 +9903,8 @@ block218:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -10098,9 +10062,10 @@ block225:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10109,9 +10074,8 @@ block225:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -10281,8 +10245,8 @@ block232:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -10290,9 +10254,10 @@ block232:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10301,9 +10266,8 @@ block232:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -10317,9 +10281,8 @@ block232:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -10532,8 +10495,8 @@ block239:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -10541,9 +10504,10 @@ block239:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10552,9 +10516,8 @@ block239:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -10568,9 +10531,8 @@ block239:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -10783,8 +10745,8 @@ block246:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -10792,8 +10754,8 @@ block246:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -10801,9 +10763,10 @@ block246:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10812,9 +10775,8 @@ block246:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -10828,9 +10790,8 @@ block246:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -10844,9 +10805,8 @@ block246:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -11114,8 +11074,8 @@ block253:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11123,8 +11083,8 @@ block253:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11132,9 +11092,10 @@ block253:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -11143,9 +11104,8 @@ block253:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -11159,9 +11119,8 @@ block253:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -11175,9 +11134,8 @@ block253:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -11433,8 +11391,8 @@ block260:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11442,8 +11400,8 @@ block260:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11451,8 +11409,8 @@ block260:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11460,9 +11418,10 @@ block260:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -11471,9 +11430,8 @@ block260:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -11487,9 +11445,8 @@ block260:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -11503,9 +11460,8 @@ block260:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -11519,9 +11475,8 @@ block260:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12
@@ -11844,8 +11799,8 @@ block267:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, (R9)
 	VMAXSS        tiny<>+0(SB), X20, X20
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X20, X29, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
 	VDIVSS        full<>+0(SB), X21, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11853,8 +11808,8 @@ block267:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 4(R9)
 	VMAXSS        tiny<>+0(SB), X21, X21
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X21, X29, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
 	VDIVSS        full<>+0(SB), X22, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11862,8 +11817,8 @@ block267:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 8(R9)
 	VMAXSS        tiny<>+0(SB), X22, X22
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X22, X29, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
 	VDIVSS        full<>+0(SB), X23, X28
 	VMULSS        unit+80(FP), X28, X28
@@ -11871,9 +11826,10 @@ block267:
 	VMOVSS.Z      X28, X28, K1, X28
 	VMOVSS        X28, 12(R9)
 	VMAXSS        tiny<>+0(SB), X23, X23
-	VMOVSS        full<>+0(SB), X29
-	VDIVSS        X23, X29, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
+	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -11882,9 +11838,8 @@ block267:
 	VCVTPS2DQ     Z2, Z2
 	VMULPS        Z20, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPORD         Z0, Z1, Z27
-	VPTERNLOGD    $0xfe, Z2, Z3, Z27
-	VMOVDQA64     Z27, Z29
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
 	VPACKUSDW     Z1, Z0, Z0
 	VPACKUSDW     Z3, Z2, Z2
 	VPACKUSWB     Z2, Z0, Z0
@@ -11898,9 +11853,8 @@ block267:
 	VCVTPS2DQ     Z6, Z6
 	VMULPS        Z21, Z7, Z7
 	VCVTPS2DQ     Z7, Z7
-	VPORD         Z4, Z5, Z27
-	VPTERNLOGD    $0xfe, Z6, Z7, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
 	VPACKUSDW     Z5, Z4, Z4
 	VPACKUSDW     Z7, Z6, Z6
 	VPACKUSWB     Z6, Z4, Z4
@@ -11914,9 +11868,8 @@ block267:
 	VCVTPS2DQ     Z10, Z10
 	VMULPS        Z22, Z11, Z11
 	VCVTPS2DQ     Z11, Z11
-	VPORD         Z8, Z9, Z27
-	VPTERNLOGD    $0xfe, Z10, Z11, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
 	VPACKUSDW     Z9, Z8, Z8
 	VPACKUSDW     Z11, Z10, Z10
 	VPACKUSWB     Z10, Z8, Z8
@@ -11930,9 +11883,8 @@ block267:
 	VCVTPS2DQ     Z14, Z14
 	VMULPS        Z23, Z15, Z15
 	VCVTPS2DQ     Z15, Z15
-	VPORD         Z12, Z13, Z27
-	VPTERNLOGD    $0xfe, Z14, Z15, Z27
-	VPORD         Z27, Z29, Z29
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
 	VPACKUSDW     Z13, Z12, Z12
 	VPACKUSDW     Z15, Z14, Z14
 	VPACKUSWB     Z14, Z12, Z12

@@ -249,7 +249,7 @@ DATA one<>+0(SB)/4, $0x3f800000
 GLOBL one<>(SB), RODATA|NOPTR, $4
 
 // func roundWeightsAVX512(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL
 TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), DI
 	MOVQ         w+8(FP), SI
@@ -258,40 +258,40 @@ TEXT ·roundWeightsAVX512(SB), NOSPLIT, $0-52
 	MOVQ         n+32(FP), CX
 	MOVQ         amax+40(FP), R8
 	VPBROADCASTD AX, Z30
-	VPXORD       Z31, Z31, Z31
-	VPBROADCASTD magnitude<>+0(SB), Z29
-	VMOVSS       full<>+0(SB), X15
-	VCVTPH2PS    (DX), Z20
-	VPXORD       Z30, Z20, Z20
-	VCVTPH2PS    32(DX), Z21
-	VPXORD       Z30, Z21, Z21
-	VCVTPH2PS    64(DX), Z22
-	VPXORD       Z30, Z22, Z22
-	VCVTPH2PS    96(DX), Z23
-	VPXORD       Z30, Z23, Z23
-	KXORW        K2, K2, K2
+	VPXORD       Z24, Z24, Z24
+	VPBROADCASTD magnitude<>+0(SB), Z25
+	VMOVDQU64    transposed<>+0(SB), Z26
+	VCVTPH2PS    (DX), Z16
+	VPXORD       Z30, Z16, Z16
+	VCVTPH2PS    32(DX), Z17
+	VPXORD       Z30, Z17, Z17
+	VCVTPH2PS    64(DX), Z18
+	VPXORD       Z30, Z18, Z18
+	VCVTPH2PS    96(DX), Z19
+	VPXORD       Z30, Z19, Z19
+	VPXORD       Z29, Z29, Z29
 
 loop3:
 	VMOVUPS       (SI), Z0
-	VCMPPS        $0x04, Z31, Z0, K1
-	VMULPS.Z      Z20, Z0, K1, Z0
-	VPANDD        Z29, Z0, Z4
-	VMAXPS        Z31, Z4, Z8
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
 	VMOVUPS       64(SI), Z1
-	VCMPPS        $0x04, Z31, Z1, K1
-	VMULPS.Z      Z21, Z1, K1, Z1
-	VPANDD        Z29, Z1, Z5
-	VMAXPS        Z8, Z5, Z8
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
 	VMOVUPS       128(SI), Z2
-	VCMPPS        $0x04, Z31, Z2, K1
-	VMULPS.Z      Z22, Z2, K1, Z2
-	VPANDD        Z29, Z2, Z6
-	VMAXPS        Z8, Z6, Z8
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
 	VMOVUPS       192(SI), Z3
-	VCMPPS        $0x04, Z31, Z3, K1
-	VMULPS.Z      Z23, Z3, K1, Z3
-	VPANDD        Z29, Z3, Z7
-	VMAXPS        Z8, Z7, Z8
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z8
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z8, Z27, Z8
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z8, Z27, Z8
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z8, Z27, Z8
 	VEXTRACTF64X4 $0x01, Z8, Y9
 	VMAXPS        Y9, Y8, Y8
 	VEXTRACTF32X4 $0x01, Y8, X9
@@ -302,38 +302,31 @@ loop3:
 	VMAXPS        X9, X8, X8
 	VMOVSS        X8, (R8)
 	VMAXSS        tiny<>+0(SB), X8, X8
-	VDIVSS        X8, X15, X9
-	VBROADCASTSS  X9, Z9
-	VMULPS        Z9, Z0, Z0
+	VMOVSS        full<>+0(SB), X9
+	VDIVSS        X8, X9, X8
+	VBROADCASTSS  X8, Z8
+	VMULPS        Z8, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
-	VPMOVD2M      Z0, K1
-	KORW          K1, K2, K2
-	VPMAXSD       Z31, Z0, Z0
-	VPMOVUSDB     Z0, (DI)
-	VMULPS        Z9, Z1, Z1
+	VMULPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVD2M      Z1, K1
-	KORW          K1, K2, K2
-	VPMAXSD       Z31, Z1, Z1
-	VPMOVUSDB     Z1, 16(DI)
-	VMULPS        Z9, Z2, Z2
+	VMULPS        Z8, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
-	VPMOVD2M      Z2, K1
-	KORW          K1, K2, K2
-	VPMAXSD       Z31, Z2, Z2
-	VPMOVUSDB     Z2, 32(DI)
-	VMULPS        Z9, Z3, Z3
+	VMULPS        Z8, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
-	VPMOVD2M      Z3, K1
-	KORW          K1, K2, K2
-	VPMAXSD       Z31, Z3, Z3
-	VPMOVUSDB     Z3, 48(DI)
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DI)
 	ADDQ          $0x40, DI
 	ADDQ          $0x00000100, SI
 	ADDQ          $0x04, R8
 	DECQ          CX
 	JNZ           loop3
-	KMOVW         K2, AX
+	VPMOVD2M      Z29, K1
+	KMOVW         K1, AX
 	MOVL          AX, signs+48(FP)
 	VZEROUPPER
 	RET
@@ -341,8 +334,26 @@ loop3:
 DATA magnitude<>+0(SB)/4, $0x7fffffff
 GLOBL magnitude<>(SB), RODATA|NOPTR, $4
 
-DATA full<>+0(SB)/4, $0x437f0000
-GLOBL full<>(SB), RODATA|NOPTR, $4
+DATA transposed<>+0(SB)/4, $0x00000000
+DATA transposed<>+4(SB)/4, $0x00000004
+DATA transposed<>+8(SB)/4, $0x00000008
+DATA transposed<>+12(SB)/4, $0x0000000c
+DATA transposed<>+16(SB)/4, $0x00000001
+DATA transposed<>+20(SB)/4, $0x00000005
+DATA transposed<>+24(SB)/4, $0x00000009
+DATA transposed<>+28(SB)/4, $0x0000000d
+DATA transposed<>+32(SB)/4, $0x00000002
+DATA transposed<>+36(SB)/4, $0x00000006
+DATA transposed<>+40(SB)/4, $0x0000000a
+DATA transposed<>+44(SB)/4, $0x0000000e
+DATA transposed<>+48(SB)/4, $0x00000003
+DATA transposed<>+52(SB)/4, $0x00000007
+DATA transposed<>+56(SB)/4, $0x0000000b
+DATA transposed<>+60(SB)/4, $0x0000000f
+GLOBL transposed<>(SB), RODATA|NOPTR, $64
 
 DATA tiny<>+0(SB)/4, $0x0554ad2e
 GLOBL tiny<>(SB), RODATA|NOPTR, $4
+
+DATA full<>+0(SB)/4, $0x437f0000
+GLOBL full<>(SB), RODATA|NOPTR, $4

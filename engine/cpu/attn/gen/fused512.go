@@ -315,34 +315,23 @@ func (f *fused) values() {
 	f.end()
 }
 
-// round rounds the weights of a page times its tokens' scales to a 255th of the
-// largest, as roundWeights does. Z0 to Z15 are products, Z16 to Z19 the scales
-// of tokens and then sums of signs, Z20 to Z23 largest magnitudes.
+// round rounds the weights of a block's tokens times their scales to a 255th of
+// the largest, as roundWeights does. Z0 to Z15 are products, Z20 to Z23 largest
+// magnitudes, Z29 signs.
 func (f *fused) round(negative string) {
 	f.MOVQ(at(reg.R13, visitAt), reg.RAX)
 	f.ld("w", reg.RBX)
 	f.LEAQ(ix(reg.RBX, reg.RAX, 4, 0), reg.RBX)
-	f.VPXORD(reg.Z24, reg.Z24, reg.Z24)
-	f.VPBROADCASTD(f.word("magnitude", 0x7fffffff), reg.Z25)
-	f.VMOVDQU64(f.transposed(), reg.Z26)
-	x := func(i, v int) reg.VecPhysical { return zs[4*i+v] }
+	f.roundConsts()
+	row := func(i int) func(v int) reg.VecPhysical {
+		return func(v int) reg.VecPhysical { return zs[4*i+v] }
+	}
 	top := func(i int) reg.VecPhysical { return zs[20+i] }
 	for v := range 4 {
 		f.VCVTPH2PS(at(reg.R10, 32*v), zs[16+v])
 	}
 	for i := range f.n {
-		for v := range 4 {
-			k := ks[1+v]
-			f.VMOVUPS(at(reg.RBX, 256*i+64*v), x(i, v))
-			f.VCMPPS(imm(4), reg.Z24, x(i, v), k)
-			f.VMULPS_Z(zs[16+v], x(i, v), k, x(i, v))
-		}
-		f.VPANDD(reg.Z25, x(i, 0), reg.Z27)
-		f.VMAXPS(reg.Z24, reg.Z27, top(i))
-		for v := 1; v < 4; v++ {
-			f.VPANDD(reg.Z25, x(i, v), reg.Z27)
-			f.VMAXPS(top(i), reg.Z27, top(i))
-		}
+		f.products(row(i), reg.RBX, 256*i, top(i))
 	}
 	for i := range f.n {
 		f.fold(top(i), reg.Z28, f.maxPS)
@@ -354,41 +343,15 @@ func (f *fused) round(negative string) {
 		f.VCMPSS(imm(13), f.float("tiny", tiny), m, reg.K1)
 		f.VMOVSS_Z(reg.X28, reg.X28, reg.K1, reg.X28)
 		f.VMOVSS(reg.X28, at(reg.R9, 4*i))
-		f.VMAXSS(f.float("tiny", tiny), m, m)
-		f.VMOVSS(f.float("full", 255), reg.X29)
-		f.VDIVSS(m, reg.X29, m)
-		f.VBROADCASTSS(m, top(i))
+		f.inverse(top(i), reg.X28)
 	}
+	f.VPXORD(reg.Z29, reg.Z29, reg.Z29)
 	for i := range f.n {
-		for v := range 4 {
-			f.VMULPS(top(i), x(i, v), x(i, v))
-			f.VCVTPS2DQ(x(i, v), x(i, v))
-		}
-		f.VPORD(x(i, 0), x(i, 1), reg.Z27)
-		f.VPTERNLOGD(imm(0xfe), x(i, 2), x(i, 3), reg.Z27)
-		if i == 0 {
-			f.VMOVDQA64(reg.Z27, reg.Z29)
-		} else {
-			f.VPORD(reg.Z27, reg.Z29, reg.Z29)
-		}
-		f.VPACKUSDW(x(i, 1), x(i, 0), x(i, 0))
-		f.VPACKUSDW(x(i, 3), x(i, 2), x(i, 2))
-		f.VPACKUSWB(x(i, 2), x(i, 0), x(i, 0))
-		f.VPERMD(x(i, 0), reg.Z26, x(i, 0))
-		f.VMOVDQU64(x(i, 0), at(reg.RDX, 64*i))
+		f.bytes(row(i), top(i), at(reg.RDX, 64*i), reg.Z29)
 	}
 	f.VPMOVD2M(reg.Z29, reg.K1)
 	f.KORTESTW(reg.K1, reg.K1)
 	f.JNE(operand.LabelRef(negative))
-}
-
-// transposed is the order of the doublewords of packed bytes, by token.
-func (f *fused) transposed() operand.Mem {
-	var parts []operand.Constant
-	for i := range 16 {
-		parts = append(parts, operand.U32(i%4*4+i/4))
-	}
-	return f.constant("transposed", parts...)
 }
 
 // chunk adds the values of a chunk.

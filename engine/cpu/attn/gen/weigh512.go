@@ -143,6 +143,63 @@ func (a *asm) exp() {
 	each(func(v int) { a.VSCALEFPS(n(v), p(v), x(v)) })
 }
 
+// Rounding a row of 64 weights. Z16 to Z19 are the scales of the tokens, Z24 is
+// zero, Z25 the mask of a magnitude, Z26 the order of packed bytes, Z27 free.
+
+func (a *asm) roundConsts() {
+	a.VPXORD(reg.Z24, reg.Z24, reg.Z24)
+	a.VPBROADCASTD(a.word("magnitude", 0x7fffffff), reg.Z25)
+	var parts []operand.Constant // doublewords of bytes of each vector's tokens, by token
+	for i := range 16 {
+		parts = append(parts, operand.U32(i%4*4+i/4))
+	}
+	a.VMOVDQU64(a.constant("transposed", parts...), reg.Z26)
+}
+
+// products makes x of the weights at base+disp and the scales, 0 for a weight of
+// 0, and top of their magnitudes; a NaN counts as 0 there.
+func (a *asm) products(x func(v int) reg.VecPhysical, base reg.Register, disp int, top reg.VecPhysical) {
+	for v := range 4 {
+		a.VMOVUPS(at(base, disp+64*v), x(v))
+		a.VCMPPS(imm(4), reg.Z24, x(v), ks[1+v])
+		a.VMULPS_Z(zs[16+v], x(v), ks[1+v], x(v))
+	}
+	for v := range 4 {
+		a.VPANDD(reg.Z25, x(v), reg.Z27)
+		if v == 0 {
+			a.VMAXPS(reg.Z24, reg.Z27, top)
+		} else {
+			a.VMAXPS(top, reg.Z27, top)
+		}
+	}
+}
+
+// inverse puts 255 over the largest magnitude, the first lane of top, into all
+// its lanes.
+func (a *asm) inverse(top, tmp reg.VecPhysical) {
+	m := top.AsX()
+	a.VMAXSS(a.float("tiny", tiny), m, m)
+	a.VMOVSS(a.float("full", 255), tmp)
+	a.VDIVSS(m, tmp, m)
+	a.VBROADCASTSS(m, top)
+}
+
+// bytes rounds x·inv to 64 bytes at dst, what is negative to 0. Lanes of signs
+// get the highest bit where it was.
+func (a *asm) bytes(x func(v int) reg.VecPhysical, inv reg.VecPhysical, dst operand.Mem, signs reg.VecPhysical) {
+	for v := range 4 {
+		a.VMULPS(inv, x(v), x(v))
+		a.VCVTPS2DQ(x(v), x(v))
+	}
+	a.VPTERNLOGD(imm(0xfe), x(0), x(1), signs)
+	a.VPTERNLOGD(imm(0xfe), x(2), x(3), signs)
+	a.VPACKUSDW(x(1), x(0), x(0))
+	a.VPACKUSDW(x(3), x(2), x(2))
+	a.VPACKUSWB(x(2), x(0), x(0))
+	a.VPERMD(x(0), reg.Z26, x(0))
+	a.VMOVDQU64(x(0), dst)
+}
+
 // tiny is that of package attn: smaller weights count as zero.
 const tiny = 1e-35
 
@@ -157,48 +214,27 @@ func (a *asm) round() {
 	a.ld("n", reg.RCX)
 	a.ld("amax", reg.R8)
 	a.VPBROADCASTD(reg.EAX, reg.Z30)
-	a.VPXORD(reg.Z31, reg.Z31, reg.Z31)
-	a.VPBROADCASTD(a.word("magnitude", 0x7fffffff), reg.Z29)
-	a.VMOVSS(a.float("full", 255), reg.X15)
+	a.roundConsts()
 	for v := range 4 {
-		a.VCVTPH2PS(at(reg.RDX, 32*v), zs[20+v])
-		a.VPXORD(reg.Z30, zs[20+v], zs[20+v])
+		a.VCVTPH2PS(at(reg.RDX, 32*v), zs[16+v])
+		a.VPXORD(reg.Z30, zs[16+v], zs[16+v])
 	}
-	a.KXORW(reg.K2, reg.K2, reg.K2)
+	a.VPXORD(reg.Z29, reg.Z29, reg.Z29)
 	loop := a.label("loop")
 	a.Label(loop)
-	for v := range 4 {
-		x := zs[v]
-		a.VMOVUPS(at(reg.RSI, 64*v), x)
-		a.VCMPPS(imm(4), reg.Z31, x, reg.K1)
-		a.VMULPS_Z(zs[20+v], x, reg.K1, x)
-		a.VPANDD(reg.Z29, x, zs[4+v])
-		if v > 0 {
-			a.VMAXPS(reg.Z8, zs[4+v], reg.Z8)
-		} else {
-			a.VMAXPS(reg.Z31, zs[4+v], reg.Z8)
-		}
-	}
+	x := func(v int) reg.VecPhysical { return zs[v] }
+	a.products(x, reg.RSI, 0, reg.Z8)
 	a.fold(reg.Z8, reg.Z9, a.maxPS)
 	a.VMOVSS(reg.X8, at(reg.R8, 0))
-	a.VMAXSS(a.float("tiny", tiny), reg.X8, reg.X8)
-	a.VDIVSS(reg.X8, reg.X15, reg.X9)
-	a.VBROADCASTSS(reg.X9, reg.Z9)
-	for v := range 4 {
-		x := zs[v]
-		a.VMULPS(reg.Z9, x, x)
-		a.VCVTPS2DQ(x, x)
-		a.VPMOVD2M(x, reg.K1)
-		a.KORW(reg.K1, reg.K2, reg.K2)
-		a.VPMAXSD(reg.Z31, x, x)
-		a.VPMOVUSDB(x, at(reg.RDI, 16*v))
-	}
+	a.inverse(reg.Z8, reg.X9)
+	a.bytes(x, reg.Z8, at(reg.RDI, 0), reg.Z29)
 	a.ADDQ(imm(64), reg.RDI)
 	a.ADDQ(operand.U32(256), reg.RSI)
 	a.ADDQ(imm(4), reg.R8)
 	a.DECQ(reg.RCX)
 	a.JNZ(operand.LabelRef(loop))
-	a.KMOVW(reg.K2, reg.EAX)
+	a.VPMOVD2M(reg.Z29, reg.K1)
+	a.KMOVW(reg.K1, reg.EAX)
 	a.Store(reg.EAX, a.ReturnIndex(0))
 	a.end()
 }
