@@ -210,6 +210,11 @@ func (a *assembler) note(keys []string) error {
 // for some architectures. What the record says of the latter must be what ptxas
 // says again.
 func (a *assembler) check(archs []string) error {
+	for _, arch := range archs {
+		if !slices.Contains(served, arch) {
+			return fmt.Errorf("sm_%s is none of those that are served: %v", arch, served)
+		}
+	}
 	var jobs []*job
 	changed, assembled := 0, 0
 	again := map[string]bool{}
@@ -231,9 +236,6 @@ func (a *assembler) check(archs []string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for _, arch := range list {
-			if !slices.Contains(served, arch) {
-				return fmt.Errorf("sm_%s is none of those that are served: %v", arch, served)
-			}
 			jobs = append(jobs, &job{name: name, hash: hash, arch: arch})
 		}
 	}
