@@ -63,8 +63,6 @@ short() {
 		table "$model" --text prose --wide --keep --rows --kv-auto 2.5
 		table "$model" --text prose --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot
 		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 0 --pairs gw3
-		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 4 --pairs q4_0-rot,turbo3
-		table "$model" --text prose --wide --keep --rows --tasks kld --innerq 256,1 --pairs q4_0-rot,turbo3
 		drop "$model" --text prose
 	done
 	cat build/quality.windows.md

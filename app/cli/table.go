@@ -122,17 +122,19 @@ func (c *evalTableCmd) head() string {
 // name is what the flags make of a pair.
 func (c *evalTableCmd) name(p kv.Pair) string {
 	name := p.String()
-	switch w := c.ExactWindow; {
-	case w == nil:
-	case *w == 0:
-		name += ", no window"
-	case c.ExactSinks != nil:
-		name += fmt.Sprintf(", window %d+%d", *w, *c.ExactSinks)
-	default:
+	w, s := c.ExactWindow, c.ExactSinks
+	switch {
+	case w != nil && s != nil && *w > 0:
+		name += fmt.Sprintf(", window %d+%d", *w, *s)
+	case w != nil && *w > 0:
 		name += fmt.Sprintf(", window %d", *w)
+	case s != nil && *s > 0:
+		name += fmt.Sprintf(", sinks %d", *s)
+	case w != nil:
+		name += ", no window"
 	}
 	if c.InnerQ.Groups > 0 {
-		name += ", InnerQ"
+		name += fmt.Sprintf(", InnerQ %g", c.InnerQ.Strength)
 	}
 	return name
 }
