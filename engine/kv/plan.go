@@ -52,8 +52,8 @@ type PlanSide struct {
 	Exact      string `json:"exact"` // form of exact pages; empty: none
 	ExactBytes int64  `json:"exact_bytes"`
 
-	// Saturated counts blocks written with a scale that was infinite or NaN, and
-	// was stored as the largest f16 or as 0.
+	// Saturated counts blocks that the CPU has written with a scale that was
+	// infinite or NaN, and was stored as the largest f16 or as 0.
 	Saturated int64 `json:"saturated"`
 
 	// Channels says how those of the keys are brought near each other:
