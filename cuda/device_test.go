@@ -67,7 +67,7 @@ func report(t *testing.T, what string, more map[string]any) {
 	fmt.Printf("DEVICE %s\n", line)
 }
 
-// plain hides that a device can keep launches.
+// plain hides that a device can keep launches, and what newer cards have.
 type plain struct{ gpu.Device }
 
 // step is a compiled plan that is fed one token at a time.
@@ -79,11 +79,12 @@ type step struct {
 	width int
 }
 
-// newStep compiles a plan on the card, with or without graphs.
-func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, graphs bool) *step {
+// newStep compiles a plan on the card, with or without graphs and what newer cards
+// have.
+func newStep(t *testing.T, plan *graph.Plan, layout *kv.Layout, rows int, whole bool) *step {
 	t.Helper()
 	d := underTest(t).(gpu.Driver)
-	if connect := d.Connect; !graphs {
+	if connect := d.Connect; !whole {
 		d.Connect = func(i int) (gpu.Device, error) {
 			dev, err := connect(i)
 			return plain{dev}, err
@@ -160,35 +161,61 @@ func noise(name string, ty dtype.Type, cols, rows int) *graph.Weight {
 	return w
 }
 
+// The matrices that are measured.
+const productCols, productRows = 4096, 14336
+
+// products is a plan of n products of the same rows.
+func products(t *testing.T, ty dtype.Type, n int) *graph.Plan {
+	t.Helper()
+	g := graph.NewBuilder()
+	x := g.Embed(noise("embedding", dtype.F32, productCols, 32), 1, graph.ByToken)
+	y := graph.None
+	for i := range n {
+		z := g.Linear(x, noise(fmt.Sprintf("w%d", i), ty, productCols, productRows), nil)
+		if y != graph.None {
+			z = g.Add(y, z)
+		}
+		y = z
+	}
+	plan, err := g.Finish(g.Gather(g.Slice(y, 0, 0, 16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// TestDeviceMatmul measures the products of a prefill, with the kernels for the
+// card and with those for older ones.
+func TestDeviceMatmul(t *testing.T) {
+	const layers, batch = 4, 512
+	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K} {
+		for _, card := range []bool{false, true} {
+			var took [2]time.Duration
+			for i, n := range []int{1, layers} {
+				s := newStep(t, products(t, ty, n), &kv.Layout{}, batch, card)
+				took[i] = s.feed(0, batch)
+				for range 5 {
+					took[i] = min(took[i], s.feed(0, batch))
+				}
+			}
+			work := 2 * float64(layers-1) * productRows * productCols * batch
+			report(t, "matmul", map[string]any{"type": ty.String(), "older": !card, "tflops": work / (took[1] - took[0]).Seconds() / 1e12})
+		}
+	}
+}
+
 // TestDeviceMatvec measures matrix-vector products: the weights' bytes over the
 // time of a step, less that of a step without them.
 func TestDeviceMatvec(t *testing.T) {
-	const cols, rows, layers = 4096, 14336, 16
-	build := func(ty dtype.Type, n int) *graph.Plan {
-		g := graph.NewBuilder()
-		x := g.Embed(noise("embedding", dtype.F32, cols, 32), 1, graph.ByToken)
-		y := graph.None
-		for i := range n {
-			z := g.Linear(x, noise(fmt.Sprintf("w%d", i), ty, cols, rows), nil)
-			if y != graph.None {
-				z = g.Add(y, z)
-			}
-			y = z
-		}
-		plan, err := g.Finish(g.Gather(g.Slice(y, 0, 0, 16)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return plan
-	}
+	const layers = 16
 	for _, ty := range []dtype.Type{dtype.F16, dtype.Q8_0, dtype.Q4_K, dtype.Q6_K, dtype.Q4_0} {
 		for _, graphs := range []bool{false, true} {
-			few := newStep(t, build(ty, 1), &kv.Layout{}, 1, graphs)
+			few := newStep(t, products(t, ty, 1), &kv.Layout{}, 1, graphs)
 			few.feed(0, 1)
-			many := newStep(t, build(ty, layers), &kv.Layout{}, 1, graphs)
+			many := newStep(t, products(t, ty, layers), &kv.Layout{}, 1, graphs)
 			many.feed(0, 1)
 			d := many.best(1, 20) - few.best(1, 20)
-			bytes := float64((layers - 1) * rows * ty.RowBytes(cols))
+			bytes := float64((layers - 1) * productRows * ty.RowBytes(productCols))
 			report(t, "matvec", map[string]any{"type": ty.String(), "graphs": graphs, "gb_s": bytes / d.Seconds() / 1e9})
 		}
 	}

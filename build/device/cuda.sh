@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # cuda.sh tests and measures the kernels on a machine with an NVIDIA card, or an
 # AMD one with GODWIT_DEVICE=hip: every op against the oracle and the golden models,
-# with the kernels for the card and with those for older ones, memory and race
-# checks where compute-sanitizer is installed, and the bandwidth
-# of products and of attention over packed and plain caches, with launches and
-# with graphs. It needs Go with the module's dependencies in its cache, no
-# network, and at most 8 minutes. Results are lines of JSON on stdout; the log is
-# on stderr.
+# with the kernels for the card and with those for older ones; memory and race
+# checks where compute-sanitizer is installed; the bandwidth of products with
+# vectors and of attention over packed and plain caches, with launches and with
+# graphs; and the speed of products with matrices, of both kinds. It needs Go with
+# the module's dependencies in its cache, no network, and at most 8 minutes.
+# Results are lines of JSON on stdout; the log is on stderr.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -29,9 +29,10 @@ step() { # step SECONDS NAME COMMAND...: run a part, say how it went, go on
 	printf '{"test":"%s","passed":%s,"seconds":%d}\n' "$name" "$([ "$status" -eq 0 ] && echo true || echo false)" "$SECONDS"
 }
 
-(cd cuda && step 140 conformance "$work/cuda.test" -test.run '^TestDeviceConformance$')
-(cd engine && step 120 goldens "$work/engine.test" -test.run '^TestTinyModelsOnDevice$')
+(cd cuda && step 120 conformance "$work/cuda.test" -test.run '^TestDeviceConformance$')
+(cd engine && step 110 goldens "$work/engine.test" -test.run '^TestTinyModelsOnDevice$')
 (cd cuda && step 70 matvec "$work/cuda.test" -test.run '^TestDeviceMatvec$')
+(cd cuda && step 40 matmul "$work/cuda.test" -test.run '^TestDeviceMatmul$')
 (cd cuda && step 80 attention "$work/cuda.test" -test.run '^TestDeviceAttention$')
 if command -v compute-sanitizer >/dev/null; then
 	for tool in memcheck racecheck; do
