@@ -57,6 +57,9 @@ func (c *benchCmd) Run(r *run) error {
 		c.Format = "json"
 	}
 	if c.Roofline {
+		if c.Model != "" {
+			return usage{fmt.Errorf("--roofline measures the machine and takes no MODEL: %q", c.Model)}
+		}
 		return c.roofline(r)
 	}
 	if c.Model == "" {
@@ -76,6 +79,9 @@ func (c *benchCmd) Run(r *run) error {
 		if n < 1 {
 			return usage{fmt.Errorf("--sequences %d: at least 1", n)}
 		}
+	}
+	if len(c.tests()) == 0 {
+		return usage{errors.New("nothing to measure: --prompt and --n-gen are both 0")}
 	}
 	path, err := r.find(c.Model)
 	if err != nil {
@@ -112,8 +118,19 @@ func (c *benchCmd) roofline(r *run) error {
 	}
 	fmt.Fprintf(r.out, "%s, %d threads: reads %.1f GB/s, multiplies %.0f Gop/s\n\n", f.Tier, f.Threads, f.Read, f.Peak)
 	fmt.Fprintf(r.out, "| type | matrix × vector | of reading | matrix × 512 | of peak |\n|---|---:|---:|---:|---:|\n")
+	impossible := false
+	share := func(x float64) string {
+		if x <= 1 {
+			return fmt.Sprintf("%.0f %%", 100*x)
+		}
+		impossible = true
+		return fmt.Sprintf("%.0f %% (!)", 100*x)
+	}
 	for _, t := range f.Types {
-		fmt.Fprintf(r.out, "| %s | %.1f GB/s | %.0f %% | %.0f Gop/s | %.0f %% |\n", t.Type, t.MatVec, 100*t.MatVecShare, t.MatMul, 100*t.MatMulShare)
+		fmt.Fprintf(r.out, "| %s | %.1f GB/s | %s | %.0f Gop/s | %s |\n", t.Type, t.MatVec, share(t.MatVecShare), t.MatMul, share(t.MatMulShare))
+	}
+	if impossible {
+		fmt.Fprintf(r.out, "\n(!) More than the limit: the machine did other things while that was measured.\n")
 	}
 	return nil
 }

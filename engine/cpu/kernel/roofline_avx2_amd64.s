@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func readAVX2(p []byte) uint64
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·readAVX2(SB), NOSPLIT, $0-32
 	MOVQ   p_base+0(FP), SI
 	MOVQ   p_len+8(FP), CX
@@ -15,22 +15,26 @@ TEXT ·readAVX2(SB), NOSPLIT, $0-32
 	VXORPS Y3, Y3, Y3
 
 again1:
-	VXORPS (SI), Y0, Y0
-	VXORPS 32(SI), Y1, Y1
-	VXORPS 64(SI), Y2, Y2
-	VXORPS 96(SI), Y3, Y3
-	VXORPS 128(SI), Y0, Y0
-	VXORPS 160(SI), Y1, Y1
-	VXORPS 192(SI), Y2, Y2
-	VXORPS 224(SI), Y3, Y3
-	ADDQ   $0x00000100, SI
-	SUBQ   $0x00000100, CX
-	JNZ    again1
-	VXORPS Y1, Y0, Y0
-	VXORPS Y3, Y2, Y2
-	VXORPS Y2, Y0, Y0
-	VMOVQ  X0, AX
-	MOVQ   AX, ret+24(FP)
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	VXORPS     (SI), Y0, Y0
+	VXORPS     32(SI), Y1, Y1
+	VXORPS     64(SI), Y2, Y2
+	VXORPS     96(SI), Y3, Y3
+	VXORPS     128(SI), Y0, Y0
+	VXORPS     160(SI), Y1, Y1
+	VXORPS     192(SI), Y2, Y2
+	VXORPS     224(SI), Y3, Y3
+	ADDQ       $0x00000100, SI
+	SUBQ       $0x00000100, CX
+	JNZ        again1
+	VXORPS     Y1, Y0, Y0
+	VXORPS     Y3, Y2, Y2
+	VXORPS     Y2, Y0, Y0
+	VMOVQ      X0, AX
+	MOVQ       AX, ret+24(FP)
 	VZEROUPPER
 	RET
 

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func readAVX512(p []byte) uint64
-// Requires: AVX, AVX512DQ
+// Requires: AVX, AVX512DQ, MMX+
 TEXT ·readAVX512(SB), NOSPLIT, $0-32
 	MOVQ   p_base+0(FP), SI
 	MOVQ   p_len+8(FP), CX
@@ -15,18 +15,22 @@ TEXT ·readAVX512(SB), NOSPLIT, $0-32
 	VXORPS Z3, Z3, Z3
 
 again1:
-	VXORPS (SI), Z0, Z0
-	VXORPS 64(SI), Z1, Z1
-	VXORPS 128(SI), Z2, Z2
-	VXORPS 192(SI), Z3, Z3
-	ADDQ   $0x00000100, SI
-	SUBQ   $0x00000100, CX
-	JNZ    again1
-	VXORPS Z1, Z0, Z0
-	VXORPS Z3, Z2, Z2
-	VXORPS Z2, Z0, Z0
-	VMOVQ  X0, AX
-	MOVQ   AX, ret+24(FP)
+	PREFETCHT0 6144(SI)
+	PREFETCHT0 6208(SI)
+	PREFETCHT0 6272(SI)
+	PREFETCHT0 6336(SI)
+	VXORPS     (SI), Z0, Z0
+	VXORPS     64(SI), Z1, Z1
+	VXORPS     128(SI), Z2, Z2
+	VXORPS     192(SI), Z3, Z3
+	ADDQ       $0x00000100, SI
+	SUBQ       $0x00000100, CX
+	JNZ        again1
+	VXORPS     Z1, Z0, Z0
+	VXORPS     Z3, Z2, Z2
+	VXORPS     Z2, Z0, Z0
+	VMOVQ      X0, AX
+	MOVQ       AX, ret+24(FP)
 	VZEROUPPER
 	RET
 

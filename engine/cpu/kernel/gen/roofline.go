@@ -7,7 +7,8 @@ import (
 func roofline512(a *asm) { roofline(newVec(a, true)) }
 func roofline2(a *asm)   { roofline(newVec(a, false)) }
 
-// roofline measures the machine: reading memory, and integer products on registers.
+// roofline measures the machine: reading memory, fetched ahead as matrices are,
+// and integer products on registers.
 func roofline(v *vec) {
 	v.fn("read"+v.tier(), "(p []byte) uint64", "reads p, a multiple of 256 bytes, and returns a mix of it.")
 	v.Load(v.Param("p").Base(), reg.RSI)
@@ -16,6 +17,9 @@ func roofline(v *vec) {
 		v.zero(v.r(i))
 	}
 	v.repeat(256, func() {
+		for i := 0; i < 256; i += 64 {
+			v.PREFETCHT0(at(reg.RSI, ahead+i))
+		}
 		for i := 0; i < 256; i += v.bytes() {
 			r := v.r(i / v.bytes() % 4)
 			v.VXORPS(at(reg.RSI, i), r, r)
