@@ -1,44 +1,89 @@
-"""Types a message into the window and waits for its finished answer.
+"""Uses the window as a person does, and asks its server what came of it.
 
-Use: window.py HOME WINDOW. HOME is the folder of the running program.
+Use: window.py chat HOME WINDOW     types a message and waits for its finished answer
+     window.py native HOME WINDOW   drags a model in, and answers the system's dialogs
+     window.py close HOME WINDOW    closes the window while an answer is being written
+     window.py kept HOME            looks for what there was of that answer
+
+HOME is the folder of the running program.
 """
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
 MESSAGE = "Name three birds."
+STORY = "Tell me a very long story about a bird that flies over the sea."
 PATIENCE = 90  # seconds for an answer
 EVERY = 8  # seconds between two tries to type, while the page is opening
 
 
-def main(home: str, window: str) -> None:
-    with open(f"{home}/data/window.json") as f:
-        where = json.load(f)
+class Server:
+    """The server of the window."""
 
-    def get(path: str):
-        request = urllib.request.Request(where["base"] + path, headers={"Authorization": "Bearer " + where["token"]})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
+    def __init__(self, home: str) -> None:
+        self.where = json.loads(pathlib.Path(home, "data/window.json").read_text())
 
-    def keys(*what: str) -> None:
-        subprocess.run(["xdotool", *what], check=True)
+    def ask(self, method: str, path: str, body: object = None):
+        headers = {"Authorization": "Bearer " + self.where["token"], "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.where["base"] + path, method=method, headers=headers, data=data)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
 
+    def get(self, path: str):
+        return self.ask("GET", path)
+
+    def models(self) -> list[str]:
+        return [m["name"] for m in self.get("/app/state")["models"]]
+
+
+def do(*what: object) -> str:
+    return subprocess.run(["xdotool", *map(str, what)], check=False, capture_output=True, text=True).stdout.strip()
+
+
+def until(what: str, look):
+    """Looks again until there is something."""
+    start = time.monotonic()
+    while time.monotonic() - start < PATIENCE:
+        if seen := look():
+            return seen
+        time.sleep(0.25)
+    sys.exit(f"window.py: no {what} after {PATIENCE} s")
+
+
+def place(window: str) -> tuple[int, int, int, int]:
+    values = dict(line.split("=") for line in do("getwindowgeometry", "--shell", window).split())
+    return int(values["X"]), int(values["Y"]), int(values["WIDTH"]), int(values["HEIGHT"])
+
+
+def keep(window: str) -> None:
+    """Keeps a picture of the window."""
+    time.sleep(1)  # the screen is a frame or two behind the page
+    subprocess.run(["import", "-window", window, "build/bin/window.png"], check=True)
+
+
+def chat(home: str, window: str) -> None:
+    server = Server(home)
     start, typed = time.monotonic(), 0.0
     while time.monotonic() - start < PATIENCE:
-        listed = get("/app/chats")
+        listed = server.get("/app/chats")
         chats = listed["chats"]
         if not chats and time.monotonic() - typed > EVERY:
             typed = time.monotonic()
-            width, height = size(window)
-            keys("mousemove", "--window", window, str(width // 2), str(height - 85), "click", "1")
-            keys("key", "ctrl+a")
-            keys("type", "--delay", "30", MESSAGE)
-            keys("key", "Return")
+            _, _, width, height = place(window)
+            do("mousemove", "--window", window, width // 2, height - 85, "click", "1")
+            do("key", "ctrl+a")
+            do("type", "--delay", "30", MESSAGE)
+            do("key", "Return")
         if chats:
-            said, *answers = get(f"/app/chats/{chats[0]['id']}")["messages"]
+            said, *answers = server.get(f"/app/chats/{chats[0]['id']}")["messages"]
             if said["content"] != MESSAGE:
                 sys.exit(f"window.py: the server received {said['content']!r}")
             done = answers and answers[0]["status"] == "done" and answers[0]["content"]
@@ -51,17 +96,83 @@ def main(home: str, window: str) -> None:
     sys.exit(f"window.py: no finished answer after {PATIENCE} s")
 
 
-def size(window: str) -> tuple[int, int]:
-    out = subprocess.run(["xdotool", "getwindowgeometry", "--shell", window], check=True, capture_output=True, text=True).stdout
-    values = dict(line.split("=") for line in out.split())
-    return int(values["WIDTH"]), int(values["HEIGHT"])
+def native(home: str, window: str) -> None:
+    server = Server(home)
+    drag(server, home, window)
+    picked = dialog(server, "/app/library/pick", {}, "Add models", f"{home}/else/picked.gguf")
+    if picked != {"models": ["picked"]}:
+        sys.exit(f"window.py: the dialog for models gave {picked}")
+    none = dialog(server, "/app/library/pick", {}, "Add models", None)
+    if none["models"]:
+        sys.exit(f"window.py: the dialog that was cancelled gave {none}")
+    saved = dialog(server, "/app/native/save", {"name": "all.json", "what": "chats"}, "^Save$", f"{home}/saved.json")
+    if MESSAGE not in pathlib.Path(saved["path"]).read_text():
+        sys.exit(f"window.py: {saved} does not hold the chat")
+    # What opens folders and addresses is a script here that notes what it is given.
+    server.ask("POST", "/app/models/picked/reveal", {})
+    server.ask("POST", "/app/native/open", {"url": "https://example.com/a?b=c"})
+    opened = pathlib.Path(home, "opened")
+    wanted = [f"{home}/else", "https://example.com/a?b=c"]
+    until("folder and address opened", lambda: opened.exists() and sorted(opened.read_text().split()) == wanted)
+    print("window.py: a model was dragged in, another picked, the chats saved, a folder and an address opened")
 
 
-def keep(window: str) -> None:
-    """Keeps a picture of the window."""
-    time.sleep(1)  # the screen is a frame or two behind the page
-    subprocess.run(["import", "-window", window, "build/bin/window.png"], check=True)
+def drag(server: Server, home: str, window: str) -> None:
+    source = subprocess.Popen([f"{home}/desktop", "drag", f"{home}/else/dragged.gguf"])
+    try:
+        x, y, width, height = place(until("window to drag out of", lambda: do("search", "--onlyvisible", "--name", "^files$")))
+        to_x, to_y, to_width, to_height = place(window)
+        do("mousemove", x + width // 2, y + height // 2, "mousedown", 1)
+        for part in range(1, 21):
+            do("mousemove", x + width // 2 + part * (to_x + to_width // 2 - x - width // 2) // 20, y + height // 2 + part * (to_y + to_height // 3 - y - height // 2) // 20)
+            time.sleep(0.05)
+        time.sleep(1)
+        do("mouseup", 1)
+        until("model that was dragged in", lambda: "dragged" in server.models())
+    finally:
+        source.terminate()
+        source.wait()
+
+
+def dialog(server: Server, path: str, body: object, title: str, answer: str | None):
+    """Has a dialog opened, answers it with a path or cancels it, and returns what the server says."""
+    given = []
+    asking = threading.Thread(target=lambda: given.append(server.ask("POST", path, body)))
+    asking.start()
+    shown = until(f"dialog {title}", lambda: do("search", "--onlyvisible", "--name", title)).split()[-1]
+    time.sleep(1)
+    do("windowfocus", shown)
+    if answer is None:
+        do("key", "Escape")
+    else:
+        do("key", "ctrl+a" if title == "^Save$" else "ctrl+l")
+        time.sleep(1)
+        do("type", "--delay", "60", answer)
+        time.sleep(1)
+        do("key", "Return")
+    asking.join(PATIENCE)
+    if not given:
+        sys.exit(f"window.py: the dialog {title} is still open")
+    return given[0]
+
+
+def close(home: str, window: str) -> None:
+    server = Server(home)
+    made = server.ask("POST", "/app/chats", {"model": "picked"})
+    server.ask("POST", f"/app/chats/{made['id']}/messages", {"parent": 0, "content": STORY, "attachments": [], "model": "picked"})
+    until("words of a story", lambda: len(server.get(f"/app/chats/{made['id']}")["messages"][1]["content"]) > 60)
+    subprocess.run([f"{home}/desktop", "close", window], check=True)
+
+
+def kept(home: str) -> None:
+    server = Server(home)
+    (story,) = [c for c in server.get("/app/chats")["chats"] if c["title"].startswith(STORY[:20])]
+    answer = server.get(f"/app/chats/{story['id']}")["messages"][1]
+    if answer["status"] != "stopped" or len(answer["content"]) <= 60:
+        sys.exit(f"window.py: of the answer there is {answer}")
+    print(f"window.py: closed while it answered; {len(answer['content'])} characters were kept")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    os.environ.setdefault("NO_AT_BRIDGE", "1")
+    {"chat": chat, "native": native, "close": close, "kept": kept}[sys.argv[1]](*sys.argv[2:])

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# window.sh builds the window for Linux and Windows, opens the first under Xvfb,
-# types a message with xdotool, and passes when the server has it and its finished
-# answer. The picture of the window is kept in build/bin/window.png.
+# window.sh builds the window for Linux and Windows, opens the first under Xvfb and
+# uses it with xdotool: types a message, drags a model in, answers the dialogs of the
+# system, closes the window while it answers, and opens it again. It passes when the
+# server has what came of it. The picture of the window is kept in build/bin/window.png.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -28,8 +29,15 @@ finish() {
 }
 trap finish EXIT
 
-mkdir -p "$home/data/models"
-ln -s "${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q4_1.gguf" "$home/data/models/"
+mkdir -p "$home/data/models" "$home/else" "$home/bin"
+model=${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q4_1.gguf
+ln -s "$model" "$home/data/models/"
+ln "$model" "$home/else/picked.gguf" 2>/dev/null || cp "$model" "$home/else/picked.gguf"
+ln "$home/else/picked.gguf" "$home/else/dragged.gguf"
+# shellcheck disable=SC2046 # these are several flags
+cc -o "$home/desktop" build/ci/desktop.c $(pkg-config --cflags --libs gtk+-3.0 x11)
+printf '#!/bin/sh\necho "$@" >>"%s/opened"\n' "$home" >"$home/bin/xdg-open"
+chmod +x "$home/bin/xdg-open"
 display=$(mktemp)
 Xvfb -displayfd 3 -screen 0 1280x860x24 -nolisten tcp 3>"$display" 2>/dev/null &
 pids+=($!)
@@ -38,33 +46,47 @@ for _ in $(seq 100); do
 	sleep 0.1
 done
 DISPLAY=":$(cat "$display")"
-export DISPLAY GODWIT_HOME=$home LANG=C
+export DISPLAY GODWIT_HOME=$home LANG=C PATH="$home/bin:$PATH"
 rm "$display"
 
-build/bin/godwit-window >"$home/out" 2>&1 &
-window=$!
-pids+=("$window")
 fail() {
 	echo "window.sh: $1" >&2
 	cat "$home/out" >&2
 	exit 1
 }
-for _ in $(seq 150); do
-	if grep -q 'window open' "$home/out" && id=$(xdotool search --onlyvisible --name '^Godwit|· Godwit$' 2>/dev/null | tail -1) && [ -n "$id" ]; then break; fi
-	kill -0 "$window" 2>/dev/null || fail "the window ended by itself"
-	sleep 0.2
-done
-[ -n "${id:-}" ] || fail "no window after 30 s"
+# start opens the window and sets window and id, its process and its name for X.
+start() {
+	build/bin/godwit-window >"$home/out" 2>&1 &
+	window=$!
+	pids+=("$window")
+	id=
+	for _ in $(seq 150); do
+		if grep -q 'window open' "$home/out" && id=$(xdotool search --onlyvisible --name '^Godwit|· Godwit$' 2>/dev/null | tail -1) && [ -n "$id" ]; then return; fi
+		kill -0 "$window" 2>/dev/null || fail "the window ended by itself"
+		sleep 0.2
+	done
+	fail "no window after 30 s"
+}
+# ended waits 5 s for the window to be gone.
+ended() {
+	for _ in $(seq 50); do
+		if ! kill -0 "$window" 2>/dev/null; then return; fi
+		sleep 0.1
+	done
+	fail "the window is still there 5 s after $1"
+}
 
-python3 build/ci/window.py "$home" "$id"
+start
+python3 build/ci/window.py chat "$home" "$id"
+python3 build/ci/window.py native "$home" "$id"
+python3 build/ci/window.py close "$home" "$id"
+ended "it was closed"
+start
+python3 build/ci/window.py kept "$home"
 
 # A second start brings the first to the front and ends.
 timeout 20 build/bin/godwit-window || fail "the second start did not find the first"
 kill -0 "$window" || fail "the second start ended the first"
 kill -TERM "$window"
-for _ in $(seq 50); do
-	if ! kill -0 "$window" 2>/dev/null; then break; fi
-	sleep 0.1
-done
-if kill -0 "$window" 2>/dev/null; then fail "the window is still there 5 s after SIGTERM"; fi
-echo "window.sh: typed, answered, focused by a second start, closed"
+ended SIGTERM
+echo "window.sh: typed, answered, used, closed, opened again, focused by a second start, ended"
