@@ -85,8 +85,8 @@ type attnCount struct {
 	_                   [72]byte // keep counters of layers on their own cache lines
 }
 
-// attnCounted is what a worker has counted in a task. It adds that up at the end:
-// workers that count together wait for each other's cache line at every page.
+// attnCounted is what a worker has counted in a task. It is added up at the end:
+// workers that count together take a cache line from each other at every page.
 type attnCounted struct{ considered, skipped, kBytes, vBytes int }
 
 func (c *attnCount) add(n *attnCounted) {
