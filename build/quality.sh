@@ -29,13 +29,12 @@ pairs() { # model, its name in the peer's file, further flags
 	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Caches of about four, three and two bits, with an exact window and without.
+# Caches of four, three and two bits or so, with an exact window and without.
 caches() { # model, flags of the window
-	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
-	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo4,turbo3
-	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
+	table "$@" --wide --keep --some q4_0-rot,turbo3 --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
+	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo3
+	table "$@" --wide --keep --rows --some gw4,gw3 --pairs gw4,gw3,gw2
 	table "$@" --wide --keep --rows --kv-auto 3
-	table "$@" --wide --keep --rows --innerq 256 --pairs q4_0-rot,turbo3
 }
 
 # f16's run is large and serves all rows of a table.
@@ -60,9 +59,10 @@ short() {
 	for model in demo gemma-demo; do
 		printf '\n### %s\n\n' "$([[ $model == demo ]] && echo SmolLM2-135M-Instruct || echo Gemma-3-270M)"
 		caches "$model" --text prose
-		table "$model" --text prose --wide --keep --rows --kv-auto 2.5
-		table "$model" --text prose --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q8_0-rot
+		table "$model" --text prose --wide --keep --rows --tasks kld --kv-auto 2.5
+		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 64 --exact-sinks 4 --pairs q8_0-rot,turbo4
 		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 0 --pairs gw3
+		table "$model" --text prose --wide --keep --rows --tasks kld --innerq 256 --pairs q4_0-rot,turbo3
 		drop "$model" --text prose
 	done
 	cat build/quality.windows.md
@@ -76,15 +76,15 @@ windows() { # heading, model, flags of the window
 
 # One prediction of a few is counted where a window is long.
 long() {
-	local some=(--agree 256) all=needle,copy,arith
+	local tasks=(--agree 256 --tasks kld,needle,copy,arith)
 	cat build/quality-long.head.md
 	made
 	printf '\n## SmolLM2-135M-Instruct\n'
-	windows '2,048 tokens' demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
-	windows '8,192 tokens, its full length' demo --text prose -c 8192 --chunks 1 --every 4 "${some[@]}" --tasks kld,$all
+	windows '2,048 tokens' demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${tasks[@]}"
+	windows '8,192 tokens, its full length' demo --text prose -c 8192 --chunks 1 --every 4 "${tasks[@]}"
 	printf '\n## Gemma-3-270M\n'
-	windows '2,048 tokens' gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${some[@]}" --tasks kld,agree,$all
-	windows '32,768 tokens, its full length' gemma-demo --text all -c 32768 --chunks 1 --every 16 "${some[@]}" --tasks kld
+	windows '2,048 tokens' gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${tasks[@]}"
+	windows '8,192 tokens' gemma-demo --text prose -c 8192 --chunks 1 --every 4 "${tasks[@]}"
 	cat build/quality-long.tail.md
 }
 

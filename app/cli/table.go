@@ -66,9 +66,11 @@ func (c *evalTableCmd) Run(r *run) (err error) {
 	fed := pairs
 	if len(c.Some) > 0 {
 		f := evalFlags{Pairs: c.Some}
-		if fed, err = f.pairs(); err != nil {
+		some, err := f.pairs()
+		if err != nil {
 			return err
 		}
+		fed = slices.DeleteFunc(slices.Clone(pairs), func(p kv.Pair) bool { return !slices.Contains(some, p) })
 	}
 	var cells []eval.Cell
 	for _, t := range tasks {
