@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui clean
+	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui archives clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ build: build-page ## build build/bin/godwit: with the window where its libraries
 
 build-page: ## build frontend/dist where a source is newer
 	@build/page.sh
+
+archives: ## release archives for Linux and Windows in build/bin/release; needs the window's libraries
+	@build/ci/packages.sh window
+	@go run github.com/goreleaser/goreleaser/v2@v2.12.5 release --snapshot --clean
 
 ##@ Test
 

@@ -221,7 +221,8 @@ describe('another run of the program', () => {
     await say(next, 'What flies far?');
     await answered(next);
     await next.getByText(/resumed [\d,]+ tokens/).waitFor();
-    await next.waitForFunction(() => / MiB/.test(document.querySelector('a.meter')?.textContent ?? ''));
+    await next.waitForFunction(() => /\d+ \/ 4k.* MiB.*; 40 more are kept for the answer/s.test(document.querySelector('a.meter')?.textContent ?? ''));
+    assert.equal(await next.locator('a.meter circle').count(), 3); // the context, what is used, what is kept
     await leave(next);
   });
 

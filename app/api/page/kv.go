@@ -353,6 +353,9 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	u := usage{Model: c.Model, Reserved: own.MaxTokens}
+	if s, err := p.settings(); err == nil && u.Reserved == 0 {
+		u.Reserved = max(0, s.Sampling.Predict) // -1: until the model ends it
+	}
 	for _, m := range slices.Backward(path) {
 		if m.Stats.PromptTokens > 0 {
 			u.Used, u.Model = m.Stats.PromptTokens+m.Stats.OutputTokens, m.Model
