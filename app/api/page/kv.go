@@ -56,12 +56,14 @@ type side struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// preset is a pair of types under a name, as a model gets it.
+// preset is a pair of types under a name, as a model gets it; the bytes are as
+// those of its types.
 type preset struct {
-	Name string `json:"name"`
-	Note string `json:"note"`
-	K    string `json:"k,omitempty"`
-	V    string `json:"v,omitempty"`
+	Name  string `json:"name"`
+	Note  string `json:"note"`
+	K     string `json:"k,omitempty"`
+	V     string `json:"v,omitempty"`
+	Bytes int    `json:"bytes,omitempty"`
 }
 
 func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -92,6 +94,15 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 		if layers != nil {
 			want := x.Want(layers)
 			q.K, q.V = want.K.Name, want.V.Name
+			k, _, err := cost(want.K, layers)
+			if err != nil {
+				return nil, err
+			}
+			_, v, err := cost(want.V, layers)
+			if err != nil {
+				return nil, err
+			}
+			q.Bytes = k.Bytes + v.Bytes
 		}
 		presets = append(presets, q)
 	}

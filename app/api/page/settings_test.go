@@ -187,6 +187,11 @@ func TestPlan(t *testing.T) {
 	if len(types.Types) != len(kv.Types()) || len(types.Presets) != len(kv.Presets()) {
 		t.Errorf("%d types, %d presets", len(types.Types), len(types.Presets))
 	}
+	for i, p := range types.Presets {
+		if p.Note == "" || p.Bytes <= 0 || i > 0 && p.Bytes >= types.Presets[0].Bytes {
+			t.Errorf("preset %+v", p)
+		}
+	}
 	for _, c := range types.Types {
 		if c.K.Bytes <= 0 || c.V.Bytes <= 0 || c.Group == "" || c.Bits <= 0 {
 			t.Errorf("type %+v", c)

@@ -250,6 +250,8 @@ export interface CacheType {
 export interface CachePreset {
   name: string;
   note: string;
+  /** A token of the model, all layers. */
+  bytes?: number;
   k?: string;
   v?: string;
 }
