@@ -165,7 +165,11 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 		return err
 	}
 	if allExact > 0 {
-		fmt.Fprintf(r.out, "\n%s in exact form, for %d conversations (-np)\n", size(allExact), parallel)
+		fmt.Fprintf(r.out, "\n%s in exact form, for %d conversations (-np)", size(allExact), parallel)
+		if p.ExactAlone < allExact {
+			fmt.Fprintf(r.out, "; with -np 1 it is %s", size(p.ExactAlone))
+		}
+		fmt.Fprintln(r.out)
 	}
 	if p.PassingBytes > 0 {
 		fmt.Fprintf(r.out, "\n%s of exact pages for the prompt being read, shared by all layers\n", size(p.PassingBytes))

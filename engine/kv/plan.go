@@ -12,9 +12,12 @@ type Plan struct {
 	BytesF16 int64       `json:"bytes_f16"`
 	// PassingBytes are the exact pages that a chunk leaves behind, of Bytes;
 	// all layers share them.
-	PassingBytes int64    `json:"passing_bytes"`
-	StateBytes   int64    `json:"state_bytes"`
-	Events       []string `json:"events"`
+	PassingBytes int64 `json:"passing_bytes"`
+	// ExactAlone is what the exact part of all layers would take with one
+	// sequence.
+	ExactAlone int64    `json:"exact_alone"`
+	StateBytes int64    `json:"state_bytes"`
+	Events     []string `json:"events"`
 }
 
 // PlanWanted is what a person asked for.
@@ -76,7 +79,7 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 		Model: model, Ctx: ctx, Wanted: PlanWanted{l.Want.K.Name, l.Want.V.Name}, Policy: l.Policy,
 		Layers: []PlanLayer{}, Events: []string{},
 		Bytes: l.Bytes(), BytesF16: l.BytesF16(), StateBytes: l.StateTotal(),
-		PassingBytes: addSat(l.Passing[K], l.Passing[V]),
+		PassingBytes: addSat(l.Passing[K], l.Passing[V]), ExactAlone: l.exactAlone(),
 	}
 	for i := range l.Layers {
 		y := &l.Layers[i]

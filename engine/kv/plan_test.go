@@ -24,7 +24,7 @@ func TestPlanJSON(t *testing.T) {
 		`{"layer":2,"k":{"wanted":"turbo3","active":"q8_0","reason":"7 query heads for each KV head, 14 of 2; opt out: TURBO_AUTO_ASYMMETRIC=0","bytes":17408,"head_dim":64,"padded":64,"row_bytes":136,"exact":"","exact_bytes":0,"saturated":0,"channels":"","sensitivity":0},` +
 		`"v":{"wanted":"turbo3","active":"turbo3","reason":"head 64 padded to 128","bytes":12800,"head_dim":64,"padded":128,"row_bytes":100,"exact":"","exact_bytes":0,"saturated":0,"channels":"","sensitivity":0},` +
 		`"sparse_v":{"considered":0,"skipped":0},"kv_heads":2,"window":0,"cells":128,"exact_window":0,"exact_sinks":0}],` +
-		`"bytes":60416,"bytes_f16":131072,"passing_bytes":0,"state_bytes":300,"events":[`
+		`"bytes":60416,"bytes_f16":131072,"passing_bytes":0,"exact_alone":0,"state_bytes":300,"events":[`
 	if !strings.HasPrefix(string(got), want) {
 		t.Errorf("got\n%s\nwant\n%s…", got, want)
 	}

@@ -1,6 +1,9 @@
 package kv
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Limits of Settings.ExactWindow and ExactSinks.
 const (
@@ -179,6 +182,18 @@ func (l *Layout) ExactOwn(y *LayerLayout) int {
 		return g.ExactPages + g.Passing
 	}
 	return g.ExactPages
+}
+
+// exactAlone is the bytes of the second part with one sequence.
+func (l *Layout) exactAlone() (n int64) {
+	c := *l
+	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
+	c.Settings.Seqs = 1
+	c.resizeExact()
+	for i := range c.Layers {
+		n = addSat(n, addSat(c.Layers[i].K.ExactBytes, c.Layers[i].V.ExactBytes))
+	}
+	return n
 }
 
 // resizeExact sets the bytes of the second part of every side.
