@@ -31,15 +31,13 @@ const (
 )
 
 // enoughTokens is how many tokens the channels of a model file of some bytes
-// are measured on: fewer where its size makes each of them slow.
+// are measured on: fewer where its size makes each of them slow, but not so few
+// that longer conversations suffer (docs/gw.md).
 func enoughTokens(bytes int64) int {
-	switch {
-	case bytes < 1<<30:
+	if bytes < 1<<30 {
 		return calibrationTokens
-	case bytes < 4<<30:
-		return calibrationTokens / 2
 	}
-	return calibrationTokens / 4
+	return calibrationTokens / 2
 }
 
 // corpus has texts of the kinds that the quality lab knows, but for prose, on
