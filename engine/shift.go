@@ -2,13 +2,13 @@ package engine
 
 import (
 	"godwit/engine/graph"
-	"godwit/engine/sched"
+	"godwit/engine/kv"
 )
 
 // rotaries reads from the plan how the keys of each layer are turned by their
 // position. It returns nil for models whose keys depend on it in another way:
 // a context shift then reads the text again.
-func rotaries(p *graph.Plan, layers int) []sched.Rotary {
+func rotaries(p *graph.Plan, layers int) []kv.Rotary {
 	t := tracer{p: p, from: make(map[graph.Value]*graph.Node)}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -17,7 +17,7 @@ func rotaries(p *graph.Plan, layers int) []sched.Rotary {
 			return nil
 		}
 	}
-	out := make([]sched.Rotary, layers)
+	out := make([]kv.Rotary, layers)
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		op, ok := n.Op.(graph.Attend)
@@ -46,7 +46,7 @@ type tracer struct {
 
 // parts are the turned columns of each head of v. ok is false where something
 // comes after the turn that does not go together with turning further.
-func (t *tracer) parts(v graph.Value) (parts []sched.RotaryPart, ok bool) {
+func (t *tracer) parts(v graph.Value) (parts []kv.RotaryPart, ok bool) {
 	n := t.from[v]
 	if n == nil {
 		return nil, true
@@ -57,7 +57,7 @@ func (t *tracer) parts(v graph.Value) (parts []sched.RotaryPart, ok bool) {
 	case graph.Rope:
 		parts, ok = t.parts(n.In[0])
 		if len(op.Freqs) > 0 {
-			parts = append(parts, sched.RotaryPart{First: op.First, Freqs: op.Freqs, Adjacent: op.Adjacent})
+			parts = append(parts, kv.RotaryPart{First: op.First, Freqs: op.Freqs, Adjacent: op.Adjacent})
 		}
 		return parts, ok
 	case graph.Concat:

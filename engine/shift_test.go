@@ -142,7 +142,7 @@ func TestShiftLogits(t *testing.T) {
 			// The same without turning the keys, on the same device and cache.
 			e.sched.Close()
 			e.sched = sched.New(e.prog, e.cache, sched.Options{
-				Context: size, Rows: 64, Outputs: 32, Vocab: len(fresh), Shift: true, Rotary: make([]sched.Rotary, e.Config().Layers),
+				Context: size, Rows: 64, Outputs: 32, Vocab: len(fresh), Shift: true, Rotary: make([]kv.Rotary, e.Config().Layers),
 			})
 			wrong, _ := r.run(t, prompt, keep)
 			far := divergence(fresh, wrong)

@@ -88,14 +88,6 @@ func (s *ChannelStats) channel(i int) (mean, log float64) {
 	return mean, math.NaN()
 }
 
-// clear forgets what was counted.
-func (s *ChannelStats) clear() {
-	s.keys, s.queries = 0, 0
-	clear(s.sum)
-	clear(s.square)
-	clear(s.query)
-}
-
 // roundF16 is v as f16 holds it; what is too large becomes the largest.
 func roundF16(v float32) float32 {
 	var b [2]byte

@@ -72,6 +72,7 @@ type LayerLayout struct {
 	Share          int    // index of the layer whose cells it reads; -1: its own
 	Lends          bool   // other layers read its cells
 	MLA            bool
+	Rotary         Rotary  // how keys were turned by their position, where the engine has said so
 	Temper         Temper  // what finished logits over K are multiplied with
 	RopeBase       float32 // for encoders that need it
 	StateBytes     int64   // recurrent state of one sequence; 0: none

@@ -27,7 +27,7 @@ type fake struct {
 	mem    map[int]*[2][3][]byte // by layer, K and V, part
 	strict bool                  // cells hold their position, which is checked
 	delay  time.Duration         // of a step
-	rotary []sched.Rotary        // keys are turned vectors; nil: they hold token and position
+	rotary []kv.Rotary           // keys are turned vectors; nil: they hold token and position
 
 	pages, exact []int32 // tables of the last batch's first span in group 0
 
@@ -45,8 +45,8 @@ type tiny struct {
 	window  int       // of the second layer; 0: none
 	exact   kv.Window // zero: what the types want
 	shift   bool
-	rotary  []sched.Rotary // keys are turned by their position
-	seed    uint64         // shuffles the pages
+	rotary  []kv.Rotary // keys are turned by their position
+	seed    uint64      // shuffles the pages
 	delay   time.Duration
 }
 
@@ -88,7 +88,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	if c.shift {
 		o.Shift, o.Rotary = true, c.rotary
 		if c.rotary == nil {
-			o.Rotary = make([]sched.Rotary, 2)
+			o.Rotary = make([]kv.Rotary, 2)
 		}
 	}
 	s := sched.New(f, cache, o)
@@ -273,7 +273,7 @@ func (f *fake) turned(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
 }
 
 // key is a vector of a token and head, turned by a position.
-func key(r sched.Rotary, tok llm.Token, head, pos int) []float32 {
+func key(r kv.Rotary, tok llm.Token, head, pos int) []float32 {
 	rnd := rand.New(rand.NewPCG(uint64(tok), uint64(head)))
 	x := make([]float32, 64)
 	for i := range x {

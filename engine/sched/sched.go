@@ -97,7 +97,7 @@ type Options struct {
 	// Shift drops the middle of a full sequence instead of ending its job;
 	// Rotary, one a layer, says how to move keys. nil: they are computed again.
 	Shift   bool
-	Rotary  []Rotary
+	Rotary  []kv.Rotary
 	Observe func(Step) // told of every step; may be nil
 	Ended   func()     // told on the scheduler's goroutine that a job ends; may be nil
 }

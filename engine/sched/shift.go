@@ -9,18 +9,6 @@ import (
 	"godwit/engine/llm"
 )
 
-// Rotary says how a layer's keys were turned by their position. No parts: they
-// do not depend on it.
-type Rotary struct{ Parts []RotaryPart }
-
-// RotaryPart is a run of columns of each head: pair j was turned by the angle
-// position·Freqs[j].
-type RotaryPart struct {
-	First    int // column
-	Freqs    []float32
-	Adjacent bool // pairs (2j, 2j+1) rather than (j, j+n/2)
-}
-
 // sinks is how many tokens of the start a shift keeps at least: without them
 // attention has nowhere to rest. Source: arXiv 2309.17453.
 const sinks = 4
@@ -262,12 +250,12 @@ func (m *mover) each(t *kv.Type, row []byte, f func(x []float32, row []byte, t *
 
 // turned is a RotaryPart with the sine and cosine of a distance.
 type turned struct {
-	RotaryPart
+	kv.RotaryPart
 	cos, sin []float32
 }
 
 // newTurn is the turn of keys that move down by drop positions.
-func newTurn(r Rotary, drop int) []turned {
+func newTurn(r kv.Rotary, drop int) []turned {
 	var list []turned
 	for _, p := range r.Parts {
 		t := turned{p, make([]float32, len(p.Freqs)), make([]float32, len(p.Freqs))}
@@ -281,13 +269,8 @@ func newTurn(r Rotary, drop int) []turned {
 }
 
 func (t *turned) apply(x []float32) {
-	n := len(t.Freqs)
-	x = x[t.First : t.First+2*n]
-	for j := range n {
-		a, b := j, j+n
-		if t.Adjacent {
-			a, b = 2*j, 2*j+1
-		}
+	for j := range t.Freqs {
+		a, b := t.Pair(j)
 		u, v := x[a], x[b]
 		x[a] = u*t.cos[j] - v*t.sin[j]
 		x[b] = u*t.sin[j] + v*t.cos[j]

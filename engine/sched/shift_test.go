@@ -157,9 +157,9 @@ func TestShiftKeys(t *testing.T) {
 
 func shiftKeys(t *testing.T, c tiny) {
 	t.Helper()
-	c.shift, c.rotary = true, []sched.Rotary{
-		{Parts: []sched.RotaryPart{{Freqs: freqs(32)}}},
-		{Parts: []sched.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
+	c.shift, c.rotary = true, []kv.Rotary{
+		{Parts: []kv.RotaryPart{{Freqs: freqs(32)}}},
+		{Parts: []kv.RotaryPart{{First: 16, Freqs: freqs(8), Adjacent: true}, {First: 32, Freqs: freqs(16)}}},
 	}
 	const keep = 10
 	s, f := newTiny(t, c)
@@ -192,7 +192,7 @@ func shiftKeys(t *testing.T, c tiny) {
 
 // errors is how far a key encoded once, and the key in the cell, are from the
 // exact one.
-func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r sched.Rotary) (once, twice float64) {
+func (f *fake) errors(y *kv.LayerLayout, layer, pos int, tok llm.Token, r kv.Rotary) (once, twice float64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
 	part, page := kv.Packed, f.pages[pos/kv.PageCells]
 	if y.K.Exact != nil && f.exact[pos/kv.PageCells] >= 0 {
