@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"godwit/engine/cpu/attn"
+	"godwit/engine/cpu/kernel"
 	"godwit/engine/kv"
 )
 
@@ -18,6 +19,15 @@ func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 	if w.sinks != nil {
 		w.sinks.Take(i, from)
+	}
+}
+
+// ask makes next what memory is asked for while a page is read. That goes line by
+// line, so what is longer than the page is asked for at once.
+func ask(v *attn.Visit, next []byte) {
+	v.Next = next
+	if len(next) > len(v.Page) {
+		kernel.Prefetch(next[len(v.Page):])
 	}
 }
 
@@ -129,7 +139,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 		}
 	}
 	for i := range ahead {
-		visits[n-ahead+i].Next = v.at(&p, lo+i)
+		ask(&visits[n-ahead+i], v.at(&p, lo+i))
 	}
 	t.score(w, &p, &k, lo, visits)
 	var used [partPages]uint64
@@ -148,13 +158,12 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	}
 	ahead = min(len(visits), t.vForm.Ahead())
 	for i := range ahead {
-		next := &visits[len(visits)-ahead+i].Next
-		if hi+i < j.hi {
-			*next = k.at(&p, hi+i)
-		} else {
-			*next = w.following
+		at := &visits[len(visits)-ahead+i]
+		if hi+i == j.hi {
+			ask(at, w.following)
 			break
 		}
+		ask(at, k.at(&p, hi+i))
 	}
 	t.accumulate(w, &p, &v, lo, visits)
 }
