@@ -1,13 +1,19 @@
 // Takes the pictures of docs/ from the real page on the real server:
 // GODWIT_BIN=../build/bin/godwit node tests/screenshots.mjs
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { answered, launch, say, visit } from './browser.mjs';
-import { newHome, serve } from './server.mjs';
+import { modelFile, newHome, serve } from './server.mjs';
 
 const out = process.argv[2] ?? '../docs/images';
 mkdirSync(out, { recursive: true });
 const browser = await launch();
-const server = await serve(newHome());
+const home = newHome(false);
+// Under their own names, with the second demo model where it is there.
+for (const file of [modelFile(), join(dirname(modelFile()), 'gemma-3-270m-Q4_K_M.gguf')]) {
+  if (existsSync(file)) symlinkSync(file, join(home, 'data', 'models', basename(file)));
+}
+const server = await serve(home);
 try {
   await server.api('POST', '/app/settings', { changes: { 'engine.kv_preset': 'quality' } });
   const first = await visit(browser, server.url);
