@@ -103,6 +103,32 @@ describe('a chat', () => {
   });
 });
 
+describe('an answer that grows', () => {
+  it('changes its last block alone', async () => {
+    const list = Array.from({ length: 200 }, (_, i) => `- item ${i}`).join('\n');
+    const page = await opened('Grows', ['Tell me a story.', `# A story\n\n${list}\n\n\`\`\`go\nfunc main() {}\n\`\`\`\n\nOnce upon a time`]);
+    await page.locator('.prose .block').last().getByText('Once upon a time').waitFor();
+    await page.evaluate(() => {
+      const prose = document.querySelector('article:not(.mine) .prose');
+      globalThis.changed = { earliest: Infinity, times: 0, blocks: prose.children.length };
+      new MutationObserver((records) => {
+        for (const { target } of records) {
+          const at = [...prose.children].findIndex((block) => block.contains(target));
+          if (at >= 0) globalThis.changed.earliest = Math.min(globalThis.changed.earliest, at);
+          globalThis.changed.times++;
+        }
+      }).observe(prose, { childList: true, characterData: true, subtree: true });
+    });
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.locator('article[data-status=running]').waitFor();
+    await answered(page);
+    const { earliest, times, blocks } = await page.evaluate(() => globalThis.changed);
+    assert.ok(times > 0, 'nothing changed');
+    assert.ok(earliest >= blocks - 1, `block ${earliest} of ${blocks} changed`);
+    await leave(page);
+  });
+});
+
 describe('long code', () => {
   it('is coloured bit by bit and copied as it is', async () => {
     const lines = Array.from({ length: 300 }, (_, i) => (i % 9 === 8 ? '' : i % 60 === 1 ? '/* a comment' : i % 60 === 20 ? 'ends here */' : `func f${i}() string { return "x" } // ${i}`));

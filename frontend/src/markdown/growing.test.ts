@@ -44,4 +44,29 @@ describe('a text that grows in any steps', () => {
     for (let n = 1; n < all.length; n += 1 + ((n * seed) % 23)) growing.update(all.slice(0, n));
     expect(shown(growing.finish(all))).toEqual(shown(new Growing(100).finish(all)));
   });
+
+  const long = (line: (i: number) => string, before = '') => before + Array.from({ length: 2000 }, (_, i) => line(i)).join('');
+  it.each([
+    ['list', long((i) => `- item ${i}\n`)],
+    ['list', long((i) => `${i + 1}. item ${i}\n\n`)],
+    ['table', long((i) => `| ${i} | b |\n`, '| a | b |\n|---|---|\n')],
+    ['quote', long((i) => `> words ${i}\n>\n`)],
+    ['code', long((i) => `line ${i};\n`, '```go\n')],
+    ['code', long((i) => `    line ${i};\n`)],
+  ])('draws one part for each piece, also of a long %s', (kind, all) => {
+    const growing = new Growing();
+    growing.update(all.slice(0, -400));
+    let before = growing.rendered;
+    let length = 0;
+    for (let n = all.length - 400; n <= all.length; n += 3) {
+      const blocks = growing.update(all.slice(0, n));
+      expect(blocks.length).toBeLessThanOrEqual(2); // the number of an item, before its point comes
+      expect(blocks[0]!.kind).toBe(kind);
+      // A piece may end one part and begin the next.
+      expect(growing.rendered - before).toBeLessThanOrEqual(2);
+      before = growing.rendered;
+      length = Math.max(length, ...blocks[0]!.parts.slice(-4).map((part) => part.raw.length));
+    }
+    expect(length).toBeLessThan(4096);
+  });
 });
