@@ -238,7 +238,9 @@ func (t *attention) tasks() int {
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// find returns the job of a task. Later rows see more, so they come first.
+// find returns the job of a task. Tasks of one head lie side by side, so that a
+// worker finds its cells in the second-level cache. Later rows see more, so they
+// come first.
 func (t *attention) find(task int) job {
 	if t.splits() {
 		return t.findSplit(task)
@@ -246,10 +248,10 @@ func (t *attention) find(task int) job {
 	for i, s := range t.p.b.Spans {
 		blocks := ceil(s.Rows, t.block)
 		if task < blocks*t.KVHeads {
-			first := (blocks - 1 - task/t.KVHeads) * t.block
+			first := (blocks - 1 - task%blocks) * t.block
 			n := min(t.block, s.Rows-first)
 			lo, hi := t.pages(s, s.First+first, n)
-			return job{span: i, head: task % t.KVHeads, first: s.First + first, rows: n, lo: lo, hi: hi, split: -1}
+			return job{span: i, head: task / blocks, first: s.First + first, rows: n, lo: lo, hi: hi, split: -1}
 		}
 		task -= blocks * t.KVHeads
 	}
