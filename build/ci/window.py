@@ -18,6 +18,7 @@ import time
 import urllib.request
 
 MESSAGE = "Name three birds."
+LINK = "https://example.com/there"
 STORY = "Tell me a very long story about a bird that flies over the sea."
 PATIENCE = 90  # seconds for an answer
 EVERY = 8  # seconds between two tries to type, while the page is opening
@@ -108,13 +109,30 @@ def native(home: str, window: str) -> None:
     saved = dialog(server, "/app/native/save", {"name": "all.json", "what": "chats"}, "^Save$", f"{home}/saved.json")
     if MESSAGE not in pathlib.Path(saved["path"]).read_text():
         sys.exit(f"window.py: {saved} does not hold the chat")
+    follow(server, window)
     # What opens folders and addresses is a script here that notes what it is given.
     server.ask("POST", "/app/models/picked/reveal", {})
     server.ask("POST", "/app/native/open", {"url": "https://example.com/a?b=c"})
     opened = pathlib.Path(home, "opened")
-    wanted = [f"{home}/else", "https://example.com/a?b=c"]
-    until("folder and address opened", lambda: opened.exists() and sorted(opened.read_text().split()) == wanted)
-    print("window.py: a model was dragged in, another picked, the chats saved, a folder and an address opened")
+    wanted = {f"{home}/else", "https://example.com/a?b=c", LINK}
+    until("folder, link and address opened", lambda: opened.exists() and set(opened.read_text().split()) == wanted)
+    print("window.py: a model was dragged in, another picked, the chats saved, a link followed, a folder and an address opened")
+
+
+def follow(server: Server, window: str) -> None:
+    """Opens a chat whose answer is one long link, and clicks on it."""
+    stamp = {"created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z"}
+    where = {"id": 1, "parent": 0, "chosen": 2, "role": "user", "content": "Where?", "status": "done", "stats": {}, **stamp}
+    there = {**where, "id": 2, "parent": 1, "chosen": 0, "role": "assistant", "content": f"[{'There it is. ' * 200}]({LINK})"}
+    one = {"title": "A link", "folder": "", "chosen": 1, "model": "", "system": "", "settings": {}, "messages": [where, there], **stamp}
+    made = server.ask("POST", "/app/import", {"format": "godwit-chats", "version": 1, "chats": [one]})
+    server.ask("POST", f"/app/chats/{made['chats'][0]['id']}", {"pinned": True})
+    time.sleep(2)
+    _, _, width, height = place(window)
+    do("mousemove", "--window", window, 100, 152, "click", "1")  # the first in the list
+    time.sleep(2)
+    for y in (0, 5, 10):  # one of these is not between two lines
+        do("mousemove", "--window", window, width * 6 // 10, height * 4 // 10 + y, "click", "1")
 
 
 def drag(server: Server, home: str, window: str) -> None:
