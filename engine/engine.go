@@ -119,6 +119,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	err = m.adapt(o.LoRA)
 	if err == nil { // a device that is not there refuses before anything is measured
 		e.backend, err = e.open()
+		e.o.KV.NoExact = !KeepsExact(e.o.Driver)
 	}
 	if err == nil {
 		err = e.calibrate(ctx)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"godwit/app/config"
+	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/eval"
 	"godwit/engine/kv"
@@ -25,14 +26,17 @@ type labFlags struct {
 }
 
 // presetPairs are the pairs of the presets for a model, and 8 bits for both.
-func presetPairs(m *engine.Model) ([]kv.Pair, error) {
-	layers, err := m.Layers(m.Config().Context)
+func presetPairs(l *labRun) ([]kv.Pair, error) {
+	layers, err := l.model.Layers(l.model.Config().Context)
 	if err != nil {
 		return nil, err
 	}
 	list := []kv.Pair{{K: kv.F16.Name, V: kv.F16.Name}, {K: kv.Q8_0.Name, V: kv.Q8_0.Name}}
 	for _, p := range kv.Presets() {
-		w := p.Want(layers)
+		w, err := kv.PresetWant(p.Name, layers, l.exact)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, kv.Pair{K: w.K.Name, V: w.V.Name})
 	}
 	return list, nil
@@ -42,6 +46,7 @@ func presetPairs(m *engine.Model) ([]kv.Pair, error) {
 type labRun struct {
 	*eval.Lab
 	model *engine.Model
+	exact bool // the device keeps exact pages
 	path  string
 	close func() error
 	leave func() error // close, but for f16's log-probabilities
@@ -79,7 +84,11 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(), SkipUnable: true,
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
-	if l.Setup, err = labSetup(f.Engine); err == nil {
+	driver, err := device.Driver(f.Backend)
+	if err == nil {
+		l.Setup, err = labSetup(f.Engine)
+	}
+	if err == nil {
 		l.BaseSetup, err = labSetup(f.PlainCache())
 	}
 	if err != nil {
@@ -88,7 +97,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	if f.Quick {
 		l.Size = eval.Quick()
 	}
-	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
+	return &labRun{l, m, engine.KeepsExact(driver), path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
 }
 
 // labSetup is what decides a result beside the types and the sizes.
@@ -186,7 +195,7 @@ func (l *labRun) preset(name string) (kv.Pair, error) {
 	if err != nil {
 		return kv.Pair{}, err
 	}
-	w, err := kv.PresetWant(name, layers)
+	w, err := kv.PresetWant(name, layers, l.exact)
 	if err != nil {
 		return kv.Pair{}, usage{err}
 	}
@@ -347,7 +356,7 @@ func (c *evalAllCmd) Run(r *run) (err error) {
 	pairs, err := c.pairs()
 	if err == nil && len(pairs) == 0 {
 		if pairs = kv.Pairs(); c.Quick {
-			pairs, err = presetPairs(l.model)
+			pairs, err = presetPairs(l)
 		}
 	}
 	if err != nil {
