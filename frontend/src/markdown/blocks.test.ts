@@ -36,7 +36,7 @@ describe('blocks', () => {
 
   it('keeps the boxes of tasks beside their words', () => {
     for (const between of ['\n', '\n\n']) {
-      expect(text(`- [x] done${between}- [ ] open`)).toMatch(/<li><p><span[^>]*>☑<\/span> done<\/p>\s*<\/li>\s*<li><p><span[^>]*>☐<\/span> open<\/p>/);
+      expect(text(`- [x] done${between}- [ ] open`)).toMatch(/<li class="task"><p><span[^>]*>☑<\/span> done<\/p>\s*<\/li>\s*<li class="task"><p><span[^>]*>☐<\/span> open<\/p>/);
     }
   });
 

@@ -28,9 +28,9 @@ export const renderer: RendererObject = {
   },
   // A blank line that comes late makes a whole list loose. It looks the same, so
   // that what is drawn of it can stay: the text of an item is a paragraph in both.
-  listitem({ tokens }) {
+  listitem({ tokens, task }) {
     const box = tokens[0]?.type === 'checkbox' ? [tokens[0]] : [];
-    return `<li>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;
+    return `<li${task ? ' class="task"' : ''}>${this.parser.parse(tokens.slice(box.length).map((token, i) => paragraph(token, i === 0 ? box : [])))}</li>\n`;
   },
   checkbox({ checked }) {
     return `<span class="box" role="img" aria-label="${checked ? 'done' : 'open'}">${checked ? '☑' : '☐'}</span> `;
