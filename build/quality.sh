@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Writes docs/quality.md: what each pair of cache types costs on the two demo
-# models, by the procedure of the perplexity goldens, with exact windows and with
-# InnerQ. With --long it writes docs/quality-long.md instead: windows of 2,048
-# tokens and of the models' full lengths. About half an hour of one core each.
-# What is finished is kept, so that an interrupted run goes on where it was.
+# models, by the procedure of the perplexity goldens. With --long it writes
+# docs/quality-long.md instead: a window of 8,192 tokens. About a quarter of an
+# hour of one core each. Finished cells are kept, so that an interrupted run goes
+# on where it was.
 #   build/quality.sh [--long] [threads]
 # GODWIT=BINARY measures with that one instead of building it.
 set -euo pipefail
@@ -29,12 +29,11 @@ pairs() { # model, its name in the peer's file, further flags
 	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Caches of four, three and two bits or so, with an exact window and without.
+# Caches of about four and three bits, with an exact window and without.
 caches() { # model, flags of the window
-	table "$@" --wide --keep --some q4_0-rot,turbo3 --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
-	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo3
-	table "$@" --wide --keep --rows --some gw4,gw3 --pairs gw4,gw3,gw2
-	table "$@" --wide --keep --rows --kv-auto 3
+	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo3
+	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot
+	table "$@" --wide --keep --rows --pairs gw3
 }
 
 # f16's run is large and serves all rows of a table.
@@ -54,37 +53,24 @@ short() {
 	pairs gemma-demo gemma3 --pairs "$list"
 	printf '\n## The same with float attention\n\n'
 	printf 'Gemma-3-270M with `--attn-math float`: what of the loss is the format, not the arithmetic.\n\n'
-	pairs gemma-demo gemma3 --attn-math float --pairs f16,f32,q8_0,f32/turbo3,q8_0/turbo3
+	pairs gemma-demo gemma3 --attn-math float --pairs q8_0,f32/turbo3,q8_0/turbo3
+	drop demo --text prose
+	drop gemma-demo --text prose
 	cat build/quality.tail.md
-	for model in demo gemma-demo; do
-		printf '\n### %s\n\n' "$([[ $model == demo ]] && echo SmolLM2-135M-Instruct || echo Gemma-3-270M)"
-		caches "$model" --text prose
-		table "$model" --text prose --wide --keep --rows --tasks kld --kv-auto 2.5
-		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 64 --exact-sinks 4 --pairs q8_0-rot,turbo4
-		table "$model" --text prose --wide --keep --rows --tasks kld --exact-window 0 --exact-sinks 0 --pairs gw3
-		table "$model" --text prose --wide --keep --rows --tasks kld --innerq 256 --pairs q4_0-rot,turbo3
-		drop "$model" --text prose
-	done
-	cat build/quality.windows.md
+	cat build/quality.windows.md # made by the commands that it names
 }
 
-windows() { # heading, model, flags of the window
-	printf '\n### %s\n\n' "$1"
-	caches "${@:2}"
-	drop "${@:2}"
-}
-
-# One prediction of a few is counted where a window is long.
+# One prediction of four is counted.
 long() {
-	local tasks=(--agree 256 --tasks kld,needle,copy,arith)
+	local window=(--text prose -c 8192 --chunks 1 --every 4 --tasks kld,needle)
 	cat build/quality-long.head.md
 	made
-	printf '\n## SmolLM2-135M-Instruct\n'
-	windows '2,048 tokens' demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${tasks[@]}"
-	windows '8,192 tokens, its full length' demo --text prose -c 8192 --chunks 1 --every 4 "${tasks[@]}"
-	printf '\n## Gemma-3-270M\n'
-	windows '2,048 tokens' gemma-demo --text prose -c 2048 --chunks 2 --every 2 --behind 1792 "${tasks[@]}"
-	windows '8,192 tokens' gemma-demo --text prose -c 8192 --chunks 1 --every 4 "${tasks[@]}"
+	printf '\n## SmolLM2-135M-Instruct\n\n'
+	caches demo "${window[@]}"
+	drop demo "${window[@]}"
+	printf '\n## Gemma-3-270M\n\n'
+	caches gemma-demo "${window[@]}"
+	drop gemma-demo "${window[@]}"
 	cat build/quality-long.tail.md
 }
 
