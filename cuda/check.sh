@@ -3,8 +3,8 @@
 # without a GPU. By itself it does so for all architectures that are served,
 # for the images that changed since the record assembled.txt, renews the record
 # and sums it up. With a list of architectures it leaves the record alone, and
-# assembles what changed and one image of each kernel beside. An image that
-# spills registers and may not is an error both ways.
+# assembles what changed, every few where much did, and one image of each kernel.
+# An image that spills registers and may not is an error both ways.
 #
 #   cuda/check.sh [75,86,90]
 set -euo pipefail

@@ -2,7 +2,7 @@
 # emu.sh runs the tests of the GPU kernels: on the emulator, and through the
 # compilers that know their dialects. None of them may be skipped: a missing
 # compiler or missing data is a failure. NVIDIA's ptxas assembles what has changed
-# since its record, and an image of each kernel beside.
+# since its record, at most about 128 images, and one of each kernel.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -206,9 +206,38 @@ func (a *assembler) note(keys []string) error {
 	return nil
 }
 
-// check assembles the images that the record lacks, and one of each kernel beside,
-// for some architectures. What the record says of the latter must be what ptxas
-// says again.
+// mostChanged bounds what a check assembles of what has changed.
+const mostChanged = 128
+
+// choose returns the images that a check assembles: those that the record lacks, or
+// every few of them where there are many, and one of each kernel beside. It
+// returns how many the record lacks.
+func (a *assembler) choose() (keys []string, changed int) {
+	var fresh []string
+	seen := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(a.images)) {
+		name, hash, _ := strings.Cut(key, "\x00")
+		kernel := kernelOf(name)
+		if a.record.images[name].hash != hash {
+			fresh = append(fresh, key)
+		} else if !seen[kernel] {
+			seen[kernel] = true
+			keys = append(keys, key)
+		}
+	}
+	step := (len(fresh) + mostChanged - 1) / mostChanged
+	for i := range fresh {
+		name, _, _ := strings.Cut(fresh[i], "\x00")
+		if kernel := kernelOf(name); i%step == 0 || !seen[kernel] {
+			seen[kernel] = true
+			keys = append(keys, fresh[i])
+		}
+	}
+	return keys, len(fresh)
+}
+
+// check assembles images that the record lacks, and some that it has, for some
+// architectures. What the record says of the latter must be what ptxas says again.
 func (a *assembler) check(archs []string) error {
 	for _, arch := range archs {
 		if !slices.Contains(served, arch) {
@@ -216,21 +245,9 @@ func (a *assembler) check(archs []string) error {
 		}
 	}
 	var jobs []*job
-	changed, assembled := 0, 0
-	again := map[string]bool{}
-	for _, key := range slices.Sorted(maps.Keys(a.images)) {
+	keys, changed := a.choose()
+	for _, key := range keys {
 		name, hash, _ := strings.Cut(key, "\x00")
-		kernel := kernelOf(name)
-		known := a.record.images[name].hash == hash
-		if known && again[kernel] {
-			continue
-		}
-		if known {
-			again[kernel] = true
-		} else {
-			changed++
-		}
-		assembled++
 		list, err := archsOf(a.images[key], archs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -251,8 +268,8 @@ func (a *assembler) check(archs []string) error {
 		}
 	}
 	if err == nil {
-		fmt.Printf("ptxas %s: %d images for sm_%s, %d of them changed since the record\n",
-			a.record.ptxas, assembled, strings.Join(archs, " "), changed)
+		fmt.Printf("ptxas %s: %d of %d images for sm_%s; %d are not in the record, which make gpu-check renews\n",
+			a.record.ptxas, len(keys), len(a.images), strings.Join(archs, " "), changed)
 	}
 	return errors.Join(err, a.spills())
 }
@@ -263,12 +280,13 @@ func kernelOf(name string) string {
 	return kernel
 }
 
-// spills complains of the images in the record that spill and may not.
+// spills complains of the pack's images that spill by the record and may not.
 func (a *assembler) spills() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(a.record.images)) {
-		for i, u := range a.record.images[name].uses {
-			if u.spilled > 0 && !spillers[kernelOf(name)] {
+		n := a.record.images[name]
+		for i, u := range n.uses {
+			if u.spilled > 0 && a.images[name+"\x00"+n.hash] != nil && !spillers[kernelOf(name)] {
 				errs = append(errs, fmt.Errorf("%s spills %d bytes on sm_%s", name, u.spilled, served[i]))
 			}
 		}

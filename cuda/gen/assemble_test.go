@@ -4,6 +4,7 @@ package main
 
 import (
 	"archive/zip"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -147,6 +148,14 @@ func TestCheck(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.image, err, c.want)
 		}
+	}
+	many := map[string][2]string{"matmul A=1": {"ca", ".target sm_75\n0\n90\n"}}
+	for i := range 3 * mostChanged {
+		many[fmt.Sprintf("attend A=%d", i)] = [2]string{fmt.Sprintf("c%d", i), ".target sm_75\n0\n90\n"}
+	}
+	f.fill(t, many)
+	if keys, changed := f.open(t).choose(); len(keys) > mostChanged+2 || changed != len(many) || !strings.HasPrefix(keys[len(keys)-1], "matmul") {
+		t.Errorf("%d images of %d that changed, the last %q", len(keys), changed, keys[len(keys)-1])
 	}
 	f.fill(t, good)
 	if err := f.open(t).check([]string{"42"}); err == nil || !strings.Contains(err.Error(), "sm_42") {
