@@ -16,6 +16,10 @@ for (const file of [modelFile(), join(dirname(modelFile()), 'gemma-3-270m-Q4_K_M
 const server = await serve(home);
 try {
   await server.api('POST', '/app/settings', { changes: { 'engine.kv_preset': 'quality' } });
+  // Some cache types measure a model at its first load.
+  const [{ name }] = (await server.api('GET', '/app/state')).models;
+  await server.api('POST', `/app/models/${name}/load`);
+  while (!(await server.api('GET', '/app/state')).models.some((m) => m.state === 'loaded')) await new Promise((next) => setTimeout(next, 500));
   const first = await visit(browser, server.url);
   await say(first, 'Write a Go hello world program, then a short list of three fruits.');
   await answered(first);
