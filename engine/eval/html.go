@@ -230,7 +230,7 @@ func heat(grid []NeedleCell) template.HTML {
 			depths = append(depths, g.Depth)
 		}
 	}
-	const cell, left, top = 44, 150, 24
+	const cell, left, top = 44, 180, 24
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %[1]d %[2]d" width="%[1]d" role="img">`, left+cell*len(lengths)+10, top+cell*len(depths)+10)
 	for i, n := range lengths {
