@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Writes docs/quality.md: what each pair of cache types costs on the two demo
 # models, by the procedure of the perplexity goldens. With --long it writes
-# docs/quality-long.md instead: a window of 8,192 tokens. About a quarter of an
-# hour of one core each. Finished cells are kept, so that an interrupted run goes
-# on where it was.
+# docs/quality-long.md instead: windows of 8,192 and 32,768 tokens. Finished cells
+# are kept, so that an interrupted run goes on where it was.
 #   build/quality.sh [--long] [threads]
 # GODWIT=BINARY measures with that one instead of building it.
 set -euo pipefail
@@ -29,11 +28,12 @@ pairs() { # model, its name in the peer's file, further flags
 	table "$1" --text prose --keep --some f32,q8_0,q8_0/turbo4,q8_0/turbo3,f32/turbo3,q4_0-rot,turbo3,gw4,gw3 "${peer[@]}" "${@:3}"
 }
 
-# Caches of about four and three bits, with an exact window and without.
+# Caches of four bits to two, with an exact window and without.
 caches() { # model, flags of the window
-	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo3
-	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot
-	table "$@" --wide --keep --rows --pairs gw3
+	table "$@" --wide --keep --pairs f16,q4_0-rot,turbo4,turbo3,turbo2
+	table "$@" --wide --keep --rows --exact-window 64 --exact-sinks 4 --pairs q4_0-rot,turbo3
+	table "$@" --wide --keep --rows --pairs gw4,gw3,gw2
+	table "$@" --wide --keep --rows --kv-auto 3
 }
 
 # f16's run is large and serves all rows of a table.
@@ -60,9 +60,11 @@ short() {
 	cat build/quality.windows.md # made by the commands that it names
 }
 
-# One prediction of four is counted.
+# One prediction of four is counted, of sixteen in the longest window, for which
+# the prose alone is too short.
 long() {
 	local window=(--text prose -c 8192 --chunks 1 --every 4 --tasks kld,needle)
+	local longest=(--text all -c 32768 --chunks 1 --every 16 --tasks kld)
 	cat build/quality-long.head.md
 	made
 	printf '\n## SmolLM2-135M-Instruct\n\n'
@@ -71,6 +73,9 @@ long() {
 	printf '\n## Gemma-3-270M\n\n'
 	caches gemma-demo "${window[@]}"
 	drop gemma-demo "${window[@]}"
+	printf '\n## Gemma-3-270M, 32,768 tokens\n\n'
+	caches gemma-demo "${longest[@]}"
+	drop gemma-demo "${longest[@]}"
 	cat build/quality-long.tail.md
 }
 
