@@ -26,7 +26,7 @@ import (
 // with the PTX that is part of the binary standing for its kernels.
 func TestConformance(t *testing.T) {
 	f := newFake(t)
-	backendtest.Run(t, driver("cuda", f.api), backend.Options{FloatAttn: true}, "an exact window")
+	backendtest.Run(t, driver("cuda", f.api), backend.Options{FloatAttn: true})
 	if f.graphs == 0 {
 		t.Error("no graph was started")
 	}

@@ -38,7 +38,7 @@ func underTest(t *testing.T) backend.Driver {
 func TestDeviceConformance(t *testing.T) {
 	d := underTest(t).(gpu.Driver)
 	t.Run("card", func(t *testing.T) {
-		backendtest.Run(t, d, backend.Options{FloatAttn: true}, "an exact window")
+		backendtest.Run(t, d, backend.Options{FloatAttn: true})
 	})
 	connect := d.Connect
 	d.Connect = func(i int) (gpu.Device, error) {
@@ -49,7 +49,7 @@ func TestDeviceConformance(t *testing.T) {
 		return older{dev.(gpu.Recorder)}, nil
 	}
 	t.Run("older", func(t *testing.T) {
-		backendtest.Run(t, d, backend.Options{FloatAttn: true}, "an exact window")
+		backendtest.Run(t, d, backend.Options{FloatAttn: true})
 	})
 }
 

@@ -202,19 +202,40 @@ func (e *Engine) turned(turns []kv.Rotary) error {
 // open opens the device, or two where it runs only the last layers.
 func (e *Engine) open() (backend.Backend, error) {
 	o, host := &e.o, cpu.Driver{}
+	onHost := e.hostLayers(o)
 	if o.Driver == nil || o.GPULayers != nil && *o.GPULayers <= 0 {
 		o.Driver, o.Device = host, 0
 	}
 	options := backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock}
 	b, err := o.Driver.Open(o.Device, options)
-	if err != nil || o.GPULayers == nil || *o.GPULayers >= e.Config().Layers || o.Driver.Name() == host.Name() {
+	if err != nil || onHost == 0 || o.Driver.Name() == host.Name() {
 		return b, err
 	}
 	first, err := host.Open(0, options)
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	return split.New(first, b, e.Config().Layers-*o.GPULayers), nil
+	return split.New(first, b, onHost), nil
+}
+
+// hostLayers is the number of layers, the first ones, that the CPU runs whatever
+// device the options name.
+func (m *Model) hostLayers(o *Options) int {
+	if o.GPULayers == nil {
+		return 0
+	}
+	return max(0, m.Config().Layers-max(0, *o.GPULayers))
+}
+
+// Holds reports an error where the device that the options name has no kernel for
+// the cache of a layer that it would run, as Open does.
+func (m *Model) Holds(l *kv.Layout, o *Options) error {
+	d, ok := o.Driver.(backend.Holder)
+	if !ok {
+		return nil
+	}
+	part := l.Part(m.hostLayers(o), len(l.Layers))
+	return d.Holds(&part)
 }
 
 // size settles the context and the layout.

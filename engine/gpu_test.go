@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -82,31 +84,119 @@ func TestQuantModelsOnKernels(t *testing.T) {
 // A real model gives the CPU's logits. Sums in another order put a value at a
 // border of the cache's format on its other side; of all values that is a small
 // share, so the two are nearer to each other than the format is to exact values.
+// Trellis codes are read exactly here, as a short prompt is by default: one value
+// across a border moves the codes of many.
 func TestRealModelOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
 	}
 	tokens, pos := []llm.Token{1, 9690, 198, 2683}, []int{0, 3}
-	run := func(k, v *kv.Type, d backend.Driver) []float32 {
-		o := engine.Options{Context: 64, Parallel: 1, Want: kv.Want{K: k, V: v}, FloatAttn: true, Driver: d}
+	run := func(c kv.Want, w kv.Window, d backend.Driver) []float32 {
+		o := engine.Options{Context: 64, Parallel: 1, Want: c, FloatAttn: true, Driver: d}
+		o.KV.ExactWindow, o.KV.ExactSinks = &w.Newest, &w.Sinks
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
-	exact := run(kv.F32, kv.F32, nil)
-	for _, c := range []kv.Want{{K: kv.F16, V: kv.F16}, {K: kv.Q8_0, V: kv.Turbo3}} {
-		want, got := run(c.K, c.V, nil), run(c.K, c.V, emulator())
+	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
+	for _, c := range []struct {
+		want   kv.Want
+		window kv.Window
+	}{
+		{kv.Want{K: kv.F16, V: kv.F16}, kv.Window{}},
+		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{}},
+		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{Sinks: 1, Newest: 64}},
+		{kv.Want{K: kv.GW3, V: kv.GW3}, kv.Window{Sinks: 4, Newest: 64}},
+	} {
+		want, got := run(c.want, c.window, nil), run(c.want, c.window, emulator())
+		name := fmt.Sprintf("%s, %s, exact %+v", c.want.K.Name, c.want.V.Name, c.window)
 		_, format := distance(want, exact)
 		_, apart := distance(got, want)
-		t.Logf("%s, %s: RMS %.4f, the format's own %.4f", c.K.Name, c.V.Name, apart, format)
+		t.Logf("%s: RMS %.4f, the format's own %.4f", name, apart, format)
 		if !(apart <= format) {
-			t.Errorf("%s, %s: the CPU's logits are %g away, the format's own error is %g", c.K.Name, c.V.Name, apart, format)
+			t.Errorf("%s: the CPU's logits are %g away, the format's own error is %g", name, apart, format)
 		}
 		for i := range pos {
 			n := len(want) / len(pos)
 			if argMax(got[i*n:(i+1)*n]) != argMax(want[i*n:(i+1)*n]) {
-				t.Errorf("%s, %s: another token at position %d", c.K.Name, c.V.Name, pos[i])
+				t.Errorf("%s: another token at position %d", name, pos[i])
 			}
 		}
 	}
+}
+
+// With exact windows, trellis codes and Sparse V a model gives on the GPU backend
+// what it gives on the CPU, and tests and skips as many values. The two differ by
+// less than the format does from exact values.
+func TestWindowsOnKernels(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
+	pos := []int{63, 64, 130, 255, 299}
+	run := func(k, v string, d backend.Driver, s kv.Settings) ([]float32, []backend.Skip) {
+		e := open(t, m.File, 512, k, v, engine.Options{UBatch: 128, FloatAttn: true, Driver: d, SparseV: 1e-3, KV: s})
+		out := slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true))
+		use, err := e.Usage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, use.Skipped
+	}
+	exact, _ := run("f32", "f32", nil, kv.Settings{})
+	for _, c := range []struct {
+		k, v          string
+		newest, sinks int
+	}{
+		{"gw3", "gw3", 64, 4}, {"gw4", "gw2", 100, 0}, {"q8_0", "turbo3", 64, 4}, {"turbo3", "turbo3", 0, 60},
+	} {
+		t.Run(c.k+" "+c.v, func(t *testing.T) {
+			s := kv.Settings{ExactWindow: &c.newest, ExactSinks: &c.sinks}
+			want, skips := run(c.k, c.v, nil, s)
+			got, counted := run(c.k, c.v, emulator(), s)
+			_, format := distance(want, exact)
+			most, apart := distance(got, want)
+			t.Logf("RMS %.2g, at most %.2g, the format's own %.2g", apart, most, format)
+			if !(apart <= format) {
+				t.Errorf("the CPU's logits are %g away, the format's own error is %g", apart, format)
+			}
+			for i := range skips {
+				if skips[i].Considered != counted[i].Considered || counted[i].Considered == 0 {
+					t.Errorf("layer %d: %d values considered, %d on the CPU", i, counted[i].Considered, skips[i].Considered)
+				}
+				// A weight at the threshold may fall on its other side.
+				if d := skips[i].Skipped - counted[i].Skipped; d*d*1e6 > skips[i].Considered*skips[i].Considered {
+					t.Errorf("layer %d: %d of %d values skipped, %d on the CPU", i, counted[i].Skipped, counted[i].Considered, skips[i].Skipped)
+				}
+			}
+		})
+	}
+}
+
+// A plan says what loading says: both refuse a cache that the device has no kernel
+// for, in the layers that it would run.
+func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	path := golden.Path(t, "models", m.File)
+	for _, c := range []struct {
+		driver backend.Driver
+		layers int
+		want   bool
+	}{{emulator(), 1, true}, {narrow{emulator()}, 1, false}, {narrow{emulator()}, 0, true}} {
+		o := engine.Options{Context: 64, Parallel: 1, Driver: c.driver, GPULayers: &c.layers}
+		_, planned := engine.PlanFile(path, m.Name, o)
+		if (planned == nil) != c.want || planned != nil && !errors.Is(planned, backend.ErrUnsupported) {
+			t.Errorf("%T, %d layers: planned: %v", c.driver, c.layers, planned)
+		}
+	}
+}
+
+// narrow is a driver that holds no cache.
+type narrow struct{ backend.Driver }
+
+func (narrow) Holds(l *kv.Layout) error {
+	for i := range l.Layers {
+		if l.Layers[i].Owns() {
+			return fmt.Errorf("%w: layer %d", backend.ErrUnsupported, i)
+		}
+	}
+	return nil
 }
 
 // A model cut between the CPU and the GPU backend gives the golden logits and
@@ -140,7 +230,7 @@ func TestSplitOnKernels(t *testing.T) {
 func TestSessionsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	prompt := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:200]
-	for _, pair := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}} {
+	for _, pair := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"gw4", "gw3"}} {
 		devices := map[string]engine.Options{"cpu": {Threads: 1, FloatAttn: true}, "emu": {Driver: emulator()}}
 		for from, to := range map[string]string{"cpu": "emu", "emu": "cpu"} {
 			t.Run(pair[0]+" "+from+" to "+to, func(t *testing.T) {

@@ -137,6 +137,9 @@ func (m *Model) planCache(name string, o Options) (Plan, error) {
 	}
 	s.UBatch = min(s.UBatch, o.Context)
 	l, err := m.Layout(o.Context, o.Want, o.Preset, s)
+	if err == nil {
+		err = m.Holds(&l, &o)
+	}
 	if err != nil {
 		return Plan{}, err
 	}

@@ -8,7 +8,10 @@
 // q and res are [rows][heads][DK]; tiles has the first row and the number of rows
 // of each tile, at most QUERIES/HEADS, and negative where the tile adds nothing to
 // counts; partial is [rows][heads][parts][DV + 2]. counts has three 64-bit numbers:
-// weights considered, weights below sparse_v, V rows read.
+// weights considered, weights below sparse_v, V rows read. k_exact and v_exact hold
+// the exact pages and the sinks of the layer, in instances with EXACT; all rows of a
+// tile read the same pages exactly. shift, [rows][heads], is what scores lack before the
+// soft cap where keys are stored without their mean.
 // Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
 //
 // QUERIES is the most queries of a threadgroup and LANES the most values of a
@@ -35,8 +38,27 @@
 #define V_BITS p.v_bits
 #define V_AFFINE p.v_affine
 #define V_TAIL p.v_tail
+#define K_LEVELS 256
+#define V_LEVELS 256
+#else
+#if K_PACK == CYCLIC_CODES
+#undef K_BITS
+#define K_BITS p.k_bits
+#define K_LEVELS 256
+#else
+#define K_LEVELS 32
+#endif
+#if V_PACK == CYCLIC_CODES
+#undef V_BITS
+#define V_BITS p.v_bits
+#define V_LEVELS 256
+#else
+#define V_LEVELS 32
+#endif
 #endif
 #define RUNS ((DV + 7) / 8)
+#define K_ROW(page) (k_cache + ((wide(page) * p.kv_heads + kv_head) * 64 + position % 64) * p.k_head_bytes)
+#define V_ROW(page) (v_cache + ((wide(page) * p.kv_heads + kv_head) * 64 + position % 64) * p.v_head_bytes)
 #define SUBSETS (THREADS / RUNS)
 #define ROOM (QUERIES * CHUNK < THREADS * 8 ? THREADS * 8 : QUERIES * CHUNK)
 #define SMALLEST (-3.4e38f) // a logit that is NaN; LOWEST marks a hidden cell
@@ -49,14 +71,14 @@ FUNC void count(device uint *number, uint n) {
 
 KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tables, 3), IN(int, tiles, 4), IN(uchar, k_cache, 5),
 	IN(uchar, v_cache, 6), IN(float, k_form, 7), IN(float, v_form, 8), OUT(float, partial, 9), INOUT(uint, counts, 10),
-	PARAMS(attend_params, p, 11) INDICES) {
+	IN(uchar, k_exact, 11), IN(uchar, v_exact, 12), IN(float, shift, 13), PARAMS(attend_params, p, 14) INDICES) {
 	SHARED(float, query, QUERIES * LANES);
 #if K_RES
 	SHARED(float, signs, QUERIES * LANES);
 #endif
 	SHARED(float, score, ROOM);
-	SHARED(float, k_levels, 32);
-	SHARED(float, v_levels, 32);
+	SHARED(float, k_levels, K_LEVELS);
+	SHARED(float, v_levels, V_LEVELS);
 	SHARED(float, top, QUERIES);
 	SHARED(float, total, QUERIES);
 	SHARED(float, fade, QUERIES); // what the sums so far are multiplied with
@@ -76,10 +98,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 		signs[i] = there ? res[from] : 0.0f;
 #endif
 	}
-	if (t < 32) {
-		k_levels[t] = k_form[t];
-		v_levels[t] = v_form[t];
-	}
+	for (uint i = t; i < K_LEVELS; i += THREADS) k_levels[i] = i < p.k_levels ? k_form[p.k_levels_at + i] * p.k_unit : 0.0f;
+	for (uint i = t; i < V_LEVELS; i += THREADS) v_levels[i] = i < p.v_levels ? v_form[p.v_levels_at + i] * p.v_unit : 0.0f;
 	if (t < QUERIES) {
 		top[t] = LOWEST;
 		total[t] = 0.0f;
@@ -89,6 +109,10 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 	uint lo = p.window > 0 && oldest + 1 > p.window ? oldest + 1 - p.window : 0;
 	uint hi = p.bidirectional != 0 ? uint(rows[4 * first + 1]) : newest + 1;
 	device const int *table = tables + rows[4 * first + 2];
+#if EXACT
+	uint exact_from = p.newest == 0 ? hi : oldest + 1 > p.newest ? oldest + 1 - p.newest : 0, seq = uint(rows[4 * first + 3]);
+	exact_from -= exact_from % 64;
+#endif
 	uint chunks = (hi - 1) / CHUNK - lo / CHUNK + 1, share = (chunks + p.parts - 1) / p.parts;
 	uint begin = lo / CHUNK + group_x * share, end = min(begin + share, lo / CHUNK + chunks);
 	uint run = t % RUNS, subset = t / RUNS, read = 0;
@@ -100,12 +124,34 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			uint position = chunk * CHUNK + cell;
 			float dot[QUERIES];
 			for (uint j = 0; j < QUERIES; j++) dot[j] = 0.0f;
-			if (position >= lo && position < hi) {
-				device const uchar *row = k_cache + ((wide(uint(table[position / 64])) * p.kv_heads + kv_head) * 64 + position % 64) * p.k_head_bytes;
+			bool packed = position >= lo && position < hi;
+#if EXACT
+			uint pack = PACKED;
+			if (packed) {
+				wide at = exact_cell(position, table + p.exact_table, exact_from, p.sinks, p.k_sink_bytes, seq, p.k_own, p.k_own_at, p.k_passing_at,
+					p.k_exact_bytes, p.k_exact_pack, p.kv_heads, kv_head, pack);
+				packed = pack == PACKED;
+				device const uchar *row = k_exact + at;
+				uint lanes = pack == INT8_CODES ? DK - K_TAIL : DK;
+				for (uint i = 0; i < lanes && !packed; i += 8) {
+					float v[8];
+					exact_load8(pack, lanes, row, i, v);
+					for (uint j = 0; j < QUERIES; j++) {
+						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * LANES + i + k], v[k], dot[j]);
+					}
+				}
+				for (uint i = lanes; i < DK && !packed; i++) {
+					float v = from_half(row + p.k_exact_tail + 2 * (i - lanes));
+					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * LANES + i], v, dot[j]);
+				}
+			}
+#endif
+			if (packed) {
+				device const uchar *row = K_ROW(uint(table[position / 64]));
 				for (uint i = 0; i < DK - K_TAIL; i += 8) {
 					float v[8];
 					form_load8(K_PACK, K_BITS, K_AFFINE, DK - K_TAIL, row, i, p.k_elems, p.k_bytes, p.k_code_at, p.k_high_at,
-						p.k_scale_at, p.k_min_at, k_levels, v);
+						p.k_scale_at, p.k_min_at, p.k_cut, k_levels, v);
 					for (uint j = 0; j < QUERIES; j++) {
 						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * LANES + i + k], v[k], dot[j]);
 					}
@@ -129,7 +175,7 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 					uint here = uint(rows[4 * (first + j / HEADS)]);
 					bool sees = p.bidirectional != 0 ? position < hi : position <= here;
 					if (sees && position >= lo && (p.window == 0 || position + p.window > here)) {
-						s = dot[j] * p.scale;
+						s = (p.shifted != 0 ? dot[j] + shift[(first + j / HEADS) * p.heads + first_head + j % HEADS] : dot[j]) * p.scale;
 						if (p.cap > 0.0f) s = p.cap * tanh(s / p.cap);
 						s *= temper(p.sharpen, p.soften, p.window > 0 ? min(here + 1, p.window) : here + 1);
 						s = s == s ? min(max(s, SMALLEST), -SMALLEST) : SMALLEST;
@@ -181,13 +227,25 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			if (!used) continue;
 			read++;
 			uint position = chunk * CHUNK + cell;
-			device const uchar *row = v_cache + ((wide(uint(table[position / 64])) * p.kv_heads + kv_head) * 64 + position % 64) * p.v_head_bytes;
 			float v[8];
+#if EXACT
+			uint pack;
+			wide at = exact_cell(position, table + p.exact_table, exact_from, p.sinks, p.v_sink_bytes, seq, p.v_own, p.v_own_at, p.v_passing_at,
+				p.v_exact_bytes, p.v_exact_pack, p.kv_heads, kv_head, pack);
+			device const uchar *row = pack == PACKED ? V_ROW(uint(table[position / 64])) : v_exact + at;
+			if (pack == INT8_CODES && V_TAIL > 0 && run * 8 >= DV - V_TAIL) {
+				UNROLL for (uint k = 0; k < 8; k++) v[k] = from_half(row + p.v_exact_tail + 2 * (run * 8 - (DV - V_TAIL) + k));
+			} else if (pack != PACKED) {
+				exact_load8(pack, DV, row, run * 8, v);
+			} else
+#else
+			device const uchar *row = V_ROW(uint(table[position / 64]));
+#endif
 			if (V_TAIL > 0 && run * 8 >= DV - V_TAIL) {
 				UNROLL for (uint k = 0; k < 8; k++) v[k] = from_half(row + p.v_tail_at + 2 * (run * 8 - (DV - V_TAIL) + k));
 			} else {
 				form_load8(V_PACK, V_BITS, V_AFFINE, DV - V_TAIL, row, run * 8, p.v_elems, p.v_bytes, p.v_code_at, p.v_high_at,
-					p.v_scale_at, p.v_min_at, v_levels, v);
+					p.v_scale_at, p.v_min_at, p.v_cut, v_levels, v);
 			}
 			for (uint j = 0; j < QUERIES; j++) {
 				float w = score[j * CHUNK + cell] * gain[j];

@@ -1,8 +1,8 @@
 // attend_combine merges the parts of one row and query head in order, adds the
-// sink, divides by the sum of the weights and turns the result back. Values that
+// sink, less the shift that the scores lack, divides by the sum of the weights and turns the result back. Values that
 // overflowed become the largest number, NaN becomes 0.
-KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, form, 2), OUT(float, y, 3),
-	PARAMS(attend_combine_params, p, 4) INDICES) {
+KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, form, 2), IN(float, shift, 3), OUT(float, y, 4),
+	PARAMS(attend_combine_params, p, 5) INDICES) {
 	SHARED(float, v, LANES);
 	uint t = thread_x, head = group_y * p.heads + group_x;
 	for (uint i = t; i < p.lanes; i += THREADS) {
@@ -17,13 +17,19 @@ KERNEL(attend_combine)(IN(float, partial, 0), IN(float, sinks, 1), IN(float, for
 			top = most;
 		}
 		if (p.sinks != 0) {
-			float most = max(top, sinks[group_x]), fade = total > 0.0f ? exp(top - most) : 0.0f;
-			total = total * fade + exp(sinks[group_x] - most);
+			float sink = p.shifted != 0 ? sinks[group_x] - shift[head] : sinks[group_x];
+			float most = max(top, sink), fade = total > 0.0f ? exp(top - most) : 0.0f;
+			total = total * fade + exp(sink - most);
 			sum *= fade;
 		}
 		v[i] = total > 0.0f ? sum * (1.0f / total) : sum;
 	}
-	for (uint at = 0; at < p.turned; at += p.size) turn_back(v + at, form + PRE, p.inverse, p.size, t);
+	for (uint at = 0; at < p.turned;) {
+		uint in, n = p.size;
+		if (p.cut != 0) cut_block(p.cut, 0, 0, at, in, n);
+		turn_back(v + at, form + PRE, p.size, p.inverse * sqrt(float(p.size / n)), n, t);
+		at += n;
+	}
 	for (uint i = t; i < p.dim; i += THREADS) {
 		float a = v[i];
 		y[head * p.dim + i] = a == a ? min(max(a, LOWEST), -LOWEST) : 0.0f;

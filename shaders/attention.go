@@ -57,6 +57,10 @@ func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	}
 	p.KPack, p.KBits, p.KAffine, p.KTail = k.reader()
 	p.VPack, p.VBits, p.VAffine, p.VTail = v.reader()
+	p.KCut, p.KLevels, p.KLevelsAt, p.KUnit = uint32(k.cut), uint32(len(k.form.Codes.Levels)), k.levelsAt(), one(k.form.Scale.Unit)
+	p.VCut, p.VLevels, p.VLevelsAt, p.VUnit = uint32(v.cut), uint32(len(v.form.Codes.Levels)), v.levelsAt(), one(v.form.Scale.Unit)
+	p.KExactPack, p.KExactBytes, p.KExactTail, p.KSinkBytes = k.beside()
+	p.VExactPack, p.VExactBytes, p.VExactTail, p.VSinkBytes = v.beside()
 	f := k.form
 	p.KElems, p.KBytes, p.KCodeAt, p.KHighAt = uint32(f.Elems), uint32(f.Bytes), uint32(f.Codes.At), uint32(f.Codes.High)
 	p.KScaleAt, p.KMinAt, p.KTailAt = uint32(f.Scale.At), uint32(f.Scale.Min), k.tailAt()
@@ -85,10 +89,10 @@ func mostQueries(lanes int, residual bool) int {
 // compiled in for the pairs that are met most.
 func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	c := Constants{
-		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": int(truth(k.HasResidual())),
+		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": int(truth(k.HasResidual())), "EXACT": int(truth(exact(k, v))),
 		"K_PACK": 0, "K_BITS": 0, "K_AFFINE": 0, "K_TAIL": 0, "V_PACK": 0, "V_BITS": 0, "V_AFFINE": 0, "V_TAIL": 0,
 	}
-	if !frequent()[[2]reader{k.readerOf(), v.readerOf()}] {
+	if !frequent()[pairOf(k, v)] {
 		return c
 	}
 	c["READERS"] = 1
@@ -98,11 +102,31 @@ func attendConstants(k, v *Cache, queries, lanes int) Constants {
 	return c
 }
 
+// exact reports whether a side has anything exact beside its packed cells.
+func exact(k, v *Cache) bool {
+	return k.Exact != nil || k.Sinks != nil || v.Exact != nil || v.Sinks != nil
+}
+
+// beside is what attend has to know of exact pages and sinks.
+func (c *Cache) beside() (pack, bytes, tail, sinks uint32) {
+	if c.Exact != nil {
+		p, _ := packing(c.Exact.form)
+		pack, bytes, tail = uint32(p), uint32(c.Exact.HeadBytes), c.Exact.tailAt()
+	}
+	if c.Sinks != nil {
+		sinks = uint32(c.Sinks.HeadBytes)
+	}
+	return pack, bytes, tail, sinks
+}
+
 // reader is how the values of a row are found.
 type reader struct{ pack, bits, affine, tail uint32 }
 
 func (c *Cache) readerOf() (r reader) {
 	r.pack, r.bits, r.affine, r.tail = c.reader()
+	if c.cyclic() {
+		r.bits = 0 // read from the parameters
+	}
 	return r
 }
 
@@ -111,15 +135,24 @@ func (c *Cache) reader() (pack, bits, affine, tail uint32) {
 	p, _ := packing(c.form)
 	pack, bits, affine = uint32(p), uint32(c.form.Codes.Bits), truth(c.form.Scale.Affine)
 	if c.tail != nil {
-		tail = uint32(c.tail.Dim - (c.seg.Dim + c.tail.Dim - c.HeadDim))
+		tail = uint32(c.HeadDim - c.tail.First)
 	}
 	return pack, bits, affine, tail
 }
 
-// frequent is the pairs that the presets name, and those of one safe type.
-var frequent = sync.OnceValue(func() map[[2]reader]bool {
-	pairs := map[[2]reader]bool{}
-	each(func(k, v *Cache) { pairs[[2]reader{k.readerOf(), v.readerOf()}] = true })
+// pair is what an instance of attend depends on beside the sizes.
+type pair struct {
+	k, v  reader
+	exact bool
+}
+
+func pairOf(k, v *Cache) pair { return pair{k.readerOf(), v.readerOf(), exact(k, v)} }
+
+// frequent is the pairs that the presets name, those of one safe type, and those of
+// the types that keep something exactly by default.
+var frequent = sync.OnceValue(func() map[pair]bool {
+	pairs := map[pair]bool{}
+	each(func(k, v *Cache) { pairs[pairOf(k, v)] = true })
 	return pairs
 })
 
@@ -127,8 +160,8 @@ var frequent = sync.OnceValue(func() map[[2]reader]bool {
 func each(f func(k, v *Cache)) {
 	for _, dim := range []int{64, 96, 128, 256} {
 		for _, t := range kv.Types() {
-			if t.Group == kv.Safe {
-				if c := resolved(t, dim, kv.K); c != nil {
+			if t.Group == kv.Safe || t.Window != (kv.Window{}) {
+				if c := resolved(t, dim, kv.K, t.Window); c != nil {
 					f(c, c)
 				}
 			}
@@ -136,7 +169,7 @@ func each(f func(k, v *Cache)) {
 		for _, p := range kv.Presets() {
 			in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
 			w := p.Want(in)
-			if k, v := resolved(w.K, dim, kv.K), resolved(w.V, dim, kv.V); k != nil && v != nil {
+			if k, v := resolved(w.K, dim, kv.K, w.K.Window), resolved(w.V, dim, kv.V, w.V.Window); k != nil && v != nil {
 				f(k, v)
 			}
 		}

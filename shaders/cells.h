@@ -1,10 +1,28 @@
-// cell_of is where a row's head lies in the cache: pages of 64 cells, each head's
-// cells together.
-FUNC device uchar *cell_of(device uchar *cache, device const int *rows, device const int *tables, uint row, uint head,
-	uint kv_heads, uint head_bytes) {
+// cell_of is where a row's head lies in a part of the cache, and false where the row
+// is not written there: pages of 64 cells, each head's cells together. Part 0 is the
+// packed cells, which with late wait where the row has an exact page; part 1 is the
+// exact pages, those from own on at passing times 64 bytes; part 2 is the first sinks
+// positions of each sequence. exact is how far in tables a sequence's exact pages lie
+// behind its packed ones.
+FUNC bool cell_of(device const int *rows, device const int *tables, uint row, uint head, uint kv_heads, uint head_bytes, uint part, uint late,
+	uint exact, uint own, uint passing, uint sinks, thread wide &at) {
 	uint position = uint(rows[4 * row]);
-	uint page = uint(tables[uint(rows[4 * row + 2]) + position / 64]);
-	return cache + ((wide(page) * kv_heads + head) * 64 + position % 64) * head_bytes;
+	if (part == 2) {
+		at = ((wide(uint(rows[4 * row + 3])) * kv_heads + head) * sinks + position) * head_bytes;
+		return position < sinks;
+	}
+	uint index = uint(rows[4 * row + 2]) + position / 64;
+	device const int *table = tables + index;
+	bool kept = (part == 1 || late != 0) && table[exact] >= 0;
+	if (part == 1 ? !kept : kept) return false;
+	uint page = uint(part == 1 ? table[exact] : table[0]);
+	wide base = 0;
+	if (part == 1 && page >= own) {
+		page -= own;
+		base = wide(passing) * 64;
+	}
+	at = base + ((wide(page) * kv_heads + head) * 64 + position % 64) * head_bytes;
+	return true;
 }
 
 // finite_half rounds to f16; infinity becomes the largest number and NaN 0.

@@ -8,8 +8,10 @@
 #define STREAM_CODES 4
 #define PLANE_CODES 5
 #define HALF_CODES 6
+#define CYCLIC_CODES 7
 
 // The table of a form: levels and boundaries, 32 each, then the vectors of the
-// rotation and of the residual, SIZE each.
+// rotation and of the residual, SIZE each (in a head that is cut, as many as the
+// largest block has), then what else the form needs.
 #define BOUNDS 32
 #define PRE 64

@@ -1,9 +1,16 @@
 package shaders
 
-import "godwit/engine/kv"
+import (
+	"slices"
+
+	"godwit/engine/kv"
+)
 
 // cacheDims are the sizes of heads whose kernels are compiled beforehand.
 var cacheDims = []int{64, 80, 96, 112, 128, 192, 256, 512, 576}
+
+// cacheWindows are what is kept exactly: nothing, and pages and sinks.
+var cacheWindows = []kv.Window{{}, {Sinks: 4, Newest: 64}}
 
 // cacheInstances adds the kernels that write and read cache types.
 func cacheInstances(add func(string, Constants)) {
@@ -11,14 +18,25 @@ func cacheInstances(add func(string, Constants)) {
 	for _, t := range kv.Types() {
 		for _, dim := range cacheDims {
 			for _, side := range []kv.Side{kv.K, kv.V} {
-				c := resolved(t, dim, side)
-				if c == nil {
-					continue
+				for _, window := range cacheWindows {
+					c := resolved(t, dim, side, window)
+					if c == nil {
+						continue
+					}
+					for _, l := range slices.Concat(c.Encode(1, Target{}), c.Query(1)) {
+						launch(l)
+					}
+					launch(c.Combine(1, 1, 0, false))
+					if c.Exact == nil {
+						continue
+					}
+					for _, l := range slices.Concat(c.Exact.Encode(1, Target{}), c.Sinks.Encode(1, Target{})) {
+						launch(l)
+					}
+					for _, l := range c.Repack(1, Target{}) {
+						launch(l.Launch)
+					}
 				}
-				for _, l := range append(c.Encode(1), c.Query(1)...) {
-					launch(l)
-				}
-				launch(c.Combine(1, 1, 0))
 			}
 		}
 	}
@@ -38,26 +56,28 @@ func attendInstances(add func(string, Constants)) {
 	}
 	for _, t := range kv.Types() {
 		for _, dim := range cacheDims {
-			if c := resolved(t, dim, kv.K); c != nil {
-				shapes(c, c)
+			for _, window := range cacheWindows {
+				if c := resolved(t, dim, kv.K, window); c != nil {
+					shapes(c, c)
+				}
 			}
 		}
 	}
 	each(shapes)
 }
 
-// resolved is what a type becomes on one side at a head size; nil where that has
-// no kernel.
-func resolved(t *kv.Type, dim int, side kv.Side) *Cache {
+// resolved is what a type becomes on one side at a head size, with a window beside
+// it; nil where that has no kernel.
+func resolved(t *kv.Type, dim int, side kv.Side, window kv.Window) *Cache {
 	l, err := kv.Resolve(kv.Want{K: t, V: t}, []kv.LayerInfo{{
 		Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
-	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1})
+	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1, ExactWindow: &window.Newest, ExactSinks: &window.Sinks})
 	if err != nil {
 		return nil
 	}
 	s := l.Layers[0].Side(side)
 	c, err := NewCache(s.Active, s.HeadDim, 0)
-	if err != nil {
+	if err != nil || c.Beside(s.Exact, s.Sinks) != nil {
 		return nil
 	}
 	return c

@@ -1,7 +1,9 @@
 // kv_encode packs one group of values, those that are rotated together, of one
 // head of one row into its cell. RULE numbers kv.Rule; sums run in index order,
-// so that the bytes are those of the format's reference.
+// so that the bytes are those of the format's reference. NO_SCALE is f16 behind a
+// rotation.
 
+#define NO_SCALE 0
 #define CORRECTED_NORM 1
 #define ROTATED_NORM 2
 #define OUTER_AMAX 3
@@ -12,7 +14,8 @@
 #define STOCK_MIN_STEP 8
 #define STOCK_FITTED 9
 
-#if RULE == STOCK_AMAX
+#if RULE == NO_SCALE
+#elif RULE == STOCK_AMAX
 FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
 	float most = 0.0f;
 	for (uint i = 0; i < n; i++) {
@@ -54,6 +57,8 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	SHARED(uchar, sign, SIZE);
 	SHARED(uchar, out, GROUP_BYTES);
 	uint head = group_y, row = group_z, blocks = SIZE / p.elems, t = thread_x;
+	wide cell;
+	if (!cell_of(rows, tables, row, head, p.kv_heads, p.head_bytes, p.part, p.late, p.exact, p.own, p.passing, p.sinks, cell)) return;
 	for (uint i = t; i < SIZE; i += THREADS) {
 		uint at = group_x * SIZE + i;
 		v[i] = at < p.dim ? x[(row * p.kv_heads + head) * p.head_dim + p.first + at] : 0.0f;
@@ -67,7 +72,10 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	polar_pack(out + p.angle_at, sign, 4, t);
 	if (t == 0) put_half(out + p.sigma_at, more[0]);
 #endif
-#if RULE == CORRECTED_NORM
+#if RULE == NO_SCALE
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
+	for (uint i = t; i < SIZE; i += THREADS) put_half(out + 2 * i, v[i]);
+#elif RULE == CORRECTED_NORM
 	if (t == 0) {
 		float n = sqrt(squares(v, SIZE));
 		scale[0] = n;
@@ -76,7 +84,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	}
 	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) v[i] = more[1] == 0.0f ? 0.0f : v[i] * more[0];
-	turn(v, form + PRE, p.forward, SIZE, t);
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	for (uint i = t; i < SIZE; i += THREADS) code[i] = uchar(code_of(form, v[i]));
 	barrier();
 	if (t == 0) {
@@ -86,7 +94,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		for (uint b = 0; b < blocks; b++) put_half(out + b * p.bytes + p.scale_at, m > p.floor ? scale[0] / m : scale[0]);
 	}
 #elif RULE == ROTATED_NORM
-	turn(v, form + PRE, p.forward, SIZE, t);
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t == 0) {
 		float n = sqrt(squares(v, SIZE));
 		scale[0] = n;
@@ -99,7 +107,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		code[i] = uchar(!(scale[0] > 0.0f) ? p.zero : a == a ? code_of(form, a) : 0);
 	}
 #elif RULE == OUTER_AMAX
-	turn(v, form + PRE, p.forward, SIZE, t);
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t == 0) {
 		float d = fabs(extreme(v, SIZE)) / p.outer;
 		more[0] = d > 0.0f ? 1.0f / d : 0.0f;
@@ -112,7 +120,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		sign[i] = a - form[code[i]] >= 0.0f ? 1 : 0;
 	}
 #elif RULE == PLAIN_NORM || RULE == ROOT_MEAN_SQUARE
-	if (RULE == ROOT_MEAN_SQUARE) turn(v, form + PRE, p.forward, SIZE, t);
+	if (RULE == ROOT_MEAN_SQUARE) turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t < blocks) { // where the scale is joint all blocks find the same
 		uint n = p.joint != 0 || RULE == PLAIN_NORM ? SIZE : p.elems;
 		float sum = squares(v + (n == SIZE ? 0 : t * p.elems), n);
@@ -124,7 +132,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	for (uint i = t; i < SIZE; i += THREADS) {
 		if (!(scale[i / p.elems] < p.floor)) v[i] = v[i] * (1.0f / scale[i / p.elems]);
 	}
-	if (RULE == PLAIN_NORM) turn(v, form + PRE, p.forward, SIZE, t);
+	if (RULE == PLAIN_NORM) turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	for (uint i = t; i < SIZE; i += THREADS) {
 		bool empty = scale[i / p.elems] < p.floor;
 		code[i] = uchar(empty ? 0 : code_of(form, v[i]));
@@ -143,7 +151,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	for (uint i = t; i < SIZE; i += THREADS) sign[i] = !zero && v[i] >= 0.0f ? 1 : 0;
 #endif
 #elif RULE == STOCK_FITTED
-	turn(v, form + PRE, p.forward, SIZE, t);
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t < blocks) {
 		float most = extreme(v + t * p.elems, p.elems);
 		scale[t] = fabs(most);
@@ -164,7 +172,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		put_half(out + t * p.bytes + p.scale_at, lx / ll);
 	}
 #else
-	turn(v, form + PRE, p.forward, SIZE, t);
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t < blocks) {
 		float low, d = stock_scale(v + t * p.elems, p.elems, low);
 		more[t] = d != 0.0f ? 1.0f / d : 0.0f;
@@ -176,13 +184,13 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	for (uint i = t; i < SIZE; i += THREADS) code[i] = uchar(stock_code(form, v[i], more[i / p.elems], more[32 + i / p.elems]));
 #endif
 	barrier();
-	for (uint b = 0; b < blocks; b++) {
+	for (uint b = 0; b < blocks && RULE != NO_SCALE; b++) {
 		pack_codes(out + b * p.bytes, code + b * p.elems, p.elems, p.code_at, p.high_at, t);
 		for (uint j = t; j < p.elems / 8 && RESIDUAL; j += THREADS) {
 			out[b * p.bytes + p.res_bits + j] = uchar(stream_byte(sign + b * p.elems, 1, 0, j));
 		}
 	}
 	barrier();
-	device uchar *to = cell_of(cache, rows, tables, row, head, p.kv_heads, p.head_bytes) + p.at + group_x * GROUP_BYTES;
+	device uchar *to = cache + cell + p.at + group_x * GROUP_BYTES;
 	for (uint i = t; i < GROUP_BYTES; i += THREADS) to[i] = out[i];
 }

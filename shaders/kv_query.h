@@ -8,7 +8,7 @@ KERNEL(kv_query)(IN(float, x, 0), IN(float, form, 1), OUT(float, y, 2), OUT(floa
 		uint at = group_x * SIZE + i;
 		v[i] = at < p.dim ? x[head * p.head_dim + p.first + at] : 0.0f;
 	}
-	turn(v, form + PRE, p.scale, SIZE, t);
+	turn(v, form + PRE, p.stride, p.scale, SIZE, t);
 	uint to = head * p.lanes + p.lane_at + group_x * SIZE;
 	for (uint i = t; i < SIZE; i += THREADS) {
 		y[to + i] = v[i];

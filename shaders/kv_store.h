@@ -2,8 +2,9 @@
 // cache as plain floats: dim values of each head from first on.
 KERNEL(kv_store)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), INOUT(uchar, cache, 3), PARAMS(kv_store_params, p, 4) INDICES) {
 	uint at = group_x * THREADS + thread_x, head = group_y, row = group_z;
-	if (at >= p.dim) return;
-	device uchar *to = cell_of(cache, rows, tables, row, head, p.kv_heads, p.head_bytes) + p.at;
+	wide cell;
+	if (at >= p.dim || !cell_of(rows, tables, row, head, p.kv_heads, p.head_bytes, p.part, p.late, p.exact, p.own, p.passing, p.sinks, cell)) return;
+	device uchar *to = cache + cell + p.at;
 	float v = x[(row * p.kv_heads + head) * p.head_dim + p.first + at];
 	if (PACK == F32_VALUES) ((device float *)to)[at] = v;
 	if (PACK == F16_VALUES) ((device ushort *)to)[at] = finite_half(v);

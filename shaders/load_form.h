@@ -1,8 +1,9 @@
 // form_load8 reads eight values of a row in the rotated domain, from value i on, a
 // multiple of eight; zeros beyond the lanes of the row. pack, bits and affine are
-// known when the kernel is compiled; levels is in shared memory.
+// known when the kernel is compiled, but for the bits of trellis codes; levels is in
+// shared memory.
 FUNC void form_load8(uint pack, uint bits, uint affine, uint lanes, device const uchar *row, uint i, uint elems, uint bytes,
-	uint code_at, uint high_at, uint scale_at, uint min_at, threadgroup const float *levels, thread float *v) {
+	uint code_at, uint high_at, uint scale_at, uint min_at, uint cut, threadgroup const float *levels, thread float *v) {
 	if (pack <= BF16_VALUES) {
 		for (uint k = 0; k < 8; k++) {
 			v[k] = 0.0f;
@@ -11,6 +12,16 @@ FUNC void form_load8(uint pack, uint bits, uint affine, uint lanes, device const
 			if (pack == F16_VALUES) v[k] = half_to_float(((device const ushort *)row)[i + k]);
 			if (pack == BF16_VALUES) v[k] = from_bfloat(((device const ushort *)row)[i + k]);
 		}
+		return;
+	}
+	if (pack == CYCLIC_CODES) { // each level is that of a window of 8 bits
+		uint at, n;
+		device const uchar *block = row + cut_block(cut, code_at, bits, i, at, n);
+		float d = from_half(block + scale_at);
+		uint from = at / 8 * bits, end = n / 8 * bits;
+		wide word = 0;
+		for (uint k = 0; k <= bits; k++) word |= wide(block[code_at + (from + k < end ? from + k : 0)]) << (8 * k);
+		UNROLL for (uint k = 0; k < 8; k++) v[k] = d * levels[uint(word >> (bits * k)) & 255u];
 		return;
 	}
 	device const uchar *block = row + i / elems * bytes;

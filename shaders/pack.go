@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 
 	"godwit/engine/dtype"
 	"godwit/engine/kv"
@@ -24,6 +26,7 @@ const (
 	StreamCodes
 	PlaneCodes
 	HalfCodes
+	CyclicCodes
 )
 
 // ChunkCells is the number of positions whose softmax attend computes together;
@@ -32,19 +35,23 @@ const ChunkCells = 512
 
 // maxShared is the shared memory that attend may plan with, in bytes; the rest
 // of the 32 KiB is for its small arrays.
-const maxShared = 31 << 10
+const maxShared = 29 << 10
 
 // Cache is one side of a layer's cache as the kernels see it: a cache type at a
-// head size, all of it data of the type's literal. A head has one form, and after
-// it perhaps a tail of f16 values.
+// head size, all of it data of the type's literal. A head has one form, or is cut
+// into blocks of one trellis code, and after that perhaps a tail of f16 values.
 type Cache struct {
 	HeadDim   int // values of a head
 	Lanes     int // values in the rotated domain, zeros included
 	HeadBytes int // of a cell
 
+	// What is kept exactly beside it, in the same rotated domain; nil: nothing.
+	Exact, Sinks *Cache
+
 	form *kv.Type // the first segment's
-	seg  kv.Segment
+	segs []kv.Segment
 	tail *kv.Segment
+	cut  int // values that are cut into blocks of a trellis
 	base float32
 	view bool
 }
@@ -63,31 +70,96 @@ type Launch struct {
 // the type's own.
 func NewCache(t *kv.Type, headDim int, ropeBase float32) (*Cache, error) {
 	segs := t.Segments(headDim)
-	c := &Cache{
-		HeadDim: headDim, Lanes: t.Padded(headDim), HeadBytes: t.RowBytes(headDim),
-		seg: segs[0], form: segs[0].Form, base: ropeBase,
-	}
-	if len(segs) > 1 {
-		c.tail = &segs[1]
-		if len(segs) > 2 || segs[1].Form.Stored != dtype.F16 || !segs[1].Form.Float || c.seg.Dim%c.group() != 0 {
-			return nil, fmt.Errorf("%w: %s is neither one form nor one with an f16 tail", ErrForm, t.Name)
+	c := &Cache{HeadDim: headDim, Lanes: t.Padded(headDim), HeadBytes: t.RowBytes(headDim), segs: segs, form: segs[0].Form, base: ropeBase}
+	if n := len(segs) - 1; n > 0 && segs[n].Form.Float && segs[n].Form.Rotation.Size == 0 {
+		c.segs, c.tail = segs[:n], &segs[n]
+		if c.tail.Form.Stored != dtype.F16 || c.tail.First%c.group() != 0 {
+			return nil, fmt.Errorf("%w: %s has a tail that is not f16", ErrForm, t.Name)
 		}
 	}
 	if _, err := packing(c.form); err != nil {
 		return nil, err
 	}
+	for i := range c.segs[1:] {
+		if !c.alike(c.segs[i+1].Form) {
+			return nil, fmt.Errorf("%w: %s is made of several forms", ErrForm, t.Name)
+		}
+	}
+	if c.cyclic() {
+		for _, s := range c.segs {
+			c.cut += s.Dim
+		}
+	}
+	if c.cyclic() && !c.greedy() {
+		return nil, fmt.Errorf("%w: %s is not cut into its largest blocks first", ErrForm, t.Name)
+	}
 	return c, nil
+}
+
+// Beside adds what is kept exactly beside the packed cells; nil for nothing.
+func (c *Cache) Beside(exact, sinks *kv.Type) (err error) {
+	if exact != nil {
+		if c.Exact, err = NewCache(exact, c.HeadDim, c.base); err != nil {
+			return err
+		}
+		if p, _ := packing(c.Exact.form); p != F16Values && p != Int8Codes {
+			return fmt.Errorf("%w: exact pages in %s", ErrForm, exact.Name)
+		}
+	}
+	if sinks != nil {
+		c.Sinks, err = NewCache(sinks, c.HeadDim, c.base)
+	}
+	return err
+}
+
+// cyclic reports whether the codes are a trellis.
+func (c *Cache) cyclic() bool { return !c.form.Float && c.form.Codes.Packing == kv.Cyclic }
+
+// alike reports whether a later segment is the first one in a smaller size, so that
+// one table serves both.
+func (c *Cache) alike(f *kv.Type) bool {
+	a, b := &c.form.Rotation, &f.Rotation
+	prefix := func(a, b []float32) bool { return len(b) <= len(a) && slices.Equal(a[:len(b)], b) }
+	return f.Float == c.form.Float && f.Stored == c.form.Stored && f.Residual == nil && f.Polar == nil &&
+		f.Codes.Packing == c.form.Codes.Packing && f.Codes.Bits == c.form.Codes.Bits && f.Codes.At == c.form.Codes.At &&
+		slices.Equal(f.Codes.Levels, c.form.Codes.Levels) && f.Scale == c.form.Scale && b.Size <= a.Size &&
+		prefix(a.Pre, b.Pre) && prefix(a.Mid, b.Mid) && prefix(a.Post, b.Post)
+}
+
+// greedy reports whether the blocks are those that cut_block finds.
+func (c *Cache) greedy() bool {
+	left := c.cut
+	for i, s := range c.segs {
+		n := max(32, min(256, 1<<(bits.Len(uint(left))-1)))
+		if s.Form.Elems != n || s.Blocks != 1 || s.Dim < n && i < len(c.segs)-1 {
+			return false
+		}
+		left -= s.Dim
+	}
+	return left == 0
 }
 
 // View is V where V is the first dim values of K's rows.
 func (c *Cache) View(dim int) *Cache {
 	v := *c
-	v.HeadDim, v.view = dim, true
-	if dim <= c.seg.Dim {
-		v.tail = nil
-		v.Lanes = (dim + c.group() - 1) / c.group() * c.group()
-	} else {
-		v.Lanes = dim
+	v.HeadDim, v.view, v.Lanes = dim, true, dim
+	last := c.segs[len(c.segs)-1]
+	if dim <= last.First+last.Dim {
+		v.tail, v.segs, v.Lanes = nil, nil, 0
+		for _, s := range c.segs {
+			if s.First < dim {
+				n := max(s.Form.Elems, s.Form.Rotation.Size, 1)
+				s.Dim = min(s.Dim, dim-s.First)
+				v.segs = append(v.segs, s)
+				v.Lanes += (s.Dim + n - 1) / n * n
+			}
+		}
+	}
+	if c.Exact != nil {
+		v.Exact = c.Exact.View(dim)
+	}
+	if c.Sinks != nil {
+		v.Sinks = c.Sinks.View(dim)
 	}
 	return &v
 }
@@ -95,8 +167,10 @@ func (c *Cache) View(dim int) *Cache {
 // packing is the Pack of a simple form.
 func packing(f *kv.Type) (Pack, error) {
 	floats := map[dtype.Type]Pack{dtype.F32: F32Values, dtype.F16: F16Values, dtype.BF16: BF16Values}
-	codes := map[kv.Packing]Pack{kv.Stream: StreamCodes, kv.Planes: PlaneCodes, kv.Halves: HalfCodes, kv.Int8: Int8Codes}
-	from, ok := floats[f.Stored], f.Float && f.Rotation.Size == 0
+	codes := map[kv.Packing]Pack{
+		kv.Stream: StreamCodes, kv.Planes: PlaneCodes, kv.Halves: HalfCodes, kv.Int8: Int8Codes, kv.Cyclic: CyclicCodes,
+	}
+	from, ok := floats[f.Stored], f.Float && (f.Rotation.Size == 0 || f.Stored == dtype.F16)
 	if !f.Float {
 		from, ok = codes[f.Codes.Packing]
 	}
@@ -140,107 +214,16 @@ func (c *Cache) HasResidual() bool { return c.residual() > 0 }
 // not, attend reads them as they are.
 func (c *Cache) Turned() bool { return c.turns() > 0 || c.Lanes != c.HeadDim }
 
-// Encode lists the launches that write rows of x to the cells of the cache. The
-// grid is X by kvHeads by rows.
-func (c *Cache) Encode(kvHeads int) []Launch {
-	var list []Launch
-	add := func(s kv.Segment) {
-		if s.Form.Float {
-			list = append(list, c.store(s, kvHeads))
-		} else {
-			list = append(list, c.encode(s, kvHeads))
-		}
-	}
-	add(c.seg)
-	if c.tail != nil {
-		add(*c.tail)
-	}
-	return list
-}
-
-func (c *Cache) store(s kv.Segment, kvHeads int) Launch {
-	pack, _ := packing(s.Form)
-	k := Find("kv_store")
-	return Launch{
-		Kernel: k, Constants: Constants{"PACK": int(pack)}, X: uint32((s.Dim + k.Group - 1) / k.Group),
-		Params: Bytes(&KvStoreParams{
-			Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
-			HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
-		}),
-	}
-}
-
-func (c *Cache) encode(s kv.Segment, kvHeads int) Launch {
-	f, size := s.Form, c.group()
-	pack, _ := packing(f)
-	p := KvEncodeParams{
-		Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
-		HeadBytes: uint32(c.HeadBytes), At: uint32(s.At), Elems: uint32(f.Elems), Bytes: uint32(f.Bytes),
-		CodeAt: uint32(f.Codes.At), HighAt: uint32(f.Codes.High), ScaleAt: uint32(f.Scale.At), MinAt: uint32(f.Scale.Min),
-		Zero: uint32(f.Scale.Zero), Joint: truth(f.Scale.Joint), ZeroNan: truth(f.Scale.ZeroNaN),
-		Floor: f.Scale.Floor, Outer: f.Scale.Outer, Forward: one(f.Rotation.Forward),
-	}
-	residual := 0
-	if r := f.Residual; r != nil {
-		residual = 1 + int(r.Rule)
-		p.ResAt, p.ResBits = uint32(r.At), uint32(r.Bits)
-	}
-	if r := f.Polar; r != nil {
-		p.SigmaAt, p.RadiusAt, p.AngleAt = uint32(r.Sigma), uint32(r.Radius), uint32(r.Angle)
-		p.PolarFloor, p.Lambda = r.Floor, r.Lambda
-	}
-	return Launch{
-		Kernel: Find("kv_encode"), Params: Bytes(&p), Table: c.Table(), X: uint32(s.Blocks * f.Elems / size),
-		Constants: Constants{
-			"RULE": int(f.Scale.Rule), "PACK": int(pack), "BITS": f.Codes.Bits, "SIZE": size, "GROUP_BYTES": size / f.Elems * f.Bytes,
-			"TURNS": c.turns(), "RESIDUAL": residual, "POLAR": int(truth(f.Polar != nil)),
-		},
-	}
-}
-
-// Query lists the launches that turn query heads; none where they are read as
-// they are. The grid is X by heads by rows.
-func (c *Cache) Query(heads int) []Launch {
-	if !c.Turned() {
-		return nil
-	}
-	p := KvQueryParams{
-		Dim: uint32(c.seg.Dim), HeadDim: uint32(c.HeadDim), Heads: uint32(heads), Lanes: uint32(c.Lanes), Scale: one(c.form.Rotation.Query),
-	}
-	if c.residual() > 0 {
-		p.Factor = c.form.Residual.Factor
-	}
-	if c.residual() == 1 {
-		p.Factor = 1
-	}
-	lanes, size := c.Lanes, c.group()
-	if c.tail != nil {
-		lanes -= c.tail.Dim
-	}
-	list := []Launch{{
-		Kernel: Find("kv_query"), Params: Bytes(&p), Table: c.Table(), X: uint32(lanes / size),
-		Constants: Constants{"SIZE": size, "TURNS": c.turns(), "RESIDUAL": c.residual()},
-	}}
-	if c.tail != nil {
-		tail := p
-		tail.First, tail.Dim, tail.LaneAt = uint32(c.tail.First), uint32(c.tail.Dim), uint32(lanes)
-		list = append(list, Launch{
-			Kernel: Find("kv_query"), Params: Bytes(&tail), Table: c.Table(), X: 1,
-			Constants: Constants{"SIZE": c.tail.Dim, "TURNS": 0, "RESIDUAL": 0},
-		})
-	}
-	return list
-}
-
 // Combine is the launch that merges the parts of a row. Its grid is heads by
-// rows; sinks is 1 where each head has a logit without a value.
-func (c *Cache) Combine(heads, parts, sinks int) Launch {
+// rows; sinks is 1 where each head has a logit without a value, shifted reports
+// whether scores lack a shift that it has.
+func (c *Cache) Combine(heads, parts, sinks int, shifted bool) Launch {
 	p := AttendCombineParams{
-		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinks), Inverse: one(c.form.Rotation.Inverse),
+		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinks), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
 	}
 	p.Size = 1
 	if c.turns() > 0 {
-		p.Size, p.Turned = uint32(c.group()), uint32(c.Lanes)
+		p.Size, p.Turned, p.Cut = uint32(c.group()), uint32(c.Lanes), uint32(c.cut)
 		if c.tail != nil {
 			p.Turned -= uint32(c.tail.Dim)
 		}
@@ -251,19 +234,25 @@ func (c *Cache) Combine(heads, parts, sinks int) Launch {
 	}
 }
 
+// tableVectors is where the vectors begin in a table, PRE in form.h.
+const tableVectors = 64
+
 // Table is what the argument form of kernels holds: levels and boundaries, 32
-// each, then the vectors of the rotation and of the residual, and the polar data.
+// each, then the vectors of the rotation and of the residual, and the polar data or
+// the levels of a trellis.
 func (c *Cache) Table() []float32 {
 	f, size := c.form, c.group()
-	t := make([]float32, 64+4*size)
-	copy(t, f.Codes.Levels)
-	copy(t[32:], f.Codes.Boundaries)
+	t := make([]float32, tableVectors+4*size)
+	if !c.cyclic() {
+		copy(t, f.Codes.Levels)
+		copy(t[32:], f.Codes.Boundaries)
+	}
 	vectors := [][]float32{f.Rotation.Pre, f.Rotation.Mid, f.Rotation.Post, nil}
 	if f.Residual != nil {
 		vectors[3] = f.Residual.Signs
 	}
 	for i, v := range vectors {
-		part := t[64+i*size:][:size]
+		part := t[tableVectors+i*size:][:size]
 		for j := range part {
 			part[j] = 1
 		}
@@ -272,7 +261,18 @@ func (c *Cache) Table() []float32 {
 	if f.Polar != nil {
 		t = append(t, c.polar()...)
 	}
+	if c.cyclic() {
+		t = append(t, f.Codes.Levels...)
+	}
 	return t
+}
+
+// levelsAt is where the levels begin in the table.
+func (c *Cache) levelsAt() uint32 {
+	if c.cyclic() {
+		return uint32(tableVectors + 4*c.group())
+	}
+	return 0
 }
 
 // polar is the table of polar.h.

@@ -137,8 +137,35 @@ type (
 		Bias     uint32
 	}
 
-	// KvStoreParams: values First to First+Dim of each head go to byte At of its cell.
+	// KvLevelParams: Width is x's; Group heads of Dim values share a KV head.
+	KvLevelParams struct {
+		Count uint32
+		Width uint32
+		Dim   uint32
+		Group uint32
+		Query uint32
+	}
+
+	// KvShiftParams: Group of the Heads share a KV head.
+	KvShiftParams struct {
+		Heads   uint32
+		Dim     uint32
+		Group   uint32
+		Window  uint32
+		Scale   float32
+		Sharpen float32
+		Soften  float32
+	}
+
+	// KvStoreParams: values First to First+Dim of each head go to byte At of its
+	// cell in a part of the cache, as cell_of in cells.h finds it.
 	KvStoreParams struct {
+		Part      uint32
+		Late      uint32
+		Exact     uint32
+		Own       uint32
+		Passing   uint32
+		Sinks     uint32
 		Dim       uint32
 		First     uint32
 		HeadDim   uint32
@@ -148,8 +175,16 @@ type (
 	}
 
 	// KvEncodeParams: as KvStoreParams, and the literal of the form: offsets in a
-	// block of Elems values and Bytes bytes, the numbers of its scale rule.
+	// block of Elems values and Bytes bytes, the numbers of its scale rule, and how
+	// far apart the vectors of the rotation lie.
 	KvEncodeParams struct {
+		Part       uint32
+		Late       uint32
+		Exact      uint32
+		Own        uint32
+		Passing    uint32
+		Sinks      uint32
+		Stride     uint32
 		Dim        uint32
 		First      uint32
 		HeadDim    uint32
@@ -177,6 +212,42 @@ type (
 		Lambda     float32
 	}
 
+	// KvTrellisParams: as KvEncodeParams, for one block of trellis codes.
+	KvTrellisParams struct {
+		Late      uint32
+		Exact     uint32
+		Stride    uint32
+		Dim       uint32
+		First     uint32
+		HeadDim   uint32
+		KVHeads   uint32
+		HeadBytes uint32
+		At        uint32
+		CodeAt    uint32
+		ScaleAt   uint32
+		LevelsAt  uint32
+		Forward   float32
+		Unit      float32
+	}
+
+	// KvRepackParams: as KvTrellisParams; First is that of the list of pages, LaneAt the first
+	// value of the block in an exact row.
+	KvRepackParams struct {
+		First      uint32
+		Own        uint32
+		Passing    uint32
+		ExactBytes uint32
+		ExactPack  uint32
+		LaneAt     uint32
+		KVHeads    uint32
+		HeadBytes  uint32
+		At         uint32
+		CodeAt     uint32
+		ScaleAt    uint32
+		LevelsAt   uint32
+		Unit       float32
+	}
+
 	// KvQueryParams: values First to First+Dim of a head become lanes from LaneAt on.
 	KvQueryParams struct {
 		Dim     uint32
@@ -185,6 +256,7 @@ type (
 		Heads   uint32
 		Lanes   uint32
 		LaneAt  uint32
+		Stride  uint32
 		Scale   float32
 		Factor  float32
 	}
@@ -192,7 +264,10 @@ type (
 	// AttendParams: Group is query heads a KV head, SliceHeads those of a
 	// threadgroup; DK and DV are lanes; Pack to Tail count where the kernel has no
 	// constants for them; Window counts positions, 0 for
-	// all; the rest is graph.Attention's, the cache type's and the layout's.
+	// all; Levels are those of the form, from LevelsAt on in its table, in steps of
+	// Unit; Cut is the values of a head that is cut into blocks, else 0. Own to SinkBytes say
+	// where exact pages and sinks lie, in units of 64 bytes; 0 bytes for none. The
+	// rest is graph.Attention's, the cache type's and the layout's.
 	AttendParams struct {
 		Heads         uint32
 		KVHeads       uint32
@@ -208,6 +283,10 @@ type (
 		Sharpen       float32
 		Soften        float32
 		SparseV       float32
+		Shifted       uint32
+		Newest        uint32
+		Sinks         uint32
+		ExactTable    uint32
 		KPack         uint32
 		KBits         uint32
 		KAffine       uint32
@@ -222,6 +301,17 @@ type (
 		KResAt        uint32
 		KResBits      uint32
 		KTailAt       uint32
+		KCut          uint32
+		KLevels       uint32
+		KLevelsAt     uint32
+		KUnit         float32
+		KExactPack    uint32
+		KExactBytes   uint32
+		KExactTail    uint32
+		KOwn          uint32
+		KOwnAt        uint32
+		KPassingAt    uint32
+		KSinkBytes    uint32
 		VPack         uint32
 		VBits         uint32
 		VAffine       uint32
@@ -234,11 +324,22 @@ type (
 		VScaleAt      uint32
 		VMinAt        uint32
 		VTailAt       uint32
+		VCut          uint32
+		VLevels       uint32
+		VLevelsAt     uint32
+		VUnit         float32
+		VExactPack    uint32
+		VExactBytes   uint32
+		VExactTail    uint32
+		VOwn          uint32
+		VOwnAt        uint32
+		VPassingAt    uint32
+		VSinkBytes    uint32
 	}
 
 	// AttendCombineParams: Lanes is the width of a part, Dim of a head of y, Size
 	// the lanes of a rotation, Turned the lanes that
-	// are turned back; Sinks is 1 where there are some.
+	// are turned back; Cut as in AttendParams; Sinks is 1 where there are some.
 	AttendCombineParams struct {
 		Heads   uint32
 		Parts   uint32
@@ -246,7 +347,9 @@ type (
 		Size    uint32
 		Dim     uint32
 		Turned  uint32
+		Cut     uint32
 		Sinks   uint32
+		Shifted uint32
 		Inverse float32
 	}
 )

@@ -22,26 +22,26 @@ FUNC void times(threadgroup float *v, device const float *by, float scale, uint 
 // that times needs no barrier of its own.
 
 // turn rotates n values: times pre, transform, with TURNS 2 times mid and again,
-// times scale and post. The vectors of n values lie one after another in signs.
-FUNC void turn(threadgroup float *v, device const float *signs, float scale, uint n, uint thread_index) {
+// times scale and post. The three vectors lie stride values apart in signs.
+FUNC void turn(threadgroup float *v, device const float *signs, uint stride, float scale, uint n, uint thread_index) {
 	if (TURNS == 0) return;
 	times(v, signs, 1.0f, n, thread_index);
 	walsh(v, n, thread_index);
 	if (TURNS == 2) {
-		times(v, signs + n, 1.0f, n, thread_index);
+		times(v, signs + stride, 1.0f, n, thread_index);
 		walsh(v, n, thread_index);
 	}
-	times(v, signs + 2 * n, scale, n, thread_index);
+	times(v, signs + 2 * stride, scale, n, thread_index);
 	barrier();
 }
 
 // turn_back undoes turn; scale is applied after each transform.
-FUNC void turn_back(threadgroup float *v, device const float *signs, float scale, uint n, uint thread_index) {
+FUNC void turn_back(threadgroup float *v, device const float *signs, uint stride, float scale, uint n, uint thread_index) {
 	if (TURNS == 0) return;
-	times(v, signs + 2 * n, 1.0f, n, thread_index);
+	times(v, signs + 2 * stride, 1.0f, n, thread_index);
 	walsh(v, n, thread_index);
 	if (TURNS == 2) {
-		times(v, signs + n, scale, n, thread_index);
+		times(v, signs + stride, scale, n, thread_index);
 		walsh(v, n, thread_index);
 	}
 	times(v, signs, scale, n, thread_index);

@@ -10,7 +10,7 @@ var sources embed.FS
 //
 // The buffer rows has four ints a row of the batch: its position, the length
 // of its sequence after the batch, the index in tables of its sequence's first
-// page, and the number of its span. The buffer grid is the code book of weights
+// page, and its sequence. The buffer grid is the code book of weights
 // of an IQ format, of others anything.
 var Kernels = []Kernel{
 	{
@@ -136,6 +136,15 @@ var Kernels = []Kernel{
 		},
 	},
 	{
+		Name: "kv_level", Files: []string{"kv_level.h"}, Group: 256, Params: KvLevelParams{},
+		Args: []Arg{{"x", "float", In}, {"mean", "float", In}, {"gain", "float", In}, {"y", "float", Out}},
+	},
+	{
+		// grid: heads by rows
+		Name: "kv_shift", Files: []string{"temper.h", "kv_shift.h"}, Group: 32, Params: KvShiftParams{},
+		Args: []Arg{{"x", "float", In}, {"rows", "int", In}, {"mean", "float", In}, {"y", "float", Out}},
+	},
+	{
 		// grid: Launch.X by KV heads by rows
 		Name: "kv_store", Files: []string{"form.h", "cells.h", "kv_store.h"}, Group: 128, Params: KvStoreParams{},
 		Constants: []string{"PACK"},
@@ -144,11 +153,27 @@ var Kernels = []Kernel{
 	{
 		// grid: Launch.X by KV heads by rows
 		Name: "kv_encode", Group: 128, Params: KvEncodeParams{},
-		Files:     []string{"form.h", "rotate.h", "cells.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
+		Files:     []string{"form.h", "rotate.h", "cells.h", "stream.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
 		Constants: []string{"RULE", "PACK", "BITS", "SIZE", "GROUP_BYTES", "TURNS", "RESIDUAL", "POLAR"},
 		Args: []Arg{
 			{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"form", "float", In}, {"cache", "uchar", InOut},
 		},
+	},
+	{
+		// grid: Launch.X by KV heads by rows
+		Name: "kv_trellis", Group: 32, Params: KvTrellisParams{},
+		Files:     []string{"form.h", "rotate.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_trellis.h"},
+		Constants: []string{"BITS", "SIZE", "TURNS"},
+		Args: []Arg{
+			{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"form", "float", In}, {"cache", "uchar", InOut},
+		},
+	},
+	{
+		// grid: Launch.X by KV heads by 64 cells of each page
+		Name: "kv_repack", Group: 32, Params: KvRepackParams{},
+		Files:     []string{"form.h", "exact.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_repack.h"},
+		Constants: []string{"BITS", "SIZE"},
+		Args:      []Arg{{"packs", "int", In}, {"exact", "uchar", In}, {"form", "float", In}, {"cache", "uchar", InOut}},
 	},
 	{
 		// grid: Launch.X by heads by rows
@@ -158,9 +183,10 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: Params.Parts by Attention.Slices by tiles
-		Name: "attend", Files: []string{"form.h", "load_form.h", "temper.h", "attend.h"}, Group: 128, Resident: 2, Params: AttendParams{},
+		Name: "attend", Files: []string{"form.h", "cut.h", "load_form.h", "exact.h", "temper.h", "attend.h"}, Group: 128, Resident: 2, Params: AttendParams{},
 		Constants: []string{
 			"QUERIES", "LANES", "READERS", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
+			"EXACT",
 		},
 		Args: []Arg{
 			{"q", "float", In},
@@ -174,13 +200,18 @@ var Kernels = []Kernel{
 			{"v_form", "float", In},
 			{"partial", "float", Out},
 			{"counts", "uint", InOut},
+			{"k_exact", "uchar", In},
+			{"v_exact", "uchar", In},
+			{"shift", "float", In},
 		},
 	},
 	{
 		// grid: heads by rows
-		Name: "attend_combine", Files: []string{"form.h", "rotate.h", "attend_combine.h"}, Group: 128, Params: AttendCombineParams{},
+		Name: "attend_combine", Files: []string{"form.h", "cut.h", "rotate.h", "attend_combine.h"}, Group: 128, Params: AttendCombineParams{},
 		Constants: []string{"LANES", "TURNS"},
-		Args:      []Arg{{"partial", "float", In}, {"sinks", "float", In}, {"form", "float", In}, {"y", "float", Out}},
+		Args: []Arg{
+			{"partial", "float", In}, {"sinks", "float", In}, {"form", "float", In}, {"shift", "float", In}, {"y", "float", Out},
+		},
 	},
 	{
 		// grid: x = ceil(Width/TopStretch), y = rows

@@ -99,6 +99,9 @@ func (c *kvPlanCmd) Run(r *run) error {
 		return err
 	}
 	l, err := m.Layout(ctx, o.Want, o.Preset, o.KV)
+	if err == nil {
+		err = m.Holds(&l, &o)
+	}
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,13 @@ type Sizes struct {
 	Done func(data []byte)
 }
 
+// Holder is a Driver whose devices do not hold every cache layout.
+type Holder interface {
+	// Holds reports ErrUnsupported where Compile would, because of the cache, and
+	// asks no device.
+	Holds(l *kv.Layout) error
+}
+
 // Backend compiles plans for one device.
 type Backend interface {
 	Info() Info

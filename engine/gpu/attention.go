@@ -2,8 +2,8 @@ package gpu
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/engine/backend"
 	"godwit/engine/graph"
@@ -23,6 +23,8 @@ type attention struct {
 	k, v            *shaders.Cache
 	kForm, vForm    place
 	decode, prefill *shaders.Attention
+	mean, gain      place // of the keys' channels, [kv heads][DimK]; mean.size 0: keys are stored as they are
+	shifted         bool  // scores lack the product with the mean, and it matters
 }
 
 // attend finds the kernels of an Attend op.
@@ -39,31 +41,13 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) (*attention, error) {
 		return nil, fmt.Errorf("gpu: layer %d has %d KV heads, its cache %d", a.Layer, a.KVHeads, l.kvHeads)
 	}
 	t := &attention{Attention: a, node: n, cache: l}
-	if err := t.bind(p); err != nil {
-		k, v := l.layout.K.Active, l.layout.V.Active
-		if a.MLA {
-			v = k
-		}
-		if !errors.Is(err, shaders.ErrForm) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: op graph.Attend, layer %d, types %s and %s, on %s: %w", backend.ErrUnsupported, a.Layer, k.Name, v.Name, p.b.name(), err)
-	}
-	return t, nil
+	return t, t.bind(p)
 }
 
 // bind describes both sides to the kernels.
 func (t *attention) bind(p *program) (err error) {
-	k, v := &t.cache.layout.K, &t.cache.layout.V
-	if k.Channels != nil || v.Channels != nil {
-		return fmt.Errorf("%w: calibrated channels", shaders.ErrForm)
-	}
-	if t.k, err = shaders.NewCache(k.Active, k.HeadDim, t.RopeBase); err != nil {
-		return err
-	}
-	if t.MLA {
-		t.v = t.k.View(t.DimV)
-	} else if t.v, err = shaders.NewCache(v.Active, v.HeadDim, 0); err != nil {
+	y := t.cache.layout
+	if t.k, t.v, err = caches(y, t.RopeBase); err != nil {
 		return err
 	}
 	if t.decode, err = shaders.NewAttention(t.k, t.v, t.Heads, t.KVHeads, 1); err != nil {
@@ -72,15 +56,24 @@ func (t *attention) bind(p *program) (err error) {
 	if t.prefill, err = shaders.NewAttention(t.k, t.v, t.Heads, t.KVHeads, p.capacity()); err != nil {
 		return err
 	}
+	if err := t.level(p); err != nil {
+		return err
+	}
 	chunks := (p.image.stride*kv.PageCells + shaders.ChunkCells - 1) / shaders.ChunkCells
 	t.decode.Params.Parts = uint32(max(1, min(chunks, maxGroups/t.decode.Slices())))
 	for _, a := range []*shaders.Attention{t.decode, t.prefill} {
 		q := &a.Params
 		q.Window, q.Scale, q.Cap, q.SparseV = uint32(t.Window), t.Scale, t.Softcap, p.sizes.SparseV
-		q.Sharpen, q.Soften = t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
+		q.Sharpen, q.Soften = y.Temper.Sharpen, y.Temper.Soften
 		if t.Bidirectional {
 			q.Bidirectional = 1
 		}
+		if t.shifted && t.Softcap > 0 {
+			q.Shifted = 1
+		}
+		q.Newest, q.Sinks, q.ExactTable = uint32(y.Exact.Newest), uint32(y.Exact.Sinks), uint32(p.image.exact)
+		q.KOwn, q.KOwnAt, q.KPassingAt = t.cache.sides[kv.K].places()
+		q.VOwn, q.VOwnAt, q.VPassingAt = t.values().places()
 	}
 	if t.kForm, err = p.constant(bytesOf(t.k.Table())); err != nil {
 		return err
@@ -89,13 +82,76 @@ func (t *attention) bind(p *program) (err error) {
 	return err
 }
 
-// attendMemory is scratch that all layers use one after another.
-type attendMemory struct{ query, residual, partial place }
+// values is the side that V is read from.
+func (t *attention) values() *side {
+	if t.MLA {
+		return &t.cache.sides[kv.K]
+	}
+	return &t.cache.sides[kv.V]
+}
+
+// places is where attend finds exact pages, counted from bindExact.
+func (s *side) places() (own, ownAt, passing uint32) {
+	if s.exact.buffer == nil {
+		return 0, 0, 0
+	}
+	at := s.exact.at - s.base()
+	return uint32(s.exact.own), uint32(at / imageAlign), uint32((at + s.passing) / imageAlign)
+}
+
+// base is where the sinks and exact pages of a layer begin.
+func (s *side) base() int64 {
+	if s.sinks.buffer != nil {
+		return s.sinks.at
+	}
+	return s.exact.at
+}
+
+// bindExact is the memory of sinks and exact pages from base on.
+func (c *compiler) bindExact(t *attention, s *side) place {
+	b := c.p.cache.beside[kv.K]
+	if s == &t.cache.sides[kv.V] {
+		b = c.p.cache.beside[kv.V]
+	}
+	if s.sinks.buffer == nil && s.exact.buffer == nil {
+		return c.none()
+	}
+	return place{Bind{b, s.base()}, b.Size() - s.base()}
+}
+
+// level puts the calibration of the keys' channels on the device.
+func (t *attention) level(p *program) (err error) {
+	list := t.cache.layout.K.Channels
+	if list == nil {
+		return nil
+	}
+	var mean, gain []float32
+	for _, c := range list {
+		mean, gain = append(mean, c.Mean...), append(gain, c.Gain...)
+	}
+	centred := slices.ContainsFunc(mean, func(m float32) bool { return m != 0 })
+	t.shifted = centred && (t.Softcap > 0 || t.Sinks != nil)
+	if t.mean, err = p.constant(bytesOf(mean)); err == nil {
+		t.gain, err = p.constant(bytesOf(gain))
+	}
+	return err
+}
+
+// attendMemory is scratch that all layers use one after another: queries over the
+// gain of their channels and keys times it, turned queries, the second vector of
+// residuals, shifts, and parts.
+type attendMemory struct{ levelled, keys, query, residual, shift, partial place }
 
 // attendRoom allocates it for the largest layer.
 func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
-	var query, residual, partial int
+	var levelled, keys, query, residual, shift, partial int
 	for _, t := range list {
+		if t.mean.size > 0 {
+			levelled, keys = max(levelled, p.capacity()*t.Heads*t.DimK), max(keys, p.capacity()*t.KVHeads*t.DimK)
+		}
+		if t.shifted {
+			shift = max(shift, p.capacity()*t.Heads)
+		}
 		if t.k.Turned() {
 			query = max(query, p.capacity()*t.Heads*t.k.Lanes)
 		}
@@ -108,7 +164,14 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		to    *place
 		size  int
 		label string
-	}{{&m.query, query, "turned queries"}, {&m.residual, residual, "queries of signs"}, {&m.partial, partial, "parts of attention"}} {
+	}{
+		{&m.levelled, levelled, "levelled queries"},
+		{&m.keys, keys, "levelled keys"},
+		{&m.query, query, "turned queries"},
+		{&m.residual, residual, "queries of signs"},
+		{&m.shift, shift, "shifts"},
+		{&m.partial, partial, "parts of attention"},
+	} {
 		b, err := p.alloc(int64(4*r.size), r.label)
 		if err != nil {
 			return m, err
@@ -118,28 +181,37 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 	return m, nil
 }
 
-// addAttend adds the launches of a layer: writes to the cache, queries turned
-// into the domain of the keys, parts of the context, their sum.
+// addAttend adds the launches of a layer: writes to the cache, pages that are
+// packed, queries turned into the domain of the keys, parts of the context, their
+// sum.
 func (c *compiler) addAttend(t *attention) error {
+	query := c.value(t.node.In[0])
 	if t.node.In[1] != graph.None {
-		if err := c.encode(t, t.k, &t.cache.sides[kv.K], t.node.In[1], t.kForm); err != nil {
+		keys := c.value(t.node.In[1])
+		if t.mean.size > 0 {
+			q := &shaders.KvLevelParams{Width: uint32(t.KVHeads * t.DimK), Dim: uint32(t.DimK), Group: 1}
+			if err := c.levelled(q, keys, t, c.room.keys); err != nil {
+				return err
+			}
+			keys = c.room.keys
+		}
+		if err := c.write(t, t.k, kv.K, keys); err != nil {
 			return err
 		}
 	}
 	if t.node.In[2] != graph.None {
-		if err := c.encode(t, t.v, &t.cache.sides[kv.V], t.node.In[2], t.vForm); err != nil {
+		if err := c.write(t, t.v, kv.V, c.value(t.node.In[2])); err != nil {
 			return err
 		}
 	}
-	query := c.value(t.node.In[0])
-	for _, l := range t.k.Query(t.Heads) {
-		args := []place{query, t.kForm, c.room.query, c.room.residual}
-		if err := c.perHead(l, args, t.Heads); err != nil {
+	if t.node.In[1] != graph.None {
+		if err := c.repack(t); err != nil {
 			return err
 		}
 	}
-	if t.k.Turned() {
-		query = c.room.query
+	query, err := c.query(t, query)
+	if err != nil {
+		return err
 	}
 	if err := c.parts(t, t.decode, query, true); err != nil {
 		return err
@@ -147,12 +219,87 @@ func (c *compiler) addAttend(t *attention) error {
 	return c.parts(t, t.prefill, query, false)
 }
 
-// encode adds the launches that write K or V.
-func (c *compiler) encode(t *attention, side *shaders.Cache, s *side, v graph.Value, form place) error {
-	for _, l := range side.Encode(t.KVHeads) {
-		args := []place{c.value(v), c.rows(t.cache.group), c.tables(), {Bind{s.buffer, 0}, s.buffer.Size()}}
+// query adds the launches that bring queries into the domain of the keys.
+func (c *compiler) query(t *attention, query place) (place, error) {
+	if t.shifted {
+		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
+		if t.Softcap == 0 { // what sinks are compared with is a logit
+			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
+		}
+		args := []place{query, c.rows(t.cache.group), t.mean, c.room.shift}
+		err := c.add("kv_shift", nil, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
+			return [3]uint32{uint32(t.Heads), uint32(s.rows), 1}
+		})
+		if err != nil {
+			return query, err
+		}
+	}
+	if t.mean.size > 0 {
+		q := &shaders.KvLevelParams{Width: uint32(t.Heads * t.DimK), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Query: 1}
+		if err := c.levelled(q, query, t, c.room.levelled); err != nil {
+			return query, err
+		}
+		query = c.room.levelled
+	}
+	for _, l := range t.k.Query(t.Heads) {
+		args := []place{query, t.kForm, c.room.query, c.room.residual}
+		if err := c.perHead(l, args, t.Heads); err != nil {
+			return query, err
+		}
+	}
+	if t.k.Turned() {
+		query = c.room.query
+	}
+	return query, nil
+}
+
+// levelled adds the launch that brings the channels of queries or keys near each
+// other.
+func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to place) error {
+	group := shaders.Find("kv_level").Group
+	return c.add("kv_level", nil, shaders.Bytes(q), []place{x, t.mean, t.gain, to}, func(s *shape) [3]uint32 {
+		q.Count = uint32(s.rows) * q.Width
+		return threads(int(q.Count), group)
+	})
+}
+
+// write adds the launches that write K or V to every part that has a place for it.
+func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, x place) error {
+	d := &t.cache.sides[s]
+	to := shaders.Target{Late: t.cache.layout.Side(s).Late(), Exact: c.p.image.exact}
+	if err := c.encode(t, form, &d.packed, to, x); err != nil {
+		return err
+	}
+	if d.exact.buffer != nil {
+		if err := c.encode(t, form.Exact, &d.exact, d.target(c.p.image), x); err != nil {
+			return err
+		}
+	}
+	if d.sinks.buffer == nil {
+		return nil
+	}
+	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Part: kv.Sinks, Sinks: d.sinks.page}, x)
+}
+
+// target is the exact pages of a side, counted from the first.
+func (s *side) target(m *image) shaders.Target {
+	return shaders.Target{Part: kv.Exact, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
+}
+
+// encode adds the launches that write K or V to one part.
+func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target shaders.Target, x place) error {
+	table, err := c.p.constant(bytesOf(form.Table()))
+	if err != nil {
+		return err
+	}
+	cache := place{Bind{to.buffer, to.at}, to.buffer.Size() - to.at}
+	if target.Part == kv.Sinks {
+		cache.size = int64(max(c.p.layout.Settings.Seqs, 1) * to.page * t.KVHeads * to.head)
+	}
+	for _, l := range form.Encode(t.KVHeads, target) {
+		args := []place{x, c.rows(t.cache.group), c.tables(), cache}
 		if len(l.Table) > 0 {
-			args = append(args[:3:3], form, args[3])
+			args = append(args[:3:3], table, cache)
 		}
 		if err := c.perHead(l, args, t.KVHeads); err != nil {
 			return err
@@ -172,16 +319,14 @@ func (c *compiler) perHead(l shaders.Launch, args []place, heads int) error {
 // parts.
 func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode bool) error {
 	p := c.p
-	tiles := p.image.tilesOf(a.Rows)
-	k, v := t.cache.sides[kv.K].buffer, t.cache.sides[kv.V].buffer
-	if t.MLA {
-		v = k
-	}
+	tiles := p.image.tilesOf(a.Rows, t.cache.layout.Exact)
+	k, v := t.cache.sides[kv.K].packed.buffer, t.values().packed.buffer
 	args := []place{
 		query, c.room.residual, c.rows(t.cache.group), c.tables(), c.batch(tiles.at, 2*p.capacity()),
 		{Bind{k, 0}, k.Size()},
 		{Bind{v, 0}, v.Size()},
 		t.kForm, t.vForm, c.room.partial, p.counts(t.Layer),
+		c.bindExact(t, &t.cache.sides[kv.K]), c.bindExact(t, t.values()), c.room.shift,
 	}
 	err := c.add(a.Kernel.Name, a.Constants, shaders.Bytes(&a.Params), args, func(s *shape) [3]uint32 {
 		if s.decode != decode {
@@ -192,8 +337,8 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	if err != nil {
 		return err
 	}
-	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)))
-	args = []place{c.room.partial, c.weight(t.Sinks), t.vForm, c.value(t.node.Out)}
+	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0)
+	args = []place{c.room.partial, c.weight(t.Sinks), t.vForm, c.room.shift, c.value(t.node.Out)}
 	return c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
 		if s.decode != decode {
 			return [3]uint32{}

@@ -17,26 +17,29 @@ type image struct {
 	groups   int
 	capacity int // rows that there is room for
 	stride   int // pages of a table
+	exact    int // places from a sequence's pages to its exact pages in tables; 0: it has none
 
 	tokens  int64
 	places  int64   // positions
-	rows    []int64 // of each group: {position, length, first page in tables, span} a row
+	rows    []int64 // of each group: {position, length, first page in tables, sequence} a row
 	ends    int64   // {first row, rows} a span
 	list    int64   // {first row, rows, starts at position 0, state slot} a span
 	outputs int64
 	input   int64
 	width   int // of a row of input
 	tiles   []*tiles
-	tables  int64 // pages, [group][span][stride]
+	windows []kv.Window // of each group
+	tables  int64       // pages, [group][span][stride], and with exact pages those behind the others of a span
 	size    int64
 }
 
-// tiles cuts the spans of a batch into runs of at most rows rows:
-// {first row, rows} a tile.
+// tiles cuts the spans of a batch into runs of at most rows rows that read the
+// same pages exactly: {first row, rows} a tile.
 type tiles struct {
-	at   int64
-	rows int
-	n    int // in this batch
+	at     int64
+	rows   int
+	window kv.Window // what is kept exactly
+	n      int       // in this batch
 }
 
 // imageAlign keeps every array where any kernel may read it.
@@ -54,6 +57,12 @@ func newImage(p *program) *image {
 	l, n := p.layout, p.capacity()
 	m := &image{spans: padded(max(1, min(p.sizes.Rows, max(l.Settings.Seqs, p.sizes.Slots)))), width: p.plan.InputWidth()}
 	m.stride = max(1, (l.Settings.Cells+kv.PageCells-1)/kv.PageCells)
+	for g := range l.Groups {
+		m.windows = append(m.windows, l.Groups[g].Exact)
+		if l.Groups[g].Exact.Newest > 0 {
+			m.exact = m.stride
+		}
+	}
 	m.tokens, m.places = m.room(n), m.room(n)
 	for range max(len(l.Groups), 1) {
 		m.rows = append(m.rows, m.room(4*n))
@@ -65,14 +74,15 @@ func newImage(p *program) *image {
 	return m
 }
 
-// tilesOf returns the tiles of at most rows rows.
-func (m *image) tilesOf(rows int) *tiles {
+// tilesOf returns the tiles of at most rows rows for layers with an exact window.
+func (m *image) tilesOf(rows int, w kv.Window) *tiles {
+	w.Sinks = 0
 	for _, t := range m.tiles {
-		if t.rows == rows {
+		if t.rows == rows && t.window == w {
 			return t
 		}
 	}
-	t := &tiles{at: m.room(2 * m.capacity), rows: rows}
+	t := &tiles{at: m.room(2 * m.capacity), rows: rows, window: w}
 	m.tiles = append(m.tiles, t)
 	return t
 }
@@ -80,7 +90,7 @@ func (m *image) tilesOf(rows int) *tiles {
 // finish lays out the page tables, of which most batches need little, behind the
 // rest, allocates the host's copy and returns its size.
 func (m *image) finish() int64 {
-	m.tables = m.room(m.groups * m.spans * m.stride)
+	m.tables = m.room(m.groups * m.spans * (m.stride + m.exact))
 	m.data = make([]byte, m.size)
 	return m.size
 }
@@ -106,6 +116,9 @@ func (m *image) check(b *llm.Batch) error {
 			if len(t) > m.stride {
 				return fmt.Errorf("gpu: sequence %d has %d pages, at most %d", b.Spans[i].Seq, len(t), m.stride)
 			}
+		}
+		if m.windows[g].Newest > 0 && (len(b.Exact) <= g || len(b.Exact[g]) < len(b.Spans)) {
+			return fmt.Errorf("gpu: group %d has no tables of exact pages", g)
 		}
 	}
 	return nil
@@ -134,6 +147,9 @@ func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	for g := range m.groups {
 		for i, t := range b.Tables[g][:len(b.Spans)] {
 			copy(m.ints(m.tables+int64(4*m.first(g, i)), m.stride), t)
+			if m.windows[g].Newest > 0 {
+				copy(m.ints(m.tables+int64(4*(m.first(g, i)+m.exact)), m.stride), b.Exact[g][i])
+			}
 		}
 	}
 	if m.width > 0 {
@@ -142,11 +158,11 @@ func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	if m.groups == 0 {
 		return m.tables
 	}
-	return m.tables + int64(4*(m.first(m.groups-1, len(b.Spans)-1)+m.stride))
+	return m.tables + int64(4*(m.first(m.groups-1, len(b.Spans)-1)+m.stride+m.exact))
 }
 
 // first is where the page table of a span lies in tables.
-func (m *image) first(group, span int) int { return (group*m.spans + span) * m.stride }
+func (m *image) first(group, span int) int { return (group*m.spans + span) * (m.stride + m.exact) }
 
 func (m *image) fillSpans(b *llm.Batch, padded int) {
 	ends, list := m.ints(m.ends, 2*m.spans), m.ints(m.list, 4*m.spans)
@@ -166,7 +182,7 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 	for i, s := range b.Spans {
 		for r := s.First; r < s.First+s.Rows; r++ {
 			e := rows[4*r : 4*r+4]
-			e[0], e[1], e[2], e[3] = b.Pos[r], int32(s.Len), int32(m.first(group, i)), int32(i)
+			e[0], e[1], e[2], e[3] = b.Pos[r], int32(s.Len), int32(m.first(group, i)), int32(s.Seq)
 		}
 	}
 	for r := len(b.Tokens); r < padded; r++ {
@@ -184,8 +200,13 @@ func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 		t.n++
 	}
 	for _, sp := range b.Spans {
-		for r := 0; r < sp.Rows; r += t.rows {
-			add(sp.First+r, min(t.rows, sp.Rows-r))
+		for r, n := 0, 0; r < sp.Rows; r += n {
+			n = min(t.rows, sp.Rows-r)
+			first := t.window.FirstExact(int(b.Pos[sp.First+r]))
+			for n > 1 && t.window.Newest > 0 && t.window.FirstExact(int(b.Pos[sp.First+r+n-1])) != first {
+				n--
+			}
+			add(sp.First+r, n)
 		}
 	}
 	for r := len(b.Tokens); r < s.rows; r++ {

@@ -3,7 +3,6 @@ package gpu
 import (
 	"fmt"
 
-	"godwit/engine/backend"
 	"godwit/engine/kv"
 )
 
@@ -12,7 +11,8 @@ import (
 type cache struct {
 	layers []*layerCache // by layer number; nil where a layer has none
 	groups [][]*layerCache
-	cells  []byte // of one KV head, on their way from page to page
+	beside [2]Buffer // of K and of V: sinks, exact pages, and the passing ones that layers share
+	cells  []byte    // of one KV head, on their way from page to page
 }
 
 // layerCache is K and V of one layer.
@@ -23,16 +23,38 @@ type layerCache struct {
 	sides   [2]side
 }
 
-// side is K or V of a layer; buffer is nil where V is a view of K.
+// side is K or V of a layer; its buffers are nil where V is a view of K.
 type side struct {
-	buffer Buffer
-	head   int // bytes of one head of one cell
+	packed, exact, sinks cells
+	passing              int64 // where the exact pages that layers share begin, behind exact
+}
+
+// cells is one part of a side, in pages of some cells.
+type cells struct {
+	buffer Buffer // nil: there are none
+	at     int64  // where they begin
+	head   int    // bytes of one head of one cell
+	page   int    // cells of a page
+	own    int    // pages before those that layers share
+}
+
+// part is the cells of a part; none for what devices do not hold.
+func (s *side) part(p kv.Part) *cells {
+	switch p {
+	case kv.Exact:
+		return &s.exact
+	case kv.Sinks:
+		return &s.sinks
+	case kv.Packed:
+		return &s.packed
+	}
+	return new(cells)
 }
 
 // at is the place of one KV head of a cell.
-func (l *layerCache) at(s *side, cell int32, head int) int64 {
-	page, in := int64(cell)/kv.PageCells, int64(cell)%kv.PageCells
-	return ((page*int64(l.kvHeads)+int64(head))*kv.PageCells + in) * int64(s.head)
+func (l *layerCache) at(c *cells, cell int32, head int) int64 {
+	page, in := int64(cell)/int64(c.page), int64(cell)%int64(c.page)
+	return c.at + ((page*int64(l.kvHeads)+int64(head))*int64(c.page)+in)*int64(c.head)
 }
 
 // newCache allocates the cells of the layout.
@@ -45,25 +67,22 @@ func (p *program) newCache() error {
 		if !y.Owns() {
 			continue
 		}
-		if y.Exact != (kv.Window{}) {
-			return fmt.Errorf("%w: an exact window of %d and %d sinks in layer %d, on %s", backend.ErrUnsupported, y.Exact.Newest, y.Exact.Sinks, i, p.b.name())
-		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, layout: y}
 		for s := range lc.sides {
 			sl := y.Side(kv.Side(s))
 			if sl.View {
 				continue
 			}
-			d := &lc.sides[s]
-			d.head = sl.Active.RowBytes(sl.HeadDim)
-			size := int64(p.sizes.Pages[y.Group]) * kv.PageCells * int64(y.KVHeads*d.head)
+			pages := p.sizes.Pages[y.Group]
+			d := cells{head: sl.Active.RowBytes(sl.HeadDim), page: kv.PageCells, own: pages}
+			size := int64(pages) * kv.PageCells * int64(y.KVHeads*d.head)
 			var err error
 			if d.buffer, err = p.dev.Alloc(max(size, imageAlign), nil, fmt.Sprintf("%v of layer %d", kv.Side(s), i)); err != nil {
-				return fmt.Errorf("cache of %d pages, %d bytes in layer %d: %w", p.sizes.Pages[y.Group], size, i, err)
+				return fmt.Errorf("cache of %d pages, %d bytes in layer %d: %w", pages, size, i, err)
 			}
 			p.buffers = append(p.buffers, d.buffer)
 			p.used.Cache += d.buffer.Size()
-			c.cells = append(c.cells, make([]byte, max(0, kv.PageCells*d.head-len(c.cells)))...)
+			lc.sides[s].packed = d
 		}
 		c.layers[i] = lc
 		c.groups[y.Group] = append(c.groups[y.Group], lc)
@@ -73,7 +92,76 @@ func (p *program) newCache() error {
 			c.layers[i] = c.layers[from]
 		}
 	}
+	for s := range c.beside {
+		if err := p.newBeside(kv.Side(s)); err != nil {
+			return err
+		}
+	}
+	for _, g := range c.groups {
+		for _, lc := range g {
+			for s := range lc.sides {
+				for _, part := range []kv.Part{kv.Packed, kv.Exact, kv.Sinks} {
+					d := lc.sides[s].part(part)
+					c.cells = append(c.cells, make([]byte, max(0, d.page*d.head-len(c.cells)))...)
+				}
+			}
+		}
+	}
 	return nil
+}
+
+// newBeside allocates what one side of all layers keeps exactly: the sinks of every
+// layer, the exact pages of every layer, and those that a chunk leaves behind.
+func (p *program) newBeside(s kv.Side) error {
+	var size int64
+	room := func(n int64) (at int64) {
+		at = size
+		size += (n + imageAlign - 1) / imageAlign * imageAlign
+		return at
+	}
+	own := p.cache.owners()
+	for _, lc := range own {
+		y := lc.layout
+		if x := y.Side(s); x.Sinks != nil {
+			lc.sides[s].sinks = cells{head: x.SinkRow / y.KVHeads, page: y.Exact.Sinks, at: room(int64(max(p.layout.Settings.Seqs, 1) * y.Exact.Sinks * x.SinkRow))}
+		}
+	}
+	for _, lc := range own {
+		y := lc.layout
+		if x := y.Side(s); x.Exact != nil {
+			n := p.layout.ExactOwn(y)
+			lc.sides[s].exact = cells{head: x.ExactRow / y.KVHeads, page: kv.PageCells, own: n, at: room(int64(n * kv.PageCells * x.ExactRow))}
+		}
+	}
+	passing := room(p.layout.Passing[s])
+	if size == 0 {
+		return nil
+	}
+	b, err := p.alloc(size, fmt.Sprintf("exact %v", s))
+	if err != nil {
+		return fmt.Errorf("exact pages and sinks, %d bytes: %w", size, err)
+	}
+	p.used.Scratch -= b.Size()
+	p.used.Cache += b.Size()
+	p.cache.beside[s] = b
+	for _, lc := range own {
+		d := &lc.sides[s]
+		d.passing = passing - d.exact.at
+		for _, c := range []*cells{&d.sinks, &d.exact} {
+			if c.head > 0 {
+				c.buffer = b
+			}
+		}
+	}
+	return nil
+}
+
+// owners is the layers that own cells.
+func (c *cache) owners() (list []*layerCache) {
+	for _, g := range c.groups {
+		list = append(list, g...)
+	}
+	return list
 }
 
 func (c *cache) layer(i int) (*layerCache, error) {
@@ -83,76 +171,74 @@ func (c *cache) layer(i int) (*layerCache, error) {
 	return c.layers[i], nil
 }
 
-// side finds one side of a layer.
-func (p *program) side(layer int, s kv.Side) (*layerCache, *side, error) {
+// cells finds a part of one side of a layer.
+func (p *program) cells(layer int, s kv.Side, part kv.Part) (*layerCache, *cells, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, nil, err
 	}
-	if l.sides[s].buffer == nil {
-		return nil, nil, fmt.Errorf("gpu: %v of layer %d is a view", s, layer)
+	c := l.sides[s].part(part)
+	if c.buffer == nil {
+		return nil, nil, fmt.Errorf("gpu: layer %d has no cells of %v in part %d", layer, s, part)
 	}
-	return l, &l.sides[s], nil
+	return l, c, nil
 }
 
 // RowBytes is the size of a row of all KV heads as the memory was allocated.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	l, d, err := p.side(layer, s)
-	if err != nil || part != kv.Packed {
+	l, c, err := p.cells(layer, s, part)
+	if err != nil {
 		return 0
 	}
-	return l.kvHeads * d.head
+	return l.kvHeads * c.head
 }
 
 // ReadRow copies the KV heads of a cell to dst in the format's own bytes.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, _ kv.Part, cell int32) error {
-	l, d, err := p.side(layer, s)
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
+	l, c, err := p.cells(layer, s, part)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
-		err = p.dev.Download(dst[h*d.head:(h+1)*d.head], d.buffer, l.at(d, cell, h))
+		err = p.dev.Download(dst[h*c.head:(h+1)*c.head], c.buffer, l.at(c, cell, h))
 	}
 	return err
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, _ kv.Part, cell int32, src []byte) error {
-	l, d, err := p.side(layer, s)
+func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
+	l, c, err := p.cells(layer, s, part)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
-		err = p.dev.Upload(d.buffer, l.at(d, cell, h), src[h*d.head:(h+1)*d.head])
+		err = p.dev.Upload(c.buffer, l.at(c, cell, h), src[h*c.head:(h+1)*c.head])
 	}
 	return err
 }
 
-// CopyCells copies n packed cells, the only part there is, from cell src on to
-// cell dst on in every layer of a group.
-func (p *program) CopyCells(group int, _ kv.Part, dst, src int32, n int) error {
-	for n > 0 {
-		k := min(n, kv.PageCells-int(max(dst%kv.PageCells, src%kv.PageCells)))
-		if err := p.copyRun(group, dst, src, k); err != nil {
-			return err
+// CopyCells copies n cells of a part from cell src on to cell dst on in every
+// layer of a group.
+func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
+	for _, l := range p.cache.groups[group] {
+		for i := range l.sides {
+			if err := p.copyCells(l, l.sides[i].part(part), dst, src, int32(n)); err != nil {
+				return err
+			}
 		}
-		dst, src, n = dst+int32(k), src+int32(k), n-k
 	}
 	return nil
 }
 
-// copyRun copies cells that lie side by side in one page.
-func (p *program) copyRun(group int, dst, src int32, n int) error {
-	for _, l := range p.cache.groups[group] {
-		for i := range l.sides {
-			d := &l.sides[i]
-			if d.buffer == nil {
-				continue
+// copyCells copies runs of cells that lie side by side in one page.
+func (p *program) copyCells(l *layerCache, c *cells, dst, src, n int32) error {
+	for c.buffer != nil && n > 0 {
+		page := int32(c.page)
+		k := min(n, page-max(dst%page, src%page))
+		run := p.cache.cells[:int(k)*c.head]
+		for h := range l.kvHeads {
+			if err := p.dev.Download(run, c.buffer, l.at(c, src, h)); err != nil {
+				return err
 			}
-			cells := p.cache.cells[:n*d.head]
-			for h := range l.kvHeads {
-				if err := p.dev.Download(cells, d.buffer, l.at(d, src, h)); err != nil {
-					return err
-				}
-				if err := p.dev.Upload(d.buffer, l.at(d, dst, h), cells); err != nil {
-					return err
-				}
+			if err := p.dev.Upload(c.buffer, l.at(c, dst, h), run); err != nil {
+				return err
 			}
 		}
+		dst, src, n = dst+k, src+k, n-k
 	}
 	return nil
 }

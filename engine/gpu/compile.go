@@ -79,8 +79,8 @@ func (c *compiler) attentions() error {
 		if err != nil {
 			return err
 		}
-		p.image.tilesOf(t.decode.Rows)
-		p.image.tilesOf(t.prefill.Rows)
+		p.image.tilesOf(t.decode.Rows, t.cache.layout.Exact)
+		p.image.tilesOf(t.prefill.Rows, t.cache.layout.Exact)
 		c.attends[i] = t
 		list = append(list, t)
 	}
@@ -89,6 +89,9 @@ func (c *compiler) attentions() error {
 	}
 	var err error
 	if p.counters, err = p.alloc(int64(countBytes*len(p.layout.Layers)), "counters"); err != nil {
+		return err
+	}
+	if err := p.newPacks(); err != nil {
 		return err
 	}
 	c.room, err = p.attendRoom(list)
@@ -139,7 +142,7 @@ func (c *compiler) rows(group int) place { return c.batch(c.p.image.rows[group],
 // tables is the page tables of all groups.
 func (c *compiler) tables() place {
 	m := c.p.image
-	return c.batch(m.tables, len(c.p.layout.Groups)*m.spans*m.stride)
+	return c.batch(m.tables, len(c.p.layout.Groups)*m.spans*(m.stride+m.exact))
 }
 
 func length(w *graph.Weight) uint32 {

@@ -10,6 +10,7 @@ type part struct {
 	batch   llm.Batch
 	results []int32 // rows of the whole batch's results
 	row     []int32 // rows of the part by those of the whole, -1 for the others
+	first   bool    // nothing was taken of the batch yet
 }
 
 // take collects spans from first on: those of a single row, at most maxDecode,
@@ -17,12 +18,7 @@ type part struct {
 func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
-	for g := range t.Tables {
-		t.Tables[g] = t.Tables[g][:0]
-	}
-	for len(t.Tables) < len(b.Tables) {
-		t.Tables = append(t.Tables, nil)
-	}
+	t.Tables, t.Exact, t.Packs = empty(t.Tables, len(b.Tables)), empty(t.Exact, len(b.Exact)), empty(t.Packs, len(b.Packs))
 	p.results, p.row = p.results[:0], p.row[:0]
 	for range b.Tokens {
 		p.row = append(p.row, -1)
@@ -44,12 +40,16 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 		t.Input = append(t.Input, b.Input[s.First*width:end*width]...)
 		for g := range b.Tables {
 			t.Tables[g] = append(t.Tables[g], b.Tables[g][next])
+			if len(b.Exact) > g && len(b.Exact[g]) > 0 {
+				t.Exact[g] = append(t.Exact[g], b.Exact[g][next])
+			}
 		}
 		moved := s
 		moved.First = len(t.Tokens)
 		t.Spans = append(t.Spans, moved)
 		t.Tokens, t.Pos = append(t.Tokens, b.Tokens[s.First:end]...), append(t.Pos, b.Pos[s.First:end]...)
 	}
+	p.takePacks(b)
 	for i, r := range b.Outputs {
 		if p.row[r] < 0 {
 			continue
@@ -63,4 +63,31 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 		}
 	}
 	return next
+}
+
+// takePacks collects the pages that are packed in this part: those that its spans
+// write, and in the first part of a batch those that nobody writes.
+func (p *part) takePacks(b *llm.Batch) {
+	t := &p.batch
+	for g := range b.Packs {
+		for i := range b.Packs[g] {
+			q := &b.Packs[g][i]
+			w := writer(b, g, q.Page)
+			if w < 0 && p.first || w >= 0 && p.row[b.Spans[w].First] >= 0 {
+				t.Packs[g] = append(t.Packs[g], *q)
+			}
+		}
+	}
+	p.first = false
+}
+
+// empty is n empty lists, with the memory of lists.
+func empty[T any](lists [][]T, n int) [][]T {
+	for len(lists) < n {
+		lists = append(lists, nil)
+	}
+	for i := range lists {
+		lists[i] = lists[i][:0]
+	}
+	return lists
 }

@@ -31,6 +31,7 @@ type program struct {
 	buffers   []Buffer
 	constants []constant
 	launches  []launch
+	packs     packs
 	graphs    map[graphKey]Graph
 	used      backend.Memory
 
@@ -80,6 +81,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	case single == len(b.Spans) && single <= maxDecode:
 		return p.run(b, true, nil, b.Logits)
 	}
+	p.part.first = true
 	for first := 0; first < len(b.Spans); {
 		first = p.part.take(b, first, true, p.out.Rows)
 		if err := p.run(&p.part.batch, true, p.part.results, b.Logits); err != nil {
@@ -110,8 +112,18 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 	if err := p.dev.Upload(p.image.buffer, 0, p.image.data[:n]); err != nil {
 		return err
 	}
+	packs := p.packs.buffer != nil && p.packs.take(b)
+	if packs {
+		if err := p.dev.Upload(p.packs.buffer, 0, p.packs.data); err != nil {
+			return err
+		}
+		p.pack(packBefore)
+	}
 	if err := p.start(s); err != nil {
 		return err
+	}
+	if packs && decode {
+		p.pack(packWritten)
 	}
 	if err := p.dev.Submit(); err != nil {
 		return err

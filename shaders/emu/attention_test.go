@@ -185,7 +185,7 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 	if c.sinks {
 		sinks = 1
 	}
-	l := vc.Combine(c.heads, int(a.Params.Parts), sinks)
+	l := vc.Combine(c.heads, int(a.Params.Parts), sinks, false)
 	merged, err := once{
 		kernel: "attend_combine", constants: l.Constants, params: l.Params, edit: c.edit, grid: [3]uint32{uint32(c.heads), uint32(c.rows), 1},
 		args: map[string][]byte{
@@ -284,7 +284,7 @@ func TestAttendForms(t *testing.T) {
 		t.Run(named.Name, func(t *testing.T) {
 			for _, dim := range []int{64, 80, 128, 256, 576} {
 				form, err := named.Hold(dim)
-				if err != nil || form.Family == kv.GW {
+				if err != nil {
 					continue
 				}
 				v := form

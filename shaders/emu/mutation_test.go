@@ -4,6 +4,7 @@ package emu
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
@@ -33,6 +34,8 @@ var subjects = []subject{
 	{"top", judgeTop},
 	{"kv_query", judgeQuery},
 	{"kv_encode", judgeEncode},
+	{"kv_trellis", judgeTrellis},
+	{"kv_repack", judgeRepack},
 	{"attend", judgeAttend},
 	{"attend_combine", judgeAttend},
 }
@@ -173,7 +176,7 @@ func judgeEncode(t *testing.T, edit func(string) string) error {
 		}
 		x, want := normal(5, dim), make([]byte, form.RowBytes(dim))
 		form.Encode(want, x, kv.At{Pos: 3})
-		l := c.Encode(1)[0]
+		l := c.Encode(1, shaders.Target{})[0]
 		out, err := once{
 			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, 1, 1}, edit: edit,
 			args: map[string][]byte{
@@ -188,6 +191,92 @@ func judgeEncode(t *testing.T, edit func(string) string) error {
 		}
 	}
 	return nil
+}
+
+func judgeTrellis(t *testing.T, edit func(string) string) error {
+	for name, dim := range map[string]int{"gw2": 80, "gw3": 64, "gw4": 128} {
+		form := typed(t, name, dim)
+		c, err := shaders.NewCache(form, dim, 0)
+		if err != nil {
+			return err
+		}
+		x, want := normal(5, dim), make([]byte, form.RowBytes(dim))
+		form.Encode(want, x, kv.At{})
+		cache := make([]byte, 64*c.HeadBytes)
+		for _, l := range c.Encode(1, shaders.Target{}) {
+			out, err := once{
+				kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, 1, 1}, edit: edit,
+				args: map[string][]byte{"x": raw(x), "rows": raw([]int32{3, 4, 0, 0}), "tables": raw([]int32{0}), "form": raw(l.Table), "cache": cache},
+			}.try()
+			if err != nil {
+				return err
+			}
+			cache = out["cache"]
+		}
+		if got := cache[3*c.HeadBytes:][:c.HeadBytes]; string(got) != string(want) {
+			return fmt.Errorf("%s: %x, want %x", name, got, want)
+		}
+	}
+	return nil
+}
+
+// judgeRepack packs two pages, one of which lies behind those of its layer, from
+// rows of q8_0 and wants the codes of engine/kv.
+func judgeRepack(t *testing.T, edit func(string) string) error {
+	const dim, heads, own = 96, 2, 3
+	form := typed(t, "gw3", dim)
+	c, err := shaders.NewCache(form, dim, 0)
+	if err == nil {
+		err = c.Beside(kv.Q8_0, kv.F16)
+	}
+	if err != nil {
+		return err
+	}
+	size := kv.Q8_0.RowBytes(dim)
+	exact, cache := make([]byte, 5*64*heads*size), make([]byte, 4*64*heads*c.HeadBytes)
+	x := normal(6, len(exact)/size*dim)
+	for i := range len(exact) / size {
+		kv.Q8_0.Encode(exact[i*size:][:size], x[i*dim:][:dim], kv.At{})
+	}
+	pages := []int32{2, 1, 0, own + 1} // packed and exact
+	for _, l := range c.Repack(heads, shaders.Target{Own: own, Passing: own * 64 * heads * size / 64}) {
+		out, err := once{
+			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, heads, 128}, edit: edit,
+			args: map[string][]byte{"packs": raw(pages), "exact": exact, "form": raw(l.Table), "cache": cache},
+		}.try()
+		if err != nil {
+			return err
+		}
+		cache = out["cache"]
+	}
+	for i := range 2 * heads * 64 {
+		page, in := i/(heads*64), i%(heads*64)
+		got := cache[(int(pages[2*page])*heads*64+in)*c.HeadBytes:][:c.HeadBytes]
+		if want := repacked(form, dim, exact[(int(pages[2*page+1])*heads*64+in)*size:][:size]); string(got) != string(want) {
+			return fmt.Errorf("cell %d: %x, want %x", i, got, want)
+		}
+	}
+	return nil
+}
+
+// repacked is the row of a form of trellis codes that a row of rotated q8_0 becomes.
+func repacked(form *kv.Type, dim int, row []byte) []byte {
+	x, out := make([]float32, dim), make([]byte, form.RowBytes(dim))
+	kv.Q8_0.DecodeRotated(x, row)
+	for _, s := range form.Segments(dim) {
+		f, v, to := s.Form, x[s.Lane:][:s.Form.Elems], out[s.At:]
+		z, w := make([]int16, len(v)), make([]uint8, len(v))
+		energy := kv.TrellisTargets(z, v, f.Scale.Unit)
+		f.Codes.Trellis.Encode(w, z)
+		binary.LittleEndian.PutUint16(to[f.Scale.At:], dtype.F32ToF16(f.TrellisScale(v, w, energy)))
+		for i, n := range w {
+			for b := range f.Codes.Bits {
+				at := i*f.Codes.Bits + b
+				to[f.Codes.At+at/8] |= n >> b & 1 << (at % 8)
+			}
+		}
+	}
+	return out
 }
 
 func judgeAttend(t *testing.T, edit func(string) string) error {

@@ -45,6 +45,10 @@ func (s *suite) attention(t *testing.T) {
 		{K: "q4_0", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 60, Newest: 20}, Window: 90, Sinks: true},
 		{K: "f16", V: "q4_0", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 2, Newest: 100}, Window: 40},
 		{K: "q4_0", V: "q4_0", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true, Exact: kv.Window{Sinks: 5, Newest: 65}},
+		{K: "gw4", V: "gw2", Heads: 4, KVHeads: 2, DimK: 96, DimV: 128},
+		{K: "gw3", V: "gw3", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}},
+		{K: "gw2", V: "gw4", Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
+		{K: "gw4", V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
 	} {
 		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) {
 			c := newAttentionCase(t, a)

@@ -1,0 +1,58 @@
+package gpu
+
+import (
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/kv"
+	"godwit/shaders"
+)
+
+// Holds reports backend.ErrUnsupported where a cache of the layout has no kernel:
+// what Compile then says too. It asks no device.
+func (d Driver) Holds(l *kv.Layout) error { return holds(l, d.Kind) }
+
+// holds names the device in its error.
+func holds(l *kv.Layout, device string) error {
+	for i := range l.Layers {
+		y := &l.Layers[i]
+		own := y
+		if y.Share >= 0 {
+			own = &l.Layers[y.Share]
+		}
+		if !own.Owns() {
+			continue
+		}
+		if own.K.Own {
+			return fmt.Errorf("%w: keys that each conversation calibrates, in layer %d, on %s; the CPU backend runs them", backend.ErrUnsupported, y.Layer, device)
+		}
+		k, v, err := caches(own, own.RopeBase)
+		if err == nil {
+			_, err = shaders.NewAttention(k, v, y.Heads, own.KVHeads, 1)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: attention of layer %d with the cache types %s and %s, on %s: %w; the CPU backend runs it",
+				backend.ErrUnsupported, y.Layer, own.K.Active.Name, own.V.Active.Name, device, err)
+		}
+	}
+	return nil
+}
+
+// caches are K and V of a layer as the kernels see them.
+func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error) {
+	side := func(s *kv.SideLayout, ropeBase float32) (*shaders.Cache, error) {
+		c, err := shaders.NewCache(s.Active, s.HeadDim, ropeBase)
+		if err == nil {
+			err = c.Beside(s.Exact, s.Sinks)
+		}
+		return c, err
+	}
+	if k, err = side(&y.K, ropeBase); err != nil {
+		return nil, nil, err
+	}
+	if y.V.View {
+		return k, k.View(y.V.HeadDim), nil
+	}
+	v, err = side(&y.V, 0)
+	return k, v, err
+}

@@ -1,0 +1,184 @@
+package gpu
+
+import (
+	"unsafe"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/shaders"
+)
+
+// packs is the pages that a batch packs from their exact form, as kernels read
+// them: {packed page, exact page} for each, a list a side of a layer.
+type packs struct {
+	data   []byte
+	buffer Buffer // nil: no layer packs pages
+	sides  []*packSide
+	alone  []launch // of all layers, for what needs no place among the other launches
+}
+
+// packSide is the list of a side of a layer. Pages that this batch does not write come
+// first: they can be packed before anything runs.
+type packSide struct {
+	layer     int // the one that owns the cells
+	side      kv.Side
+	group     int
+	index, of int // its place among the sides of the layers of its group that pack pages
+	at        int64
+	room      int // pages
+	before, n int
+	now       stage
+}
+
+// stage says which pages of the lists the next launches pack.
+type stage int
+
+const (
+	packBefore stage = iota // those that the batch does not write
+	packWritten
+)
+
+// newPacks makes the lists of the sides that pack pages. Their places are those of
+// llm.Pack: both sides of a layer have one where either packs.
+func (p *program) newPacks() error {
+	k := &p.packs
+	for g := range p.layout.Groups {
+		group := &p.layout.Groups[g]
+		first, places := len(k.sides), 0
+		for _, i := range group.Layers {
+			y := &p.layout.Layers[i]
+			if !y.K.Late() && !y.V.Late() {
+				continue
+			}
+			for _, s := range []kv.Side{kv.K, kv.V} {
+				if y.Side(s).Late() {
+					l := &packSide{layer: i, side: s, group: g, index: places, room: group.ExactPages + group.Passing, at: int64(len(k.data))}
+					k.sides = append(k.sides, l)
+					k.data = append(k.data, make([]byte, (8*l.room+imageAlign-1)/imageAlign*imageAlign)...)
+				}
+				places++
+			}
+		}
+		for _, l := range k.sides[first:] {
+			l.of = places
+		}
+	}
+	if len(k.sides) == 0 {
+		return nil
+	}
+	var err error
+	k.buffer, err = p.alloc(int64(len(k.data)), "pages to pack")
+	return err
+}
+
+// of returns the list of a side of a layer, nil where it has none.
+func (k *packs) of(y *kv.LayerLayout, s kv.Side, l *kv.Layout) *packSide {
+	for _, p := range k.sides {
+		if &l.Layers[p.layer] == y && p.side == s {
+			return p
+		}
+	}
+	return nil
+}
+
+// take collects the pages of a batch and reports whether there are any.
+func (k *packs) take(b *llm.Batch) bool {
+	any := false
+	for _, l := range k.sides {
+		l.before, l.n = 0, 0
+		if len(b.Packs) <= l.group {
+			continue
+		}
+		for _, written := range []bool{false, true} {
+			for i := range b.Packs[l.group] {
+				q := &b.Packs[l.group][i]
+				step := l.index * q.Of / l.of
+				if step < q.From || step >= q.To || (writer(b, l.group, q.Page) >= 0) != written {
+					continue
+				}
+				list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(k.data[l.at:]))), 2*l.room)
+				list[2*l.n], list[2*l.n+1] = q.Page, q.Exact
+				l.n++
+			}
+			if !written {
+				l.before = l.n
+			}
+		}
+		any = any || l.n > 0
+	}
+	return any
+}
+
+// writer is the span whose rows lie in a page of a group, -1 for none.
+func writer(b *llm.Batch, group int, page int32) int {
+	for i, s := range b.Spans {
+		for n := (s.Len - s.Rows) / kv.PageCells; n*kv.PageCells < s.Len; n++ {
+			if b.Tables[group][i][n] == page {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// pack records the launches of one stage on their own. Pages that a decode step
+// writes are packed after it: no row of it reads them packed, and what is kept of
+// the step for a replay stays the same.
+func (p *program) pack(now stage) {
+	p.dev.Barrier()
+	for _, l := range p.packs.sides {
+		l.now = now
+	}
+	for i := range p.packs.alone {
+		l := &p.packs.alone[i]
+		if grid := l.size(&p.shape); grid[2] > 0 {
+			p.dev.Launch(l.pipe, grid, l.args, l.params)
+		}
+	}
+	p.dev.Barrier()
+}
+
+// repack adds the launches that pack pages of a layer, each once among the others,
+// for what a prefill writes, and once on its own.
+func (c *compiler) repack(t *attention) error {
+	p := c.p
+	for s, form := range []*shaders.Cache{t.k, t.v} {
+		d, list := &t.cache.sides[s], p.packs.of(t.cache.layout, kv.Side(s), p.layout)
+		if list == nil {
+			continue
+		}
+		table, err := p.constant(bytesOf(form.Table()))
+		if err != nil {
+			return err
+		}
+		args := []place{
+			{Bind{p.packs.buffer, list.at}, int64(8 * list.room)},
+			{Bind{d.exact.buffer, d.exact.at}, d.exact.buffer.Size() - d.exact.at},
+			table,
+			{Bind{d.packed.buffer, 0}, d.packed.buffer.Size()},
+		}
+		for _, l := range form.Repack(t.KVHeads, d.target(p.image)) {
+			size := func(stage stage) [3]uint32 {
+				first, n := 0, list.before
+				if stage == packWritten {
+					first, n = list.before, list.n-list.before
+				}
+				l.First = uint32(first)
+				return [3]uint32{l.X, uint32(t.KVHeads), uint32(kv.PageCells * n)}
+			}
+			err := c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
+				if s.decode {
+					return [3]uint32{}
+				}
+				return size(packWritten)
+			})
+			if err != nil {
+				return err
+			}
+			alone := p.launches[len(p.launches)-1]
+			alone.size = func(*shape) [3]uint32 { return size(list.now) }
+			p.packs.alone = append(p.packs.alone, alone)
+		}
+	}
+	return nil
+}
