@@ -1,10 +1,12 @@
 package backendtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"godwit/engine/backend"
@@ -30,9 +32,21 @@ type Attention struct {
 	Float          bool  // the backend uses float arithmetic for packed types
 }
 
-// attention checks the plain types; the matrix over all types is
-// AttentionMatrix.
+// trellis lists the types whose codes are a path through a trellis, fewest bits
+// first.
+func trellis() (names []string) {
+	types := slices.DeleteFunc(slices.Clone(kv.Types()), func(t *kv.Type) bool { return t.Family != kv.GW })
+	slices.SortFunc(types, func(a, b *kv.Type) int { return cmp.Compare(a.NominalBits(), b.NominalBits()) })
+	for _, t := range types {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// attention checks the plain types, and those whose cells are packed by page;
+// the matrix over all types is AttentionMatrix.
 func (s *suite) attention(t *testing.T) {
+	codes := trellis()
 	for _, a := range []Attention{
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64},
 		{K: "f16", V: "f16", Heads: 4, KVHeads: 1, DimK: 40, DimV: 40},
@@ -45,10 +59,10 @@ func (s *suite) attention(t *testing.T) {
 		{K: "q4_0", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 60, Newest: 20}, Window: 90, Sinks: true},
 		{K: "f16", V: "q4_0", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 2, Newest: 100}, Window: 40},
 		{K: "q4_0", V: "q4_0", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true, Exact: kv.Window{Sinks: 5, Newest: 65}},
-		{K: "gw4", V: "gw2", Heads: 4, KVHeads: 2, DimK: 96, DimV: 128},
-		{K: "gw3", V: "gw3", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}},
-		{K: "gw2", V: "gw4", Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
-		{K: "gw4", V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
+		{K: codes[2], V: codes[0], Heads: 4, KVHeads: 2, DimK: 96, DimV: 128},
+		{K: codes[1], V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}},
+		{K: codes[0], V: codes[2], Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
+		{K: codes[2], V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
 	} {
 		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) {
 			c := newAttentionCase(t, a)
