@@ -120,7 +120,7 @@ describe('an answer that grows', () => {
       }).observe(prose, { childList: true, characterData: true, subtree: true });
     });
     await page.getByRole('button', { name: 'Continue' }).click();
-    await page.locator('article[data-status=running]').waitFor();
+    await page.waitForFunction(() => globalThis.changed.times > 0);
     await answered(page);
     const { earliest, times, blocks } = await page.evaluate(() => globalThis.changed);
     assert.ok(times > 0, 'nothing changed');
@@ -196,10 +196,12 @@ describe('the page', () => {
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
-    await say(page, 'Tell me a story about the sea.');
-    await page.locator('article[data-status=running]').waitFor();
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null } }); // 40 tokens are over before the key
+    await say(page, 'Tell me a long story about the sea.');
+    await page.locator('article[data-status=running] .prose').waitFor();
     await page.keyboard.press('Escape');
-    await page.locator('article:not(.mine):is([data-status=stopped], [data-status=done])').waitFor();
+    await page.locator('article:not(.mine)[data-status=stopped]').waitFor();
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 40 } });
     await leave(page);
   });
 
