@@ -108,6 +108,7 @@ describe('an answer that grows', () => {
     const list = Array.from({ length: 200 }, (_, i) => `- item ${i}`).join('\n');
     const page = await opened('Grows', ['Tell me a story.', `# A story\n\n${list}\n\n\`\`\`go\nfunc main() {}\n\`\`\`\n\nOnce upon a time`]);
     await page.locator('.prose .block').last().getByText('Once upon a time').waitFor();
+    await page.locator('.prose .hljs-keyword').first().waitFor(); // colours come after the words
     await page.evaluate(() => {
       const prose = document.querySelector('article:not(.mine) .prose');
       globalThis.changed = { earliest: Infinity, times: 0, blocks: prose.children.length };

@@ -388,6 +388,9 @@ describe('what a model may write', () => {
     await page.getByText('Message 4999.').waitFor();
     await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
     await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
+    await page.waitForTimeout(300); // it stays, and in sight
+    const at = await page.locator('article.marked', { hasText: 'Message 100.' }).boundingBox();
+    assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
     await leave(page);
   });
 

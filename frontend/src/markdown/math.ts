@@ -50,7 +50,11 @@ const longest = 10_000;
 export async function draw(root: Element): Promise<void> {
   const found = [...root.querySelectorAll<HTMLElement>('.math:not([data-drawn])')];
   if (found.length === 0) return;
-  const { default: katex } = await import('./katex');
+  const katex = await import('./katex').then(
+    (part) => part.default,
+    () => undefined, // the server has just ended: formulas stay source
+  );
+  if (!katex) return;
   for (const element of found) {
     const source = element.textContent ?? '';
     element.dataset.drawn = '';
