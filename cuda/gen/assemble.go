@@ -20,9 +20,10 @@ import (
 // served are the architectures that the PTX is assembled for.
 var served = []string{"75", "80", "86", "89", "90", "100", "120"}
 
-// spillers are the kernels that may keep registers in memory. All others belong to
-// decode steps, where memory is what they wait for.
-var spillers = map[string]bool{"matmul": true}
+// spillers are the kernels that may keep registers in memory: the product of a
+// prefill, and what writes a row, of which a decode step has one, where it would
+// read thousands. All others read in decode steps, and memory is what they wait for.
+var spillers = map[string]bool{"matmul": true, "kv_encode": true}
 
 // use is what an image takes on one architecture; no registers where it is not for
 // that.
