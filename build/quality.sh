@@ -61,7 +61,7 @@ short() {
 }
 
 # One prediction of four is counted, of sixteen in the longest window, for which
-# the prose alone is too short.
+# the prose is too short.
 long() {
 	local window=(--text prose -c 8192 --chunks 1 --every 4 --tasks kld,needle)
 	local longest=(--text all -c 32768 --chunks 1 --every 16 --tasks kld)
