@@ -4,7 +4,7 @@
 # for the images that changed since the record assembled.txt, renews the record
 # and sums it up. With a list of architectures it leaves the record alone, and
 # assembles what changed, every few where much did, and one image of each kernel.
-# An image that spills registers and may not is an error both ways.
+# An image that spills registers is an error both ways.
 #
 #   cuda/check.sh [75,86,90]
 set -euo pipefail

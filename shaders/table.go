@@ -118,7 +118,7 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: x = ceil(Rows/64), y = ceil(Batch/32)
-		Name: "matmul", Files: []string{"weights.h", "matrix8.h", "matmul.h"}, Group: 128, Params: MatmulParams{},
+		Name: "matmul", Files: []string{"weights.h", "matrix8.h", "matmul.h"}, Group: 128, Resident: 5, Params: MatmulParams{},
 		Constants: []string{"WEIGHT", "MMA"}, // MMA is 1 for devices with the dialect's mma, 2 for those with matrix8
 		Args:      []Arg{{"w", "uchar", In}, {"x", "float", In}, {"bias", "float", In}, {"grid", "uint", In}, {"y", "float", Out}},
 	},
@@ -152,7 +152,7 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: Launch.X by KV heads by rows
-		Name: "kv_encode", Group: 128, Params: KvEncodeParams{},
+		Name: "kv_encode", Group: 128, Resident: 8, Params: KvEncodeParams{},
 		Files:     []string{"form.h", "rotate.h", "cells.h", "stream.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
 		Constants: []string{"RULE", "PACK", "BITS", "SIZE", "GROUP_BYTES", "TURNS", "RESIDUAL", "POLAR"},
 		Args: []Arg{

@@ -20,11 +20,6 @@ import (
 // served are the architectures that the PTX is assembled for.
 var served = []string{"75", "80", "86", "89", "90", "100", "120"}
 
-// spillers are the kernels that may keep registers in memory: the product of a
-// prefill, and what writes a row, of which a decode step has one, where it would
-// read thousands. All others read in decode steps, and memory is what they wait for.
-var spillers = map[string]bool{"matmul": true, "kv_encode": true}
-
 // use is what an image takes on one architecture; no registers where it is not for
 // that.
 type use struct {
@@ -264,7 +259,7 @@ func (a *assembler) check(archs []string) error {
 		case j.err != nil:
 		case n.hash == j.hash && n.uses[slices.Index(served, j.arch)] != j.use:
 			err = errors.Join(err, fmt.Errorf("%s takes %v on sm_%s, the record says %v", j.name, j.use, j.arch, n.uses[slices.Index(served, j.arch)]))
-		case j.use.spilled > 0 && !spillers[kernelOf(j.name)]:
+		case j.use.spilled > 0:
 			err = errors.Join(err, fmt.Errorf("%s spills %d bytes on sm_%s", j.name, j.use.spilled, j.arch))
 		}
 	}
@@ -281,13 +276,13 @@ func kernelOf(name string) string {
 	return kernel
 }
 
-// spills complains of the pack's images that spill by the record and may not.
+// spills complains of the pack's images that spill by the record.
 func (a *assembler) spills() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(a.record.images)) {
 		n := a.record.images[name]
 		for i, u := range n.uses {
-			if u.spilled > 0 && a.images[name+"\x00"+n.hash] != nil && !spillers[kernelOf(name)] {
+			if u.spilled > 0 && a.images[name+"\x00"+n.hash] != nil {
 				errs = append(errs, fmt.Errorf("%s spills %d bytes on sm_%s", name, u.spilled, served[i]))
 			}
 		}

@@ -88,7 +88,7 @@ func TestRecord(t *testing.T) {
 	images := map[string][2]string{
 		"attend A=1":   {"aa", ".target sm_75\n0\n100\n"},
 		"attend A=2":   {"ab", ".target sm_75\n0\n120\n"},
-		"matmul MMA=1": {"ac", ".target sm_80\n8\n64\n"},
+		"matmul MMA=1": {"ac", ".target sm_80\n0\n64\n"},
 	}
 	f := put(t, images)
 	if err := f.open(t).renew(f.record); err != nil {
@@ -101,7 +101,7 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"aa 100 100 100 100 100 100 100 attend A=1\n", "ac 0 64+8 64+8 64+8 64+8 64+8 64+8 matmul MMA=1\n"} {
+	for _, line := range []string{"aa 100 100 100 100 100 100 100 attend A=1\n", "ac 0 64 64 64 64 64 64 matmul MMA=1\n"} {
 		if !strings.Contains(string(first), line) {
 			t.Errorf("no %q in\n%s", line, first)
 		}
@@ -116,9 +116,20 @@ func TestRecord(t *testing.T) {
 	if err := a.check([]string{"75", "90"}); err != nil || f.runs(t) != 20+3 { // one attend for both, matmul for one
 		t.Errorf("%d runs of a check: %v", f.runs(t)-20, err)
 	}
+	images["matmul MMA=1"] = [2]string{"ad", ".target sm_80\n8\n64\n"}
+	f.fill(t, images)
+	for range 2 { // from ptxas, and from the record
+		if err := f.open(t).renew(f.record); err == nil || !strings.Contains(err.Error(), "matmul MMA=1 spills 8 bytes on sm_120") {
+			t.Errorf("an image that spills: %v", err)
+		}
+	}
+	spilled, err := os.ReadFile(f.record)
+	if line := "ad 0 64+8 64+8 64+8 64+8 64+8 64+8 matmul MMA=1\n"; err != nil || !strings.Contains(string(spilled), line) {
+		t.Errorf("no %q in\n%s: %v", line, spilled, err)
+	}
 }
 
-// A check finds what changed, what spills and may not, what the record has wrong,
+// A check finds what changed, what spills, what the record has wrong,
 // and what does not assemble.
 func TestCheck(t *testing.T) {
 	good := map[string][2]string{
@@ -136,7 +147,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"attend A=1", [2]string{"ba", ".target sm_75\n0\n90\n"}, ""},
 		{"attend A=1", [2]string{"bb", ".target sm_75\n4\n90\n"}, "attend A=1 spills 4 bytes on sm_86"},
-		{"matmul A=1", [2]string{"bc", ".target sm_75\n4\n90\n"}, ""},
+		{"matmul A=1", [2]string{"bc", ".target sm_75\n4\n90\n"}, "matmul A=1 spills 4 bytes on sm_86"},
 		{"attend A=1", [2]string{"aa", ".target sm_75\n0\n90\n"}, "attend A=1 takes 90 on sm_86, the record says 100"},
 		{"matmul A=1", [2]string{"bd", ".target sm_75\n0\n90\nbroken\n"}, "syntax error"},
 		{"matmul A=1", [2]string{"be", "nothing"}, "without a target"},
