@@ -26,18 +26,30 @@ func (t *tiling) run(row0, row1, panel0, panel1 int) {
 	whole := min(panel1, t.w.Rows/PanelRows)
 	for p := panel0; p < whole; p += step {
 		n := min(step, whole-p)
-		if n > 1 && n%2 == 1 && row1-row0 > 1 {
-			n-- // pairs first
-			t.block(row0, row1, p+n, 1)
+		odd := 0
+		if n > 1 && t.pairs(row1-row0) {
+			odd = n % 2
 		}
-		t.block(row0, row1, p, n)
+		t.block(row0, row1, p, n-odd)
+		if odd > 0 {
+			t.block(row0, row1, p+n-odd, odd)
+		}
 	}
 	if whole < panel1 {
 		t.last(row0, row1)
 	}
 }
 
-// block does n panels from p, one or an even number if there is more than one row.
+// pairs reports whether so many rows need kernels of two panels.
+func (t *tiling) pairs(rows int) bool {
+	first := 4
+	if t.wide {
+		first = 8
+	}
+	return t.pair > 0 && rows-first >= min(t.pair, 5)
+}
+
+// block does n panels from p, one or an even number where pairs are needed.
 func (t *tiling) block(row0, row1, p, n int) {
 	for i := row0; i < row1; {
 		from, rows, panels := t.next(i, row0, row1, n)

@@ -68,6 +68,9 @@ func (f *form) cases() string {
 // scale for every 16 columns need twice the sums, so pairs of panels take fewer rows.
 func (f *form) takes(s shape) bool { return s.panels == 1 || s.n == 4 == f.halves }
 
+// nibbles reports whether the codes are nibbles and nothing else.
+func (f *form) nibbles() bool { return f.nib >= 0 && f.plane < 0 && f.table == "" }
+
 // levels are the stored (offset) codes of the 16 indices.
 func (f *form) levels() (b [16]byte) {
 	l := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}

@@ -74,6 +74,7 @@ type mat512 struct {
 	acc, sum            [][]reg.Register // [panel][column]
 	w, odd              [2]reg.Register  // even and odd columns of a step as words; minimum and scale
 	t, x, mask, special reg.Register
+	evens               reg.Register // keeps the even bytes; nil if a load has to do it
 }
 
 const (
@@ -92,6 +93,9 @@ func matrix512(a *asm) {
 			}
 			if !f.takes(s) {
 				continue
+			}
+			if s.panels == 1 {
+				m.evens = m.odd[1]
 			}
 			for p := range s.panels {
 				m.acc = append(m.acc, zs[p*s.n:(p+1)*s.n])
@@ -205,7 +209,12 @@ func (a *asm) bytes(b int, r reg.Register) {
 }
 
 func (m *mat512) consts() {
+	if m.evens != nil {
+		m.VPBROADCASTD(m.word("maskff", 0x00ff00ff), m.evens)
+	}
 	switch {
+	case m.nibbles():
+		m.VPBROADCASTD(m.word("nibbles", 0x000f000f), m.mask)
 	case m.nib >= 0:
 		m.bytes(0x0f, m.mask)
 	case m.crumb >= 0:
@@ -236,6 +245,9 @@ func (m *mat512) weight(k, p int) {
 	w := m.w[p]
 	code := func(off int) Mem { return m.at(p, m.off+off) }
 	switch {
+	case m.nibbles():
+		m.nibble(k, p, code(m.nib+64*(k%4)))
+		return
 	case m.six:
 		m.sixth(k, code(k/4*192+k%4*64), p)
 	case m.nib >= 0:
@@ -255,7 +267,39 @@ func (m *mat512) weight(k, p int) {
 		m.VMOVDQU64(code(64*k), w)
 	}
 	m.VPSRLW(imm(8), w, m.odd[p])
+	if m.evens != nil {
+		m.VPANDD(m.evens, w, w)
+		return
+	}
 	m.VPANDD_BCST(m.word("maskff", 0x00ff00ff), w, w)
+}
+
+// nibble makes words of step k of the nibbles at src. Step k+4, from the same
+// bytes, comes next: order makes it so.
+func (m *mat512) nibble(k, p int, src Mem) {
+	w, odd, both := m.w[p], m.odd[p], []reg.Register{m.t, m.special}[p]
+	if k >= 4 {
+		m.VPSRLW(imm(4), both, w)
+		m.VPANDD(m.mask, w, w)
+		m.VPSRLW(imm(12), both, odd)
+		return
+	}
+	m.VMOVDQU64(src, both)
+	m.VPANDD(m.mask, both, w)
+	m.VPSRLW(imm(8), both, odd)
+	m.VPANDD(m.mask, odd, odd)
+}
+
+// order is the order of steps from to to-1.
+func (m *mat512) order(from, to int) (list []int) {
+	for k := from; k < to; k++ {
+		if m.nibbles() {
+			list = append(list, k/2+k%2*4)
+		} else {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // masked loads codes from right bits up.
@@ -334,12 +378,12 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 		m.dotsOne(from, to, sums[0][0])
 		return
 	}
-	for k := from; k < to; k++ {
+	for _, k := range m.order(from, to) {
 		for p := range m.panels {
 			m.weight(k, p)
 		}
-		for c := range m.n {
-			for i, w := range [][2]reg.Register{m.w, m.odd} {
+		for i, w := range [][2]reg.Register{m.w, m.odd} {
+			for c := range m.n {
 				x := m.col.at(c, 8*k+4*i)
 				if m.panels == 1 {
 					m.VPDPWSSD_BCST(x, w[0], sums[0][c])
@@ -357,7 +401,7 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 // dotsOne sums the odd columns apart: one chain of sums would be too slow.
 func (m *mat512) dotsOne(from, to int, sum reg.Register) {
 	m.VPXORD(m.x, m.x, m.x)
-	for k := from; k < to; k++ {
+	for _, k := range m.order(from, to) {
 		m.weight(k, 0)
 		m.VPDPWSSD_BCST(m.col.at(0, 8*k), m.w[0], sum)
 		m.VPDPWSSD_BCST(m.col.at(0, 8*k+4), m.odd[0], m.x)
