@@ -50,6 +50,17 @@ var (
 	loadAMD    = sync.OnceValues(func() (*api, error) { return load(amd) })
 )
 
+// HasNVIDIA reports whether NVIDIA's driver is installed. It does not start it.
+func HasNVIDIA() bool { return has(nvidia) }
+
+// HasAMD is HasNVIDIA for AMD's.
+func HasAMD() bool { return has(amd) }
+
+func has(f flavor) bool {
+	_, err := library(libraries[f])
+	return err == nil
+}
+
 func driver(kind string, load func() (*api, error)) backend.Driver {
 	return gpu.Driver{
 		Kind: kind,

@@ -20,6 +20,12 @@ func NVIDIA() backend.Driver { return none("cuda") }
 // AMD is NVIDIA for HIP.
 func AMD() backend.Driver { return none("hip") }
 
+// HasNVIDIA reports false.
+func HasNVIDIA() bool { return false }
+
+// HasAMD reports false.
+func HasAMD() bool { return false }
+
 func none(kind string) backend.Driver {
 	return gpu.Driver{
 		Kind: kind,

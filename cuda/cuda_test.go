@@ -15,6 +15,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/backendtest"
+	"godwit/engine/backend/backendtest/gotest"
 	"godwit/engine/dtype"
 	"godwit/engine/gpu"
 	"godwit/engine/graph"
@@ -26,7 +27,7 @@ import (
 // with the PTX that is part of the binary standing for its kernels.
 func TestConformance(t *testing.T) {
 	f := newFake(t)
-	backendtest.Run(t, driver("cuda", f.api), backend.Options{FloatAttn: true})
+	backendtest.Run(gotest.Of(t), driver("cuda", f.api), backend.Options{FloatAttn: true})
 	if f.graphs == 0 {
 		t.Error("no graph was started")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/backendtest"
+	"godwit/engine/backend/backendtest/gotest"
 	"godwit/engine/dtype"
 	"godwit/engine/gpu"
 	"godwit/engine/graph"
@@ -38,7 +39,7 @@ func underTest(t *testing.T) backend.Driver {
 func TestDeviceConformance(t *testing.T) {
 	d := underTest(t).(gpu.Driver)
 	t.Run("card", func(t *testing.T) {
-		backendtest.Run(t, d, backend.Options{FloatAttn: true})
+		backendtest.Run(gotest.Of(t), d, backend.Options{FloatAttn: true})
 	})
 	connect := d.Connect
 	d.Connect = func(i int) (gpu.Device, error) {
@@ -49,7 +50,7 @@ func TestDeviceConformance(t *testing.T) {
 		return older{dev.(gpu.Recorder)}, nil
 	}
 	t.Run("older", func(t *testing.T) {
-		backendtest.Run(t, d, backend.Options{FloatAttn: true})
+		backendtest.Run(gotest.Of(t), d, backend.Options{FloatAttn: true})
 	})
 }
 

@@ -31,7 +31,7 @@ const imports = `
 	engine/ref/...: engine/graph engine/kv engine/quant
 	engine/backend: engine/graph engine/kv
 	engine/backend/split: engine/backend engine/graph engine/kv
-	engine/backend/backendtest: engine/backend engine/graph engine/kv engine/quant engine/ref
+	engine/backend/backendtest/...: engine/backend engine/graph engine/kv engine/quant engine/ref
 	shaders: engine/kv
 	engine/cpu/...: engine/backend engine/graph engine/kv engine/quant
 	engine/gpu/...: engine/backend engine/graph engine/kv engine/quant shaders
@@ -49,7 +49,7 @@ const imports = `
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/hub/...: engine/gguf engine/fetch
-	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend
+	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/api/...: engine engine/sample engine/grammar engine/kv engine/tokenizer app/store app/hub app/config app/telemetry
 	app/cli/...: app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
@@ -64,7 +64,7 @@ var leaves = []string{"engine/dtype", "engine/llm"}
 // testOnly is imported by tests, and by the packages named, alone.
 var testOnly = map[string][]string{
 	"engine/ref":                 {"engine/backend/backendtest"},
-	"engine/backend/backendtest": nil,
+	"engine/backend/backendtest": {"app/device", "engine/backend/backendtest/gotest"},
 	"engine/internal/golden":     {"engine/backend/backendtest", "engine/testmodel"},
 	"engine/testmodel":           nil,
 }

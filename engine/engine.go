@@ -42,6 +42,7 @@ const (
 type Options struct {
 	Driver    backend.Driver // nil: the CPU
 	Device    int
+	Fallback  bool // the CPU takes over, with a warning, where Driver's device cannot run the model
 	GPULayers *int // layers that Driver's device runs, the last ones; the CPU runs those before. nil: all
 	Threads   int  // CPU workers, 0: physical cores
 	NoRepack  bool // run from the mapped file
@@ -97,6 +98,32 @@ type Engine struct {
 
 // Open loads a model.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
+	e, err := open(ctx, path, o)
+	var d *deviceError
+	if !o.Fallback || !errors.As(err, &d) || ctx.Err() != nil {
+		return e, err
+	}
+	if o.Log != nil {
+		o.Log.Warn("the CPU runs this model, the GPU cannot", "backend", o.Driver.Name(), "err", d.error)
+	}
+	o.Driver, o.GPULayers = nil, nil
+	return open(ctx, path, o)
+}
+
+// deviceError is why a device other than the CPU does not run a model.
+type deviceError struct{ error }
+
+func (e *deviceError) Unwrap() error { return e.error }
+
+// onDevice marks an error of a device other than the CPU.
+func (e *Engine) onDevice(err error) error {
+	if err == nil || e.o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &deviceError{err}
+}
+
+func open(ctx context.Context, path string, o Options) (*Engine, error) {
 	read := gguf.Open
 	if o.NoMMap {
 		read = gguf.Load
@@ -119,6 +146,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	err = m.adapt(o.LoRA)
 	if err == nil { // a device that is not there refuses before anything is measured
 		e.backend, err = e.open()
+		err = e.onDevice(err)
 		e.o.KV.NoExact = !KeepsExact(e.o.Driver)
 	}
 	if err == nil {
@@ -162,7 +190,7 @@ func (e *Engine) start(ctx context.Context) error {
 		s.Pages = append(s.Pages, g.Pages)
 	}
 	if e.prog, err = e.backend.Compile(ctx, p, &e.layout, s); err != nil {
-		return err
+		return e.onDevice(err)
 	}
 	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.identity()}); err != nil {
 		return err

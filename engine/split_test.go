@@ -1,12 +1,18 @@
 package engine_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"godwit/engine"
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
+	"godwit/engine/graph"
 	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 )
@@ -77,3 +83,55 @@ func openSplit(t *testing.T, m tinyModel, run tinyRun, o engine.Options) (*engin
 }
 
 var _ backend.Driver = second{}
+
+// refusing is a device that runs no model, or is not there.
+type refusing struct {
+	cpu.Driver
+	absent bool
+}
+
+func (refusing) Name() string { return "refusing" }
+
+func (r refusing) Open(i int, o backend.Options) (backend.Backend, error) {
+	if r.absent {
+		return nil, errors.New("no such device")
+	}
+	b, err := r.Driver.Open(i, o)
+	return refusingBackend{b}, err
+}
+
+type refusingBackend struct{ backend.Backend }
+
+func (refusingBackend) Compile(context.Context, *graph.Plan, *kv.Layout, backend.Sizes) (backend.Program, error) {
+	return nil, fmt.Errorf("%w: 12 GiB are wanted", backend.ErrMemory)
+}
+
+// A device that was not asked for by name and refuses a model leaves it to the CPU,
+// and the log says why; one that was asked for is an error.
+func TestFallback(t *testing.T) {
+	m := manifest(t).Tiny[0]
+	for _, absent := range []bool{false, true} {
+		var log bytes.Buffer
+		o := engine.Options{
+			Driver: refusing{absent: absent}, Fallback: true, Context: 64, Threads: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "12 GiB are wanted"
+		if absent {
+			want = "no such device"
+		}
+		if e.Device().Backend != "cpu" || !strings.Contains(log.String(), want) {
+			t.Errorf("on %s; log: %s", e.Device().Backend, &log)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		o.Fallback = false
+		if _, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without leave: %v", err)
+		}
+	}
+}

@@ -148,7 +148,7 @@ func (c *benchServeCmd) Run(r *run) (err error) {
 func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	set := config.Default()
 	set.Engine, set.Server.Port, set.Server.KeepAlive = c.Engine, 0, config.Forever
-	e, err := r.options(&c.Engine)
+	e, err := r.options(&c.Engine, wait)
 	if err != nil {
 		return nil, nil, err
 	}

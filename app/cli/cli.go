@@ -44,6 +44,7 @@ type root struct {
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
 	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
+	Device     deviceCmd     `cmd:"" help:"List what can compute here, and check that it does so right."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
 

@@ -30,7 +30,7 @@ func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens in
 	if err != nil {
 		return nil, err
 	}
-	o, err := r.options(&f.Engine)
+	o, err := r.options(&f.Engine, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,9 @@ func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens in
 	return engine.Open(ctx, path, o)
 }
 
-// options turns settings into the engine's options.
-func (r *run) options(c *config.Engine) (engine.Options, error) {
+// options turns settings into the engine's options; p is what is done about a GPU
+// that was not checked yet.
+func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	if err := c.Validate(); err != nil {
 		return engine.Options{}, usage{err}
 	}
@@ -56,9 +57,11 @@ func (r *run) options(c *config.Engine) (engine.Options, error) {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
 	var err error
-	if o.Driver, err = device.Driver(c.Backend); err != nil {
+	name := r.backend(c.Backend, p)
+	if o.Driver, err = device.Named(name); err != nil {
 		return o, usage{err}
 	}
+	o.Fallback = name != c.Backend
 	o.GPULayers = c.GPULayers
 	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
 		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)

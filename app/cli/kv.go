@@ -81,7 +81,7 @@ func (c *kvPlanCmd) Run(r *run) error {
 		return err
 	}
 	defer m.Close()
-	o, err := r.options(&c.Engine)
+	o, err := r.options(&c.Engine, recorded)
 	if err != nil {
 		return err
 	}

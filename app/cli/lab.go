@@ -84,7 +84,8 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 		Open: f.opener(r), Base: f.base(r), Context: m.Config().Context, Text: text, Size: eval.Full(), SkipUnable: true,
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
-	driver, err := device.Driver(f.Backend)
+	f.Backend = r.backend(f.Backend, wait) // a result belongs to what computed it
+	driver, err := device.Named(f.Backend)
 	if err == nil {
 		l.Setup, err = labSetup(f.Engine)
 	}

@@ -63,7 +63,7 @@ func (f *labFlags) plan(r *run, l *labRun, p kv.Pair, context int) (kv.Plan, err
 	if load.KVAuto > 0 {
 		load.CacheTypeK, load.CacheTypeV = "", ""
 	}
-	o, err := r.options(&load)
+	o, err := r.options(&load, recorded)
 	if err != nil {
 		return kv.Plan{}, err
 	}

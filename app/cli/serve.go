@@ -86,7 +86,7 @@ func (c *serveCmd) Run(r *run) error {
 
 // options turns the command line into the server's options.
 func (c *serveCmd) options(r *run) (api.Options, error) {
-	e, err := r.options(&c.Engine)
+	e, err := r.options(&c.Engine, wait)
 	if err != nil {
 		return api.Options{}, err
 	}

@@ -77,7 +77,7 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 		return nil, err
 	}
 	settings.Server.AllowedOrigin = append(settings.Server.AllowedOrigin, Origins...)
-	e, err := r.options(&settings.Engine)
+	e, err := r.options(&settings.Engine, later)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type Engine struct {
 	MLock    bool   `toml:"mlock" name:"mlock" default:"false" applies:"load" group:"Memory" help:"Keep the weights from being swapped out. Needs the right to lock that much memory."`
 	Repack   string `toml:"repack" name:"repack" default:"auto" enum:"auto,off" applies:"load" group:"Memory" help:"Lay the weights out for the CPU at load. auto: where they fit in free memory; off: run from the mapped file, slower, in less memory."`
 
-	Backend   string   `toml:"backend" name:"backend" default:"auto" enum:"auto,cpu,metal,cuda,hip,emu" applies:"load" group:"Device" help:"What computes. auto: the CPU. A GPU is used when it is named, until its kernels have run on a device; emu runs them on the CPU, slowly."`
+	Backend   string   `toml:"backend" name:"backend" default:"auto" enum:"auto,cpu,metal,cuda,hip,emu" applies:"load" group:"Device" help:"What computes. auto: the first GPU whose kernels passed a check on this machine (godwit device), else the CPU; emu runs the kernels on the CPU, slowly."`
 	GPULayers *int     `toml:"gpu_layers" name:"gpu-layers" dash:"ngl" placeholder:"N" min:"0" max:"100000" unit:"layers" applies:"load" group:"Device" help:"Layers on the GPU that --backend names, the rest on the CPU. Unset: all of them."`
 	Threads   int      `toml:"threads" name:"threads" short:"t" placeholder:"N" default:"0" min:"0" max:"1024" unit:"threads" applies:"load" group:"Device" help:"CPU threads. 0: one for each physical core; more than that is slower."`
 	BatchSize int      `toml:"batch_size" name:"batch-size" short:"b" placeholder:"N" default:"2048" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most prompt tokens that are taken up at once."`

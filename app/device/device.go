@@ -54,18 +54,54 @@ func Names() []string {
 	return names
 }
 
-// Driver returns the backend of that name; auto and none are the CPU. It asks no
-// device.
-func Driver(name string) (backend.Driver, error) {
-	if name == "auto" || name == "" {
-		return cpu.Driver{}, nil
-	}
+// Named returns the backend of that name. It asks no device.
+func Named(name string) (backend.Driver, error) {
 	list := drivers()
 	i := slices.IndexFunc(list, func(d backend.Driver) bool { return d.Name() == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: backend %s; there are %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
 	}
 	return list[i], nil
+}
+
+// candidates are the backends that Auto may choose, the first that is right.
+func candidates() []candidate {
+	return []candidate{
+		{metal.Driver(), func() bool { return metal.Built }},
+		{cuda.NVIDIA(), cuda.HasNVIDIA},
+		{cuda.AMD(), cuda.HasAMD},
+	}
+}
+
+// Found is what a backend has on this machine.
+type Found struct {
+	Backend string         `json:"backend"`
+	Devices []backend.Info `json:"devices"`
+	Error   string         `json:"error,omitempty"`
+	Verdict *Verdict       `json:"verdict,omitempty"` // the last of this program; nil: none
+}
+
+// List asks every backend of this build for its devices; the emulator is asked
+// only by name.
+func List(r Record) ([]Found, error) {
+	kept, err := r.Verdicts()
+	var all []Found
+	for _, d := range drivers() {
+		if !built[d.Name()] || d.Name() == "emu" {
+			continue
+		}
+		f := Found{Backend: d.Name(), Devices: []backend.Info{}}
+		list, err := d.Devices()
+		if err != nil {
+			f.Error = err.Error()
+		}
+		f.Devices = append(f.Devices, list...)
+		if v, ok := kept[d.Name()]; ok && v.Binary == binary() {
+			f.Verdict = &v
+		}
+		all = append(all, f)
+	}
+	return all, err
 }
 
 // CPU describes the processor.

@@ -9,13 +9,13 @@ import (
 	"godwit/engine/backend"
 )
 
-func TestDriver(t *testing.T) {
-	for name, want := range map[string]string{"": "cpu", "auto": "cpu", "cpu": "cpu", "metal": "metal", "cuda": "cuda", "hip": "hip", "emu": "emu"} {
-		if d, err := Driver(name); err != nil || d.Name() != want {
-			t.Errorf("%q is %v, %v; want %s", name, d, err, want)
+func TestNamed(t *testing.T) {
+	for _, name := range []string{"cpu", "metal", "cuda", "hip", "emu"} {
+		if d, err := Named(name); err != nil || d.Name() != name {
+			t.Errorf("%q is %v, %v", name, d, err)
 		}
 	}
-	if _, err := Driver("abacus"); !errors.Is(err, backend.ErrNotBuilt) {
+	if _, err := Named("abacus"); !errors.Is(err, backend.ErrNotBuilt) {
 		t.Errorf("abacus: %v", err)
 	}
 }

@@ -25,12 +25,12 @@ var ErrMemory = errors.New("not enough memory")
 
 // Info describes a device.
 type Info struct {
-	Backend string // cpu, metal, cuda, hip, emu
-	Device  string // as the system names it
-	Detail  string // instruction tier, driver version and the like
-	Memory  int64  // bytes usable for weights and cache, 0: unknown
-	Free    int64  // bytes free now, 0: unknown
-	Threads int    // worker threads, 0: not a CPU
+	Backend string `json:"backend"`           // cpu, metal, cuda, hip, emu
+	Device  string `json:"device"`            // as the system names it
+	Detail  string `json:"detail"`            // instruction tier, driver version and the like
+	Memory  int64  `json:"memory"`            // bytes usable for weights and cache, 0: unknown
+	Free    int64  `json:"free"`              // bytes free now, 0: unknown
+	Threads int    `json:"threads,omitempty"` // worker threads, 0: not a CPU
 }
 
 // Driver opens the devices of one kind.

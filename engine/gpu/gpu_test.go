@@ -5,6 +5,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/backendtest"
+	"godwit/engine/backend/backendtest/gotest"
 	"godwit/engine/gpu"
 	"godwit/shaders/emu"
 )
@@ -19,5 +20,5 @@ func emulator() gpu.Driver {
 }
 
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, emulator(), backend.Options{FloatAttn: true})
+	backendtest.Run(gotest.Of(t), emulator(), backend.Options{FloatAttn: true})
 }

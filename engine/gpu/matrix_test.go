@@ -8,6 +8,7 @@ import (
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/backendtest"
+	"godwit/engine/backend/backendtest/gotest"
 	"godwit/engine/kv"
 	"godwit/shaders"
 )
@@ -31,7 +32,7 @@ func TestAttentionMatrix(t *testing.T) {
 		a := backendtest.Attention{
 			K: k.Name, V: v.Name, Heads: 2 * heads, KVHeads: heads, DimK: dim, DimV: dim, Chunks: []int{66, 1, 1, 28}, Float: true,
 		}
-		t.Run(fmt.Sprintf("%s/%s/%d/%d", k.Name, v.Name, dim, heads), func(t *testing.T) { backendtest.CheckAttention(t, b, a) })
+		t.Run(fmt.Sprintf("%s/%s/%d/%d", k.Name, v.Name, dim, heads), func(t *testing.T) { backendtest.CheckAttention(gotest.Of(t), b, a) })
 	}
 	types := slices.DeleteFunc(slices.Clone(kv.Types()), func(typ *kv.Type) bool {
 		layout, err := kv.Resolve(kv.Want{K: typ, V: typ}, []kv.LayerInfo{{

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"testing"
 
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
@@ -45,7 +44,7 @@ func trellis() (names []string) {
 
 // attention checks the plain types, and those whose cells are packed by page;
 // the matrix over all types is AttentionMatrix.
-func (s *suite) attention(t *testing.T) {
+func (s *suite) attention(t T) {
 	codes := trellis()
 	for _, a := range []Attention{
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64},
@@ -64,7 +63,7 @@ func (s *suite) attention(t *testing.T) {
 		{K: codes[0], V: codes[2], Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
 		{K: codes[2], V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
 	} {
-		t.Run(fmt.Sprintf("%+v", a), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%+v", a), func(t T) {
 			c := newAttentionCase(t, a)
 			if p := s.compile(t, c.plan, &c.layout, c.sizesOf()); p != nil {
 				if err := p.Close(); err != nil {
@@ -79,7 +78,7 @@ func (s *suite) attention(t *testing.T) {
 // CheckAttention runs one case on a device: two sequences whose pages are
 // shuffled, in chunks and single rows, against the oracle over the values
 // that the cache types give back.
-func CheckAttention(t *testing.T, b backend.Backend, a Attention) {
+func CheckAttention(t T, b backend.Backend, a Attention) {
 	t.Helper()
 	c := newAttentionCase(t, a)
 	c.judge(t, c.run(t, b, &answers{machine: ref.New(c.plan, &c.layout)})[0])
@@ -112,7 +111,7 @@ func (e misses) rms() float64 {
 
 // run feeds the chunks of a case to a device and oracles. The batches are the
 // same each time.
-func (c *attentionCase) run(t *testing.T, b backend.Backend, oracles ...*answers) []misses {
+func (c *attentionCase) run(t T, b backend.Backend, oracles ...*answers) []misses {
 	t.Helper()
 	prog, err := b.Compile(context.Background(), c.plan, &c.layout, c.sizesOf())
 	if err != nil {
@@ -160,7 +159,7 @@ func (c *attentionCase) sizesOf() backend.Sizes {
 }
 
 // add compares the rows of a batch.
-func (e *misses) add(t *testing.T, got []float32, want [][]float64) {
+func (e *misses) add(t T, got []float32, want [][]float64) {
 	t.Helper()
 	for r, row := range want {
 		for i, w := range row {
@@ -186,7 +185,7 @@ type attentionCase struct {
 	known   map[sizesOf]sizes // of cases with these inputs; may be nil
 }
 
-func newAttentionCase(t *testing.T, a Attention) *attentionCase {
+func newAttentionCase(t T, a Attention) *attentionCase {
 	t.Helper()
 	in := newInput(8)
 	c := &attentionCase{Attention: a}
@@ -225,7 +224,7 @@ func newAttentionCase(t *testing.T, a Attention) *attentionCase {
 }
 
 // layout resolves the types of a case.
-func (a *Attention) layout(t *testing.T) kv.Layout {
+func (a *Attention) layout(t T) kv.Layout {
 	t.Helper()
 	var want kv.Want
 	var err error
@@ -250,7 +249,7 @@ func (a *Attention) layout(t *testing.T) kv.Layout {
 }
 
 // add appends rows of a sequence to a batch.
-func (c *attentionCase) add(t *testing.T, in *input, b *llm.Batch, cache *kv.Cache, seq llm.Seq, rows int) {
+func (c *attentionCase) add(t T, in *input, b *llm.Batch, cache *kv.Cache, seq llm.Seq, rows int) {
 	t.Helper()
 	have, first := cache.Len(seq), len(b.Tokens)
 	if err := cache.Extend(seq, rows); err != nil {

@@ -2,13 +2,12 @@ package backendtest
 
 import (
 	"math"
-	"testing"
 
 	"godwit/engine/kv"
 )
 
 // judge compares what a run was off by with what arithmetic explains.
-func (c *attentionCase) judge(t *testing.T, e misses) {
+func (c *attentionCase) judge(t T, e misses) {
 	t.Helper()
 	limit := c.bound()
 	if e.largest > limit {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"testing"
 
 	"godwit/engine/backend"
 	"godwit/engine/kv"
@@ -69,9 +68,9 @@ type shape struct{ heads, kvHeads, dimK, dimV, chunks int }
 //
 // Pairs of names that become the same forms at a head size are the same layout,
 // which runs once.
-func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
+func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
 	m := &matrix{
-		devices: map[string]backend.Backend{}, all: os.Getenv("GODWIT_TEST") == "all", short: testing.Short(),
+		devices: map[string]backend.Backend{}, all: os.Getenv("GODWIT_TEST") == "all", short: t.Short(),
 		distortion: map[*kv.Type]float64{},
 	}
 	for _, math := range []string{int8Math, floatMath} {
@@ -95,7 +94,7 @@ func AttentionMatrix(t *testing.T, d backend.Driver, o backend.Options) {
 }
 
 // check judges a case in some arithmetics; the oracle is asked once for all.
-func (m *matrix) check(t *testing.T, a Attention, arithmetics ...string) {
+func (m *matrix) check(t T, a Attention, arithmetics ...string) {
 	c := newAttentionCase(t, a)
 	s := shape{c.Heads, c.KVHeads, c.DimK, c.DimV, len(c.Chunks)}
 	if m.shape != s {
@@ -110,7 +109,7 @@ func (m *matrix) check(t *testing.T, a Attention, arithmetics ...string) {
 		oracles = append(oracles, m.exact)
 	}
 	for _, math := range arithmetics {
-		t.Run(math, func(t *testing.T) {
+		t.Run(math, func(t T) {
 			c.Float = math == floatMath
 			e := c.run(t, m.devices[math], oracles...)
 			c.judge(t, e[0])
@@ -122,9 +121,9 @@ func (m *matrix) check(t *testing.T, a Attention, arithmetics ...string) {
 }
 
 // types checks each type against f32.
-func (m *matrix) types(t *testing.T) {
+func (m *matrix) types(t T) {
 	for i, typ := range kv.Types() {
-		t.Run(typ.Name, func(t *testing.T) {
+		t.Run(typ.Name, func(t T) {
 			for j, dim := range matrixDims {
 				if m.short && (i+j)%len(matrixDims) > 1 {
 					continue
@@ -138,9 +137,9 @@ func (m *matrix) types(t *testing.T) {
 						group += (i + j) % 3
 					}
 					a := Attention{K: typ.Name, V: "f32", Heads: heads * group, KVHeads: heads, DimK: dim, DimV: dim, Outliers: (i+k)%5 == 4, Chunks: matrixChunks}
-					t.Run(fmt.Sprintf("K/%d/%d", dim, heads), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+					t.Run(fmt.Sprintf("K/%d/%d", dim, heads), func(t T) { m.check(t, a, int8Math, floatMath) })
 					a.K, a.V = a.V, a.K
-					t.Run(fmt.Sprintf("V/%d/%d", dim, heads), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+					t.Run(fmt.Sprintf("V/%d/%d", dim, heads), func(t T) { m.check(t, a, int8Math, floatMath) })
 				}
 			}
 		})
@@ -148,7 +147,7 @@ func (m *matrix) types(t *testing.T) {
 }
 
 // windows checks every type with exact windows.
-func (m *matrix) windows(t *testing.T) {
+func (m *matrix) windows(t T) {
 	for i, typ := range kv.Types() {
 		for j, exact := range matrixWindows {
 			if m.short && (i+j)%len(matrixWindows) > 0 {
@@ -158,28 +157,28 @@ func (m *matrix) windows(t *testing.T) {
 			a := Attention{
 				K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact, Outliers: (i+2*j)%5 == 4, Chunks: windowChunks,
 			}
-			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t *testing.T) { m.check(t, a, int8Math, floatMath) })
+			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t T) { m.check(t, a, int8Math, floatMath) })
 		}
 	}
 }
 
 // pairs checks every pair of types.
-func (m *matrix) pairs(t *testing.T) {
+func (m *matrix) pairs(t T) {
 	if !m.all {
 		for _, dim := range pairDims {
-			t.Run(fmt.Sprintf("%d/2", dim), func(t *testing.T) { m.pairsAt(t, dim, 2, int8Math) })
+			t.Run(fmt.Sprintf("%d/2", dim), func(t T) { m.pairsAt(t, dim, 2, int8Math) })
 		}
 		return
 	}
 	for _, dim := range matrixDims {
 		for _, heads := range matrixHeads {
-			t.Run(fmt.Sprintf("%d/%d", dim, heads), func(t *testing.T) { m.pairsAt(t, dim, heads, int8Math, floatMath) })
+			t.Run(fmt.Sprintf("%d/%d", dim, heads), func(t T) { m.pairsAt(t, dim, heads, int8Math, floatMath) })
 		}
 	}
 }
 
 // pairsAt checks every pair of forms at a head size and number of KV heads.
-func (m *matrix) pairsAt(t *testing.T, dim, heads int, arithmetics ...string) {
+func (m *matrix) pairsAt(t T, dim, heads int, arithmetics ...string) {
 	seen := map[[2]*kv.Type]bool{}
 	for i, k := range kv.Types() {
 		for j, v := range kv.Types() {
@@ -195,7 +194,7 @@ func (m *matrix) pairsAt(t *testing.T, dim, heads int, arithmetics ...string) {
 				continue
 			}
 			seen[forms] = true
-			t.Run(k.Name+"/"+v.Name, func(t *testing.T) { m.check(t, a, arithmetics...) })
+			t.Run(k.Name+"/"+v.Name, func(t T) { m.check(t, a, arithmetics...) })
 		}
 	}
 }
@@ -204,7 +203,7 @@ func (m *matrix) pairsAt(t *testing.T, dim, heads int, arithmetics ...string) {
 // off by the relative error of its key, so a weight by e to that, and a value
 // by its own: what the output is off by, as a share of its length, is the root
 // of the sum of both squares. Half as much again allows for 48 rows only.
-func (m *matrix) judgeFormat(t *testing.T, c *attentionCase, e misses) {
+func (m *matrix) judgeFormat(t T, c *attentionCase, e misses) {
 	t.Helper()
 	l := &c.layout.Layers[0]
 	k, v := m.distortionOf(l.K.Active), m.distortionOf(l.V.Active)

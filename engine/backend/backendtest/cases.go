@@ -2,14 +2,13 @@ package backendtest
 
 import (
 	"math"
-	"testing"
 
 	"godwit/engine/dtype"
 	"godwit/engine/graph"
 )
 
 // rowWise checks the ops whose rows are independent.
-func (s *suite) rowWise(t *testing.T) {
+func (s *suite) rowWise(t T) {
 	in := newInput(2)
 	vec := func(n int) *graph.Weight { return in.weight("vector", dtype.F32, n) }
 	freqs := func(n int) []float32 {
@@ -80,7 +79,7 @@ func (s *suite) rowWise(t *testing.T) {
 			}})
 	}
 	for _, c := range list {
-		t.Run(c.name, func(t *testing.T) { s.run(t, c) })
+		t.Run(c.name, func(t T) { s.run(t, c) })
 	}
 }
 
@@ -102,28 +101,10 @@ func matrixBound(t dtype.Type, n int) func(float64) float64 {
 }
 
 // matrices checks the matrix types at odd and even sizes.
-func (s *suite) matrices(t *testing.T) {
+func (s *suite) matrices(t T) {
 	in := newInput(3)
 	for _, ty := range matrixTypes {
-		cols := max(ty.Elems(), 32) * 3
-		if ty.Elems() == 1 {
-			cols = 83
-		}
-		for _, rows := range []int{1, 16, 45} {
-			w, bias := in.weight("matrix", ty, cols, rows), in.weight("bias", dtype.F32, rows)
-			for _, n := range []int{1, 5, 14} {
-				s.run(t, testCase{
-					name: ty.String(), width: cols, rows: n, bound: matrixBound(ty, cols),
-					build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Linear(x, w, bias) },
-				})
-			}
-		}
-		cols = max(ty.Elems(), 32)
-		heads := in.weight("heads", ty, cols, 20, 3)
-		s.run(t, testCase{
-			width: 3 * cols, bound: matrixBound(ty, cols),
-			build: func(g *graph.Builder, x graph.Value) graph.Value { return g.HeadLinear(x, heads) },
-		})
+		t.Run(ty.String(), func(t T) { s.matricesOf(t, in, ty) })
 	}
 	a := graph.Adapter{A: in.weight("a", dtype.F32, 64, 4), B: in.weight("b", dtype.F32, 4, 10), Scale: 0.5}
 	w := in.weight("adapted", dtype.F32, 64, 10)
@@ -133,9 +114,32 @@ func (s *suite) matrices(t *testing.T) {
 	}})
 }
 
+// matricesOf checks one type.
+func (s *suite) matricesOf(t T, in *input, ty dtype.Type) {
+	cols := max(ty.Elems(), 32) * 3
+	if ty.Elems() == 1 {
+		cols = 83
+	}
+	for _, rows := range []int{1, 16, 45} {
+		w, bias := in.weight("matrix", ty, cols, rows), in.weight("bias", dtype.F32, rows)
+		for _, n := range []int{1, 5, 14} {
+			s.run(t, testCase{
+				name: ty.String(), width: cols, rows: n, bound: matrixBound(ty, cols),
+				build: func(g *graph.Builder, x graph.Value) graph.Value { return g.Linear(x, w, bias) },
+			})
+		}
+	}
+	cols = max(ty.Elems(), 32)
+	heads := in.weight("heads", ty, cols, 20, 3)
+	s.run(t, testCase{
+		width: 3 * cols, bound: matrixBound(ty, cols),
+		build: func(g *graph.Builder, x graph.Value) graph.Value { return g.HeadLinear(x, heads) },
+	})
+}
+
 // experts checks routing and expert matrices; router logits are exact in
 // float32, so the choice cannot differ.
-func (s *suite) experts(t *testing.T) {
+func (s *suite) experts(t T) {
 	in := newInput(4)
 	for _, ty := range []dtype.Type{dtype.F32, dtype.Q8_0, dtype.Q4_K, dtype.MXFP4} {
 		cols := max(ty.Elems(), 32)
@@ -163,7 +167,7 @@ func (s *suite) experts(t *testing.T) {
 
 // unchosen checks that experts which no row chooses are not read: theirs are
 // not numbers. One matrix has a scale for each expert.
-func (s *suite) unchosen(t *testing.T) {
+func (s *suite) unchosen(t T) {
 	in := newInput(6)
 	bias := in.weight("bias", dtype.F32, 8)
 	copy(bias.Data[3*4:], encode(dtype.F32, []float32{-1e3, -1e3}))
@@ -190,7 +194,7 @@ func (s *suite) unchosen(t *testing.T) {
 }
 
 // recurrent checks the ops that carry state from batch to batch.
-func (s *suite) recurrent(t *testing.T) {
+func (s *suite) recurrent(t T) {
 	in := newInput(5)
 	for _, k := range []int{1, 3, 4} {
 		w, b := in.weight("filter", dtype.F32, k, 40), in.weight("bias", dtype.F32, 40)

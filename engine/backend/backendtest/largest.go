@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"testing"
 
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
@@ -16,7 +15,7 @@ import (
 // largest checks rows of which only the largest logits are wanted: those are there,
 // of equals the lowest tokens, and every other is there too or minus infinity.
 // One batch is decode steps, one prefills.
-func (s *suite) largest(t *testing.T) {
+func (s *suite) largest(t T) {
 	const width = 5000
 	in := newInput(9)
 	table := in.floats(width*vocab, 1)

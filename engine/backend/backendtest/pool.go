@@ -2,7 +2,6 @@ package backendtest
 
 import (
 	"context"
-	"testing"
 
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
@@ -12,7 +11,7 @@ import (
 )
 
 // pool checks the kinds of pooling over spans of different length.
-func (s *suite) pool(t *testing.T) {
+func (s *suite) pool(t T) {
 	in := newInput(7)
 	table := in.weight("input", dtype.F32, 20, vocab)
 	for _, kind := range []graph.PoolKind{graph.PoolMean, graph.PoolFirst, graph.PoolLast} {
@@ -40,7 +39,7 @@ func (s *suite) pool(t *testing.T) {
 
 // bothDirections checks attention that has no order: each row sees all rows of
 // its own sequence and none of the other's, over more than a page.
-func (s *suite) bothDirections(t *testing.T) {
+func (s *suite) bothDirections(t T) {
 	const heads, dim, rows = 3, 32, 90
 	in := newInput(8)
 	table := in.weight("input", dtype.F32, 3*heads*dim, vocab)

@@ -14,7 +14,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"testing"
 
 	"godwit/engine/backend"
 	"godwit/engine/dtype"
@@ -31,7 +30,7 @@ const vocab = 48
 // Run checks every op of a driver's first device. lacks is what the device says
 // it has no kernel for, as its errors put it: all of them must come up, and no
 // others.
-func Run(t *testing.T, d backend.Driver, o backend.Options, lacks ...string) {
+func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	b, err := d.Open(0, o)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +67,7 @@ type suite struct {
 
 // compile compiles a plan; nil for one that the device is known to lack
 // something for.
-func (s *suite) compile(t *testing.T, plan *graph.Plan, layout *kv.Layout, sizes backend.Sizes) backend.Program {
+func (s *suite) compile(t T, plan *graph.Plan, layout *kv.Layout, sizes backend.Sizes) backend.Program {
 	t.Helper()
 	prog, err := s.b.Compile(context.Background(), plan, layout, sizes)
 	if err == nil {
@@ -142,7 +141,7 @@ func ulps(n float64) func(float64) float64 {
 }
 
 // run compares one case over two spans in two batches.
-func (s *suite) run(t *testing.T, c testCase) {
+func (s *suite) run(t T, c testCase) {
 	t.Helper()
 	in := newInput(1)
 	table := in.weight("input", dtype.F32, c.width, vocab)
@@ -190,7 +189,7 @@ func twoSpans(in *input, n, step, width int) *llm.Batch {
 }
 
 // compare checks every output.
-func compare(t *testing.T, what string, b *llm.Batch, want [][]float64, bound func(float64) float64) {
+func compare(t T, what string, b *llm.Batch, want [][]float64, bound func(float64) float64) {
 	t.Helper()
 	var top float64
 	for _, row := range want {

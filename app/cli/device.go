@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"godwit/app/device"
+)
+
+type deviceCmd struct {
+	Check   bool   `help:"Compare everything that the devices compute with exact arithmetic, and keep what was found: --backend auto uses a GPU that passes. It takes up to some minutes, once for each version of Godwit and of the driver."`
+	Backend string `placeholder:"NAME" help:"Only this backend, metal, cuda or hip; emu runs the kernels on the processor."`
+	JSON    bool   `name:"json" help:"Machine-readable output."`
+}
+
+// Run lists the devices, or checks them.
+func (c *deviceCmd) Run(r *run) error {
+	if c.Check {
+		return c.check(r)
+	}
+	list, err := device.List(r.deviceRecord())
+	if err != nil {
+		return err
+	}
+	if c.Backend != "" {
+		if _, err := device.Named(c.Backend); err != nil {
+			return usage{err}
+		}
+	}
+	shown := []device.Found{}
+	for _, f := range list {
+		if c.Backend == "" || c.Backend == f.Backend {
+			shown = append(shown, f)
+		}
+	}
+	if c.JSON {
+		return r.json(shown)
+	}
+	t := newTable("BACKEND", "DEVICE", "MEMORY", "WHAT IS KNOWN")
+	for _, f := range shown {
+		state := knownOf(&f)
+		if len(f.Devices) == 0 {
+			t.add(f.Backend, "-", "-", state)
+		}
+		for i, d := range f.Devices {
+			memory := "-"
+			if d.Memory > 0 {
+				memory = size(d.Memory)
+			}
+			if i > 0 {
+				state = "not used: Godwit computes on the first"
+			}
+			t.add(f.Backend, d.Device+", "+d.Detail, memory, state)
+		}
+	}
+	return t.write(r.out)
+}
+
+// knownOf says what was found out about a backend.
+func knownOf(f *device.Found) string {
+	switch {
+	case f.Error != "":
+		return f.Error
+	case len(f.Devices) == 0:
+		return "no driver, or no device"
+	case f.Backend == "cpu":
+		return "always there"
+	case f.Verdict == nil:
+		return "not checked yet: godwit device --check"
+	case f.Verdict.Passed():
+		return fmt.Sprintf("checked %s, %v: auto takes it", f.Verdict.When.Format(time.DateOnly), f.Verdict)
+	}
+	return fmt.Sprintf("checked %s, auto leaves it alone: %v", f.Verdict.When.Format(time.DateOnly), f.Verdict)
+}
+
+// errWrong is the error of a check that found something.
+var errWrong = errors.New("the device computes wrong results; use --backend cpu")
+
+// check checks one backend, or every GPU that is there.
+func (c *deviceCmd) check(r *run) error {
+	names := []string{c.Backend}
+	if c.Backend == "" {
+		list, err := device.List(r.deviceRecord())
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, f := range list {
+			if f.Backend != "cpu" && len(f.Devices) > 0 {
+				names = append(names, f.Backend)
+			}
+		}
+		if len(names) == 0 {
+			return errors.New("there is no GPU to check: godwit device lists what was looked for")
+		}
+	}
+	all := []device.Verdict{}
+	wrong := false
+	for _, name := range names {
+		v, err := r.check(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+		wrong = wrong || !v.Passed()
+		if c.JSON {
+			continue
+		}
+		fmt.Fprintf(r.out, "%s: %s, %s: %v (%.0f s)\n", v.Backend, v.Device, v.Detail, &v, v.Time.Seconds())
+		for _, f := range v.Failures {
+			fmt.Fprintf(r.out, "  %s: %s\n", f.Case, f.Text)
+		}
+	}
+	if c.JSON {
+		if err := r.json(all); err != nil {
+			return err
+		}
+	}
+	if wrong {
+		return errWrong
+	}
+	return nil
+}
+
+// check checks a backend in this process and keeps what it found.
+func (r *run) check(name string) (device.Verdict, error) {
+	show := func(string) {}
+	if terminal(r.err) {
+		p := progressbar.NewOptions(-1, progressbar.OptionSetWriter(r.err), progressbar.OptionClearOnFinish())
+		defer p.Finish() //nolint:errcheck // what it cannot draw is not worth an error
+		show = func(what string) { p.Describe("checking " + name + ": " + what) }
+	}
+	v, err := device.Check(r.ctx, name, show)
+	if err != nil {
+		return v, err
+	}
+	return v, r.deviceRecord().Keep(v)
+}
+
+// deviceRecord is where verdicts on devices are kept.
+func (r *run) deviceRecord() device.Record {
+	return device.Record(filepath.Join(r.home.Data, "devices.json"))
+}
+
+// patience is what a command does about a GPU that was not checked yet.
+type patience int
+
+const (
+	recorded patience = iota // takes the CPU
+	later                    // takes the CPU and has it checked for the next load
+	wait                     // has it checked
+)
+
+// checking is set in the environment of a process that checks, so that it starts
+// no other.
+const checking = "GODWIT_DEVICE_CHECK"
+
+// backend is the name of what computes: the setting, or what Auto chooses.
+func (r *run) backend(setting string, p patience) string {
+	if setting != "auto" && setting != "" {
+		return setting
+	}
+	a := device.Auto{Record: r.deviceRecord(), Later: p == later, Log: r.log}
+	if _, inside := r.env(checking); p != recorded && !inside {
+		a.Check = r.checkApart
+	}
+	return a.Choose(r.ctx)
+}
+
+// checkTime is how long a check may take.
+const checkTime = 5 * time.Minute
+
+// checkApart checks a backend in a process of its own, which keeps the verdict.
+func (r *run) checkApart(ctx context.Context, name string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	r.log.Info("a GPU is checked before its first use", "backend", name)
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, path, "device", "--check", "--json", "--backend", name)
+	c.Args[0] = os.Args[0]
+	c.Env = append(os.Environ(), checking+"=1")
+	c.WaitDelay = 5 * time.Second // for what a dying driver holds
+	if terminal(r.err) {
+		c.Stderr = r.err
+	}
+	err = c.Run()
+	if ctx.Err() != nil {
+		return fmt.Errorf("the check did not end within %v", checkTime)
+	}
+	if err != nil {
+		return fmt.Errorf("the check failed: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"godwit/engine/backend"
+	"godwit/engine/backend/backendtest"
+)
+
+// card is a driver of one device, which nobody opens.
+type card struct {
+	name string
+	info []backend.Info
+}
+
+func (c *card) Name() string                     { return c.name }
+func (c *card) Devices() ([]backend.Info, error) { return c.info, nil }
+func (c *card) Open(int, backend.Options) (backend.Backend, error) {
+	return nil, errors.New("the card is out of order")
+}
+
+// TestAuto goes through the life of a card: new, known, with another driver, with
+// another program, broken.
+func TestAuto(t *testing.T) {
+	gpu := &card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}
+	record := Record(filepath.Join(t.TempDir(), "sub", "devices.json"))
+	verdict := Verdict{Backend: "one", Device: "Card", Detail: "driver 1", Binary: binary(), Result: backendtest.Result{Cases: 3}}
+	wrong := verdict
+	wrong.Failures = []backendtest.Failure{{Case: "matrices/q8_0", Text: "row 1"}}
+	crash := errors.New("killed")
+	var result Verdict
+	var failure error
+	checks := 0
+	a := &Auto{
+		Record: record, Log: slog.New(slog.DiscardHandler),
+		Check: func(context.Context, string) error {
+			checks++
+			if failure != nil {
+				return failure
+			}
+			return record.Keep(result)
+		},
+		gpus: []candidate{{&card{name: "absent"}, func() bool { return false }}, {gpu, func() bool { return true }}},
+	}
+	for _, step := range []struct {
+		what   string
+		before func()
+		want   string
+		checks int
+	}{
+		{"no check, nothing known", func() { a.Check, a.Later = nil, false }, "cpu", 0},
+		{"new and right", func() {
+			a.Check = func(context.Context, string) error {
+				checks++
+				if failure != nil {
+					return failure
+				}
+				return record.Keep(result)
+			}
+			result = verdict
+		}, "one", 1},
+		{"known", func() {}, "one", 0},
+		{"another driver, wrong", func() { gpu.info[0].Detail, result = "driver 2", wrong; result.Detail = "driver 2" }, "cpu", 1},
+		{"known to be wrong", func() {}, "cpu", 0},
+		{"another program, right", func() {
+			result.Binary = "older"
+			if err := record.Keep(result); err != nil {
+				t.Fatal(err)
+			}
+			result = verdict
+			result.Detail = "driver 2"
+		}, "one", 1},
+		{"the card is gone", func() { gpu.info, failure = nil, crash }, "cpu", 1},
+		{"a check that crashed is not tried again", func() {}, "cpu", 0},
+	} {
+		step.before()
+		checks = 0
+		if got := a.Choose(t.Context()); got != step.want || checks != step.checks {
+			t.Errorf("%s: %s after %d checks, want %s after %d", step.what, got, checks, step.want, step.checks)
+		}
+	}
+	kept, err := record.Verdicts()
+	if v := kept["one"]; err != nil || v.Passed() || v.String() != "killed" {
+		t.Errorf("kept: %+v, %v", v, err)
+	}
+}
+
+// A check that is cancelled leaves no verdict.
+func TestAutoCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	record := Record(filepath.Join(t.TempDir(), "devices.json"))
+	a := &Auto{
+		Record: record, Log: slog.New(slog.DiscardHandler),
+		Check: func(ctx context.Context, _ string) error { cancel(); return ctx.Err() },
+		gpus:  []candidate{{&card{name: "one"}, func() bool { return true }}},
+	}
+	if got := a.Choose(ctx); got != "cpu" {
+		t.Errorf("%s is chosen", got)
+	}
+	if kept, err := record.Verdicts(); err != nil || len(kept) > 0 {
+		t.Errorf("kept: %v, %v", kept, err)
+	}
+}
+
+// A check for later does not hold up the choice, and runs once.
+func TestAutoLater(t *testing.T) {
+	asked := make(chan string, 2)
+	a := &Auto{
+		Record: Record(filepath.Join(t.TempDir(), "devices.json")), Later: true, Log: slog.New(slog.DiscardHandler),
+		Check: func(ctx context.Context, name string) error { asked <- name; <-ctx.Done(); return ctx.Err() },
+		gpus:  []candidate{{&card{name: "slow"}, func() bool { return true }}},
+	}
+	for range 2 {
+		if got := a.Choose(t.Context()); got != "cpu" {
+			t.Errorf("%s is chosen", got)
+		}
+	}
+	select {
+	case <-asked:
+	case <-time.After(time.Minute):
+		t.Fatal("nothing was checked")
+	}
+	if len(asked) > 0 {
+		t.Error("checked twice")
+	}
+}
+
+// What is wrong with a record is no reason to fail: devices are checked again.
+func TestRecordDamaged(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{
+		"empty": "", "text": "all is well", "null": "null", "list": `[{"cases":1}]`, "types": `{"one":{"cases":"many"}}`, "long": strings.Repeat(" ", maxRecord) + "{}",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := Record(path).Verdicts(); err != nil || len(kept) > 0 {
+			t.Errorf("%s: %v, %v", name, kept, err)
+		}
+	}
+	if _, err := Record(dir).Verdicts(); err != nil {
+		t.Errorf("a folder: %v", err)
+	}
+	if err := Record(dir).Keep(Verdict{Backend: "one"}); err == nil {
+		t.Error("a folder was overwritten")
+	}
+}
+
+// A card that cannot be opened is a failure, not a crash.
+func TestCheckBroken(t *testing.T) {
+	v, err := check(t.Context(), &card{"one", []backend.Info{{Device: "Card"}}}, nil)
+	if err != nil || v.Passed() || !strings.Contains(v.String(), "out of order") {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := check(t.Context(), &card{name: "none"}, nil); err == nil || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("no device: %v", err)
+	}
+}

@@ -1,0 +1,149 @@
+package device
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"godwit/engine/backend"
+	"godwit/engine/backend/backendtest"
+)
+
+// Verdict is what a check of a device found.
+type Verdict struct {
+	Backend string    `json:"backend"`
+	Device  string    `json:"device"`
+	Detail  string    `json:"detail"` // driver version and the like
+	Binary  string    `json:"binary"` // the program that checked, see binary
+	When    time.Time `json:"when"`
+	// Error says why the check could not end; empty: it did.
+	Error string `json:"error,omitempty"`
+	backendtest.Result
+}
+
+// Passed reports whether every case of the check was right.
+func (v *Verdict) Passed() bool { return v.Error == "" && v.Cases > 0 && len(v.Failures) == 0 }
+
+// String says how the check went, in a few words.
+func (v *Verdict) String() string {
+	switch {
+	case v.Error != "":
+		return v.Error
+	case len(v.Failures) > 0:
+		return fmt.Sprintf("%d of %d cases are wrong, first %s: %s", len(v.Failures), v.Cases, v.Failures[0].Case, v.Failures[0].Text)
+	}
+	return fmt.Sprintf("all %d cases are right", v.Cases)
+}
+
+// Check compares what the first device of a backend computes with the oracle:
+// every op, every weight type and every cache type. progress is told what
+// begins. The error is that of ctx, or says that there is no such device.
+func Check(ctx context.Context, name string, progress func(what string)) (Verdict, error) {
+	d, err := Named(name)
+	if err != nil {
+		return Verdict{}, err
+	}
+	return check(ctx, d, progress)
+}
+
+func check(ctx context.Context, d backend.Driver, progress func(what string)) (Verdict, error) {
+	list, err := d.Devices()
+	if err != nil {
+		return Verdict{}, err
+	}
+	if len(list) == 0 {
+		b, err := d.Open(0, backend.Options{}) // says why
+		if err == nil {
+			err = errors.Join(fmt.Errorf("%s: there is no device", d.Name()), b.Close())
+		}
+		return Verdict{}, err
+	}
+	v := Verdict{Backend: d.Name(), Device: list[0].Device, Detail: list[0].Detail, Binary: binary(), When: time.Now().UTC().Truncate(time.Second)}
+	v.Result, err = backendtest.Check(ctx, d, backend.Options{FloatAttn: true}, progress)
+	return v, err
+}
+
+// binary tells this program from other builds of it: what a check found says
+// nothing about other kernels.
+func binary() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "unknown"
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%d bytes of %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano))
+}
+
+// Record is the file that keeps the last verdict on each backend.
+type Record string
+
+// maxRecord bounds what is read of a record.
+const maxRecord = 1 << 20
+
+// Verdicts reads the record, by backend. A file that is missing or damaged holds
+// none: the devices are checked again.
+func (r Record) Verdicts() (map[string]Verdict, error) {
+	none := map[string]Verdict{}
+	info, err := os.Stat(string(r))
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRecord {
+		return none, nil
+	}
+	data, err := os.ReadFile(string(r))
+	if err != nil {
+		return none, err
+	}
+	var kept map[string]Verdict
+	if json.Unmarshal(data, &kept) != nil || kept == nil {
+		return none, nil
+	}
+	return kept, nil
+}
+
+// Keep puts a verdict into the record. The failures that are kept are the first few.
+func (r Record) Keep(v Verdict) error {
+	const failures, text = 20, 500
+	v.Failures = v.Failures[:min(failures, len(v.Failures)):len(v.Failures)]
+	for i, f := range v.Failures {
+		v.Failures[i].Text = strings.ToValidUTF8(f.Text[:min(text, len(f.Text))], "")
+	}
+	kept, err := r.Verdicts()
+	if err != nil {
+		return err
+	}
+	kept[v.Backend] = v
+	data, err := json.MarshalIndent(kept, "", "\t")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(string(r))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), string(r))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
