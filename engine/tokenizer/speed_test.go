@@ -1,38 +1,12 @@
 package tokenizer
 
 import (
-	"math"
-	"strings"
 	"testing"
-	"time"
 
 	"godwit/engine/gguf"
 	"godwit/engine/internal/golden"
 	"godwit/engine/testmodel"
 )
-
-// long texts that a careless tokenizer takes quadratic time or more for.
-var hostile = map[string]func(n int) string{
-	"spaces":      func(n int) string { return strings.Repeat(" ", n) },
-	"letter":      func(n int) string { return strings.Repeat("a", n) },
-	"capitals":    func(n int) string { return strings.Repeat("A", n) },
-	"digits":      func(n int) string { return strings.Repeat("7", n) },
-	"lines":       func(n int) string { return strings.Repeat("\n", n) },
-	"tabs":        func(n int) string { return strings.Repeat("\t", n) },
-	"marks":       func(n int) string { return strings.Repeat("\u0301", n/2) },
-	"ideographs":  func(n int) string { return strings.Repeat("中", n/3) },
-	"dots":        func(n int) string { return strings.Repeat(".", n) },
-	"apostrophes": func(n int) string { return strings.Repeat("'", n) },
-	"brackets":    func(n int) string { return strings.Repeat("<", n) },
-	"markers":     func(n int) string { return strings.Repeat("<|im_", n/5) },
-	"escapes":     func(n int) string { return strings.Repeat("▁", n/3) },
-	"invalid":     func(n int) string { return strings.Repeat("\xff", n) },
-	"half":        func(n int) string { return strings.Repeat("\xf0", n) },
-	"emoji":       func(n int) string { return strings.Repeat("👩\u200d", n/7) },
-	"mixed":       func(n int) string { return strings.Repeat("aA \u0301ª1\n", n/12) },
-	"spaced":      func(n int) string { return strings.Repeat(" a", n/2) },
-	"zero":        func(n int) string { return strings.Repeat("\x00", n) },
-}
 
 func BenchmarkEncode(b *testing.B) {
 	text := prose(b)
@@ -105,51 +79,4 @@ func benchVocabs(b *testing.B) map[string]string {
 
 func prose(t testing.TB) string {
 	return string(golden.Read(t, "models", "ppl", "corpus_en.txt"))
-}
-
-// quickest returns how long f took, the best of three where it took longer than
-// bound: another program may have had the processor.
-func quickest(bound time.Duration, f func()) time.Duration {
-	best := time.Duration(math.MaxInt64)
-	for range 3 {
-		start := time.Now()
-		f()
-		if best = min(best, time.Since(start)); best <= bound {
-			break
-		}
-	}
-	return best
-}
-
-// TestLinear gives vocabularies of both large kinds a megabyte of each hostile
-// text. The bound is an order of magnitude above what a slow machine needs, and
-// two below what quadratic time would.
-func TestLinear(t *testing.T) {
-	const n, bound = 1 << 20, 5 * time.Second
-	for name, path := range map[string]string{"gemma3": testmodel.Gemma3(t), "qwen2": sourceVocab(t, "qwen2")} {
-		tok := open(t, path)
-		tok.EncodeText("a", true, true)
-		for kind, repeat := range hostile {
-			text := repeat(n)
-			took := quickest(bound, func() { tok.EncodeText(text, true, true) })
-			if took > bound {
-				t.Errorf("%s: a megabyte of %s took %v, allowed are %v", name, kind, took, bound)
-			}
-		}
-	}
-}
-
-// TestLinearScans gives the same texts to every pre-tokenizer's passes alone.
-func TestLinearScans(t *testing.T) {
-	const n, bound = 1 << 17, 2 * time.Second
-	for names := range patterns {
-		name := strings.Fields(names)[0]
-		for kind, repeat := range hostile {
-			text := normalize(nil, []byte(repeat(n)))
-			took := quickest(bound, func() { cutWords(pres[name].scans, text) })
-			if took > bound {
-				t.Errorf("%s: %d bytes of %s took %v, allowed are %v", name, n, kind, took, bound)
-			}
-		}
-	}
 }
