@@ -23,11 +23,12 @@ func gw(name, note, group string, bits int, levels []float32, unit float32) *Typ
 		Window: Window{Sinks: 4, Newest: 64}, Heads: Heads{Pad: true},
 	}
 	var blocks []*Type
+	trellis := newTrellis(bits, levels)
 	for _, r := range gwRotations {
 		blocks = append(blocks, &Type{
 			Name: name, Note: note, Family: GW, Levelled: true,
 			Elems: r.Size, Bytes: 2 + bits*r.Size/8,
-			Codes:    Codes{Bits: bits, Packing: Cyclic, At: 2, Levels: levels, Trellis: newTrellis(bits, levels)},
+			Codes:    Codes{Bits: bits, Packing: Cyclic, At: 2, Levels: levels, Trellis: trellis},
 			Scale:    Scale{Rule: Unbiased, Unit: unit},
 			Rotation: r,
 			Heads:    Heads{Only: r.Size},

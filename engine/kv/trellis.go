@@ -2,6 +2,7 @@ package kv
 
 import (
 	"math"
+	"sync"
 )
 
 // trellisWindow is the number of bits that make a level, trellisLevels the
@@ -56,20 +57,15 @@ func (t *Type) encodeTrellis(dst []byte, x []float32) int {
 // steps of the table, within the table's reach; 0 for a NaN and for rows
 // without length. It returns the sum of the squares of x.
 func TrellisTargets(z []int16, x []float32, unit float32) (energy float64) {
-	for _, v := range x {
-		energy += float64(v) * float64(v)
-	}
-	var inv float64
-	if energy > 0 && !math.IsInf(energy, 0) {
-		inv = trellisSteps / (math.Sqrt(energy/float64(len(x))) * float64(unit))
-	}
+	energy = lanes(len(x), func(i int) float64 { return float64(x[i]) * float64(x[i]) })
+	inv := TrellisGain(energy, len(x), unit)
 	for i, v := range x {
 		s := math.RoundToEven(float64(v) * inv)
 		switch {
-		case s > trellisReach:
-			s = trellisReach
-		case s < -trellisReach:
-			s = -trellisReach
+		case s > TrellisReach:
+			s = TrellisReach
+		case s < -TrellisReach:
+			s = -TrellisReach
 		case s != s:
 			s = 0
 		}
@@ -78,13 +74,40 @@ func TrellisTargets(z []int16, x []float32, unit float32) (energy float64) {
 	return energy
 }
 
-// TrellisScale is the scale of a block: |x|² over Σ x·level. A sum that is not
-// above zero, of rows without length, gives 0.
-func (t *Type) TrellisScale(x []float32, w []uint8, energy float64) float32 {
-	var dot float64
-	for i, v := range x {
-		dot += float64(v) * float64(t.Codes.Levels[w[i]])
+// TrellisGain is what turns n values whose squares add up to energy into targets;
+// 0 where they have no length.
+func TrellisGain(energy float64, n int, unit float32) float64 {
+	if !(energy > 0) || math.IsInf(energy, 0) {
+		return 0
 	}
+	return trellisSteps / (math.Sqrt(energy/float64(n)) * float64(unit))
+}
+
+// TrellisScale is the scale of a block: |x|² over Σ x·level.
+func (t *Type) TrellisScale(x []float32, w []uint8, energy float64) float32 {
+	return t.TrellisScaleOf(energy, lanes(len(x), func(i int) float64 {
+		return float64(x[i]) * float64(t.Codes.Levels[w[i]])
+	}))
+}
+
+// lanes adds n terms, a multiple of 16, as vector code does: 16 sums, and then
+// always those farthest apart.
+func lanes(n int, term func(i int) float64) float64 {
+	var sum [16]float64
+	for i := range n {
+		sum[i%16] += term(i)
+	}
+	for half := 8; half > 0; half /= 2 {
+		for i := range half {
+			sum[i] += sum[half+i]
+		}
+	}
+	return sum[0]
+}
+
+// TrellisScaleOf is the scale of a block with these sums of x·x and x·level. A
+// sum that is not above zero, of rows without length, gives 0.
+func (t *Type) TrellisScaleOf(energy, dot float64) float32 {
 	switch {
 	case math.IsInf(energy, 1):
 		return float32(energy)
@@ -99,7 +122,7 @@ func (t *Type) TrellisScale(x []float32, w []uint8, energy float64) float32 {
 // path is never taken.
 const (
 	trellisSteps = 2
-	trellisReach = 127 * trellisSteps
+	TrellisReach = 127 * trellisSteps
 	trellisFar   = 255
 	trellisSeam  = 6 * trellisWindow // bits on each side of the seam that decide how it is closed
 )
@@ -113,6 +136,29 @@ func (c *Trellis) Near(n int) int { return min(trellisSeam/c.Bits, n/2) }
 type Trellis struct {
 	Bits  int
 	Table [trellisLevels]int16 // levels in half steps
+
+	once    sync.Once
+	squares *TrellisSquares
+}
+
+// TrellisSquares is what a window adds to a metric, by value, from the least
+// up, and window.
+type TrellisSquares [2*TrellisReach + 1][trellisLevels]uint16
+
+// Squares returns the table of all that steps can add: 255 KiB, made at its
+// first use.
+func (c *Trellis) Squares() *TrellisSquares {
+	c.once.Do(func() {
+		c.squares = new(TrellisSquares)
+		for i := range c.squares {
+			for w, t := range c.Table {
+				d := i - TrellisReach - int(t)
+				d = min(max(d, -d), trellisFar)
+				c.squares[i][w] = uint16(d * d)
+			}
+		}
+	})
+	return c.squares
 }
 
 func newTrellis(bits int, levels []float32) *Trellis {

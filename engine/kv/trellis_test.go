@@ -198,7 +198,7 @@ func TestTrellisIsNearest(t *testing.T) {
 		}
 		for range 100 {
 			for i := range z {
-				z[i] = int16(min(max(r.NormFloat64()*2/float64(typ.Form(32, K).Scale.Unit), -trellisReach), trellisReach))
+				z[i] = int16(min(max(r.NormFloat64()*2/float64(typ.Form(32, K).Scale.Unit), -TrellisReach), TrellisReach))
 			}
 			c.Trellis.Encode(w, z)
 			best := cost(w)

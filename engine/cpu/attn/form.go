@@ -127,23 +127,43 @@ func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (
 // nil, is what the packed form has ahead of its rotation and the exact one has
 // not. The result is that of Write, over all cells.
 func (f *Form) Pack(page []byte, exact *Form, from []byte, level *kv.Channels, s *Scratch) (saturated int) {
-	x, row := s.head[:f.Padded], s.row[:exact.row]
-	for c := range f.cells {
-		exact.Get(row, from, c)
-		if level != nil {
-			v := x[:f.HeadDim]
-			exact.Type.Decode(v, row, kv.At{})
-			level.Level(v, v)
-			saturated += f.Write(page, c, v, kv.At{}, s)
-			continue
+	for c := 0; c < f.cells; c += abreast {
+		exact.rotated(s.head, f.Padded, from, c)
+		for i := 0; level != nil && i < abreast; i++ {
+			f.relevel(s.head[i*f.Padded:], exact, from, c+i, level, s)
 		}
-		exact.Type.DecodeRotated(x, row)
 		for i, p := range f.parts {
 			g := &f.segments[i]
-			saturated += p.(*codes).pack(page, c, x[g.Lane:g.Lane+g.Blocks*g.Form.Elems], s)
+			for b := range g.Blocks {
+				saturated += p.(*codes).packTrellis(page, c, abreast, b, s.head[g.Lane+b*g.Form.Elems:], f.Padded, s.paths)
+			}
 		}
 	}
 	return saturated
+}
+
+// rotated reads four cells of a form whose codes are bytes in the rotated domain.
+func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
+	for i, p := range f.parts {
+		p.(*codes).rotated(dst[f.segments[i].Lane:], ld, page, cell)
+	}
+}
+
+// relevel turns a cell back, levels it and rotates it as f does.
+func (f *Form) relevel(dst []float32, exact *Form, page []byte, cell int, level *kv.Channels, s *Scratch) {
+	row, v := s.row[:exact.row], s.value[:f.HeadDim]
+	exact.Get(row, page, cell)
+	exact.Type.Decode(v, row, kv.At{})
+	level.Level(v, v)
+	for i := range f.segments {
+		g := &f.segments[i]
+		t := g.Form
+		x := dst[g.Lane:][:g.Blocks*t.Elems]
+		clear(x[copy(x, v[g.First:g.First+g.Dim]):])
+		for ; len(x) > 0; x = x[t.Elems:] {
+			forward(&t.Rotation, x[:t.Elems], t.Rotation.Forward)
+		}
+	}
 }
 
 // Put stores a cell that comes in the format's own bytes.
@@ -227,7 +247,7 @@ type Scratch struct {
 	tile  []byte // [64][64] float32
 	sums  [panel * Cells]float32
 	value []float32 // a row, or a group that is rotated together
-	head  []float32 // the values of a head
+	head  []float32 // the values of the heads of cells that lie abreast
 	code8 []byte    // its codes
 	w8    weights8
 	paths *paths // of the trellis encoder; nil without trellis codes
@@ -250,6 +270,6 @@ func NewScratch(forms ...*Form) *Scratch {
 		}
 	}
 	s.row, s.codes, s.code8 = make([]byte, row), aligned(codes), make([]byte, padded)
-	s.value, s.head = make([]float32, padded), make([]float32, padded)
+	s.value, s.head = make([]float32, padded), make([]float32, abreast*padded)
 	return s
 }

@@ -15,10 +15,10 @@ type trellis struct {
 	bits  int
 	bytes int       // of a string
 	table [256]byte // levels, on K 128 above
+	level [256]int8 // levels
 	run   *kv.Trellis
-	steps [256]int16 // its levels in the order of vector code
-	order [64]byte   // bytes of a string that windows are cut from, for vector code
-	shift [64]byte   // where in its eight of those bytes each window begins
+	order [64]byte // bytes of a string that windows are cut from, for vector code
+	shift [64]byte // where in its eight of those bytes each window begins
 }
 
 func newTrellis(t *kv.Type, s kv.Side) *trellis {
@@ -27,17 +27,11 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 	}
 	y := &trellis{bits: t.Codes.Bits, bytes: t.Elems * t.Codes.Bits / 8, run: t.Codes.Trellis}
 	for i, v := range t.Codes.Levels {
+		y.level[i] = int8(v)
 		y.table[i] = byte(int8(v))
 		if s == kv.K {
 			y.table[i] += 128
 		}
-	}
-	for i := range y.steps {
-		from := i
-		if y.bits == 4 { // high bits 0 and 8, 1 and 9 and so on stand together
-			from = i/32*16 + i%32/16*128 + i%16
-		}
-		y.steps[i] = y.run.Table[from]
 	}
 	y.arrange(s)
 	return y

@@ -1,5 +1,7 @@
 package attn
 
+import "godwit/engine/kv"
+
 // The readers of AVX2, by bits from 2 up; they read overrun bytes behind the
 // strings.
 var (
@@ -43,18 +45,70 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValues64AVX512(&dst[0], &strings[0], &y.table[0], &y.order[0], &y.shift[0], y.bytes, 8*y.bits, elems/64, used, ahead)
 }
 
+// viterbiFunc adds groups of four values, from z down, to the paths of rows, as
+// kv.Trellis does; squares are those of value 0.
+type viterbiFunc = func(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
 var (
-	viterbi512 = [3]viterbiFunc{viterbi2AVX512, viterbi3AVX512, viterbi4AVX512}
-	viterbi2   = [3]viterbiFunc{viterbi2AVX2, viterbi3AVX2, viterbi4AVX2}
+	viterbi512    = [3]viterbiFunc{viterbi2x1AVX512, viterbi3x1AVX512, viterbi4x1AVX512}
+	viterbiAll512 = [3]viterbiFunc{viterbi2x4AVX512, viterbi3x4AVX512, viterbi4x4AVX512}
+	viterbi2      = [3]viterbiFunc{viterbi2AVX2, viterbi3AVX2, viterbi4AVX2}
 )
 
-// viterbi is the vector code of the encoder and the table that it takes.
-func viterbi(y *trellis) (viterbiFunc, *[256]int16) {
-	switch {
-	case avx512():
-		return viterbi512[y.bits-2], &y.steps
-	case avx2():
-		return viterbi2[y.bits-2], &y.run.Table
+// vector reports whether there is vector code of the encoder.
+func (y *trellis) vector() bool { return avx512() || avx2() }
+
+// advance adds n values of some rows to their paths, from z[at] down, as step k
+// and on.
+func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
+	states, squares := 256>>y.bits, y.run.Squares()
+	step := viterbi2[y.bits-2]
+	if avx512() {
+		step = viterbi512[y.bits-2]
+		if rows == abreast {
+			step, rows = viterbiAll512[y.bits-2], 1
+		}
 	}
-	return nil, nil
+	for i := first; i < first+rows; i++ {
+		_, _, _ = s.from[i][(k+n)*states-1], s.kept[i][(k+n)/4*states-1], s.z[i][at+1-n]
+		step(&s.cost[i][0], &s.most[i][0], &s.kept[i][k/4*states], &s.from[i][k*states], &s.z[i][at], &squares[kv.TrellisReach][0], n/4)
+	}
+}
+
+func trellisTargets(z []int16, x []float32, unit float32) float64 {
+	if !avx512() || !whole(len(x)) {
+		return kv.TrellisTargets(z, x, unit)
+	}
+	_ = z[len(x)-1]
+	energy := energyAVX512(&x[0], len(x))
+	if gain := kv.TrellisGain(energy, len(x), unit); gain > 0 {
+		targetsAVX512(&z[0], &x[0], len(x), kv.TrellisReach, gain)
+	} else {
+		clear(z)
+	}
+	return energy
+}
+
+// dot adds the products of x and the levels of its windows.
+func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 {
+	if !avx512() || !whole(len(x)) {
+		return y.dotGeneric(x, w)
+	}
+	return levelsAVX512(&x[0], &w[0], &y.level[0], len(x))
+}
+
+// rotated reads the values of the cells from a multiple of four on in the
+// rotated domain, ld apart.
+func (p *codes) rotated(dst []float32, ld int, page []byte, cell int) {
+	if !avx512() || p.elems != 32 {
+		p.rotatedGeneric(dst, ld, page, cell)
+		return
+	}
+	_ = dst[3*ld+p.values-1]
+	_ = page[:p.scale+2*Cells*p.Blocks]
+	at, read := p.low.at+cell/16*64+cell%16*4, rowsOfKAVX512
+	if p.side == kv.V {
+		at, read = p.low.at+cell/4*128, rowsOfVAVX512
+	}
+	read(&dst[0], 4*ld, &page[at], &page[p.scale+2*cell], p.Blocks)
 }

@@ -1,11 +1,13 @@
 package attn
 
+import "godwit/engine/kv"
+
 // The readers of NEON, by bits from 2 up; they read overrun bytes behind the
 // strings.
 var (
 	trellisTokensNEON = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2NEON, trellisTokens3NEON, trellisTokens4NEON}
 	trellisValuesNEON = [3]func(dst, strings, table *byte, bytes, blocks, chunks int, used uint64){trellisValues2NEON, trellisValues3NEON, trellisValues4NEON}
-	viterbiNEON       = [3]viterbiFunc{viterbi2NEON, viterbi3NEON, viterbi4NEON}
+	viterbiNEON       = [3]func(cost, most, kept *uint16, from *byte, z, table *int16, groups int){viterbi2NEON, viterbi3NEON, viterbi4NEON}
 )
 
 func trellisTokens(dst, strings []byte, y *trellis, elems, _ int) {
@@ -26,10 +28,25 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValuesNEON[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/chunk, chunk/16, used)
 }
 
-// viterbi is the vector code of the encoder and the table that it takes.
-func viterbi(y *trellis) (viterbiFunc, *[256]int16) {
-	if !assembly() {
-		return nil, nil
+// vector reports whether there is vector code of the encoder.
+func (y *trellis) vector() bool { return assembly() }
+
+// advance adds n values of some rows to their paths, from z[at] down, as step k
+// and on.
+func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
+	states := 256 >> y.bits
+	for i := first; i < first+rows; i++ {
+		_, _, _ = s.from[i][(k+n)*states-1], s.kept[i][(k+n)/4*states-1], s.z[i][at+1-n]
+		viterbiNEON[y.bits-2](&s.cost[i][0], &s.most[i][0], &s.kept[i][k/4*states], &s.from[i][k*states], &s.z[i][at], &y.run.Table[0], n/4)
 	}
-	return viterbiNEON[y.bits-2], &y.run.Table
+}
+
+func trellisTargets(z []int16, x []float32, unit float32) float64 {
+	return kv.TrellisTargets(z, x, unit)
+}
+
+func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 { return y.dotGeneric(x, w) }
+
+func (p *codes) rotated(dst []float32, ld int, page []byte, cell int) {
+	p.rotatedGeneric(dst, ld, page, cell)
 }

@@ -1,85 +1,194 @@
 package attn
 
-import "godwit/engine/kv"
+import (
+	"slices"
 
-// paths is the memory of a trellis encoder.
+	"godwit/engine/kv"
+)
+
+// abreast is how many rows are encoded side by side. A path waits for its own
+// metrics most of the time.
+const abreast = 4
+
+// paths is the memory of a trellis encoder, for rows that lie abreast. Vector
+// code knows how far apart they are.
 type paths struct {
-	z    [maxElems]int16
-	w    [maxElems]uint8
-	back [maxElems]int16 // the values, last first
-	cost [64]uint16
-	from [maxElems * 64]uint8 // high bits of the window that led to a state, by value
+	z    [abreast][maxElems]int16
+	w    [abreast][maxElems]uint8
+	cost [abreast][64]uint16
+	most [abreast][32]uint16             // the largest metrics; some may be missing
+	kept [abreast][64 * steps / 4]uint16 // the metrics behind every four values
+	from [abreast][64 * steps]uint8      // high bits, in place, of the window that led to a state, by value
+	sum  [abreast]float64                // of squares
 }
+
+// steps is the most values that a path goes over: 24 ahead of the seam.
+const steps = 24 + maxElems
 
 // encodeTrellis is the rule Unbiased.
 func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scratch) int {
 	forward(&p.Form.Rotation, x, p.Form.Rotation.Forward)
-	return p.packTrellis(page, cell, first/p.elems, x, s)
+	return p.packTrellis(page, cell, 1, first/p.elems, x, len(x), s.paths)
 }
 
-// pack encodes values of the rotated domain into a cell.
-func (p *codes) pack(page []byte, cell int, x []float32, s *Scratch) (saturated int) {
-	for b := range p.Blocks {
-		saturated += p.packTrellis(page, cell, b, x[b*p.elems:(b+1)*p.elems], s)
+// packTrellis encodes block b of n cells, already rotated: ld values of x lie
+// between two of them. It counts the scales that were saturated.
+func (p *codes) packTrellis(page []byte, cell, n, b int, x []float32, ld int, s *paths) (saturated int) {
+	t, y := p.Form, p.cyclic
+	row := func(i int) []float32 { return x[i*ld:][:p.elems] }
+	for i := range n {
+		s.sum[i] = trellisTargets(s.z[i][:p.elems], row(i), t.Scale.Unit)
+	}
+	y.search(s, p.elems, n)
+	for i := range n {
+		w := s.w[i][:p.elems]
+		y.putWindows(p.string(page, cell+i, b), w)
+		scale := t.TrellisScaleOf(s.sum[i], y.dot(row(i), &s.w[i]))
+		saturated += putScale(page[p.scale+2*(b*Cells+cell+i):], scale)
 	}
 	return saturated
 }
 
-// packTrellis encodes block b, already rotated; the result is 1 if its scale was
-// saturated.
-func (p *codes) packTrellis(page []byte, cell, b int, x []float32, s *Scratch) int {
-	t, y := p.Form, p.cyclic
-	z, w := s.paths.z[:len(x)], s.paths.w[:len(x)]
-	energy := kv.TrellisTargets(z, x, t.Scale.Unit)
-	searchTrellis(w, z, y, s.paths)
-	scale := t.TrellisScale(x, w, energy)
-	for i := range w {
-		w[i] &= 1<<y.bits - 1
-	}
-	putStream(p.string(page, cell, b), w, y.bits)
-	return putScale(page[p.scale+2*(b*Cells+cell):], scale)
-}
-
-// viterbiFunc adds groups of four values to the paths of the encoder, as
-// kv.Trellis does.
-type viterbiFunc = func(cost *uint16, from *byte, z, table *int16, groups int)
-
-// searchTrellis chooses the windows of z, as kv.Trellis does.
-func searchTrellis(w []uint8, z []int16, y *trellis, s *paths) {
-	step, table := viterbi(y)
-	if step == nil {
-		y.run.Encode(w, z)
-		return
-	}
-	n, states := len(z), 256>>y.bits
-	near := y.run.Near(n)
-	for i, v := range z {
-		s.back[n-1-i] = v
-	}
-	run := func(z []int16, k int) {
-		_ = s.from[(k+len(z))*states-1]
-		step(&s.cost[0], &s.from[k*states], &z[0], &table[0], len(z)/4)
-	}
-	clear(s.cost[:])
-	run(s.back[n-near:n], 0)
-	run(s.back[:near], near)
-	state := 0
-	for i, v := range s.cost[:states] {
-		if v < s.cost[state] {
-			state = i
+// rotatedGeneric reads the values of four cells, ld apart, whose codes are bytes.
+func (p *codes) rotatedGeneric(dst []float32, ld int, page []byte, cell int) {
+	for i := range abreast {
+		for b := range p.Blocks {
+			x := dst[i*ld+b*p.elems:][:p.elems]
+			scale := halfAt(page[p.scale+2*(b*Cells+cell+i):])
+			for j := 0; j < len(x); j += 4 {
+				step, at := p.step(cell+i, b*p.elems+j)
+				code := page[p.low.at+64*step+at:]
+				for k := range 4 {
+					if p.side == kv.K {
+						x[j+k] = float32(int8(code[k]^0x80)) * scale
+					} else {
+						x[j+k] = float32(int8(code[4*k])) * scale
+					}
+				}
+			}
 		}
 	}
-	for k := 2*near - 1; k >= near; k-- {
-		state = y.run.Back(state, s.from[k*states+state])
+}
+
+// dotGeneric adds in the order of kv.Type.TrellisScale.
+func (y *trellis) dotGeneric(x []float32, w *[maxElems]uint8) float64 {
+	var sum [16]float64
+	for i := 0; i < len(x); i += 16 {
+		for j, v := range x[i : i+16] {
+			sum[j] += float64(v) * float64(y.level[w[i+j]])
+		}
 	}
-	for i := range s.cost {
-		s.cost[i] = 1<<16 - 1
+	for half := 8; half > 0; half /= 2 {
+		for i := range half {
+			sum[i] += sum[half+i]
+		}
 	}
-	s.cost[state] = 0
-	run(s.back[:n], 0)
-	for i := range w {
-		x := s.from[(n-1-i)*states+state]
-		w[i] = x<<(8-y.bits) | uint8(state)
-		state = y.run.Back(state, x)
+	return sum[0]
+}
+
+// putWindows writes the string that windows were cut from.
+func (y *trellis) putWindows(dst, w []uint8) {
+	switch y.bits {
+	case 2:
+		for i := range dst {
+			dst[i] = w[4*i]
+		}
+	case 3:
+		for ; len(dst) >= 3; dst, w = dst[3:], w[8:] {
+			dst[0], dst[1], dst[2] = w[0], w[2]>>2|w[4]>>2<<6, w[5]>>1|w[7]>>2<<7
+		}
+	case 4:
+		for i := range dst {
+			dst[i] = w[2*i]
+		}
 	}
+}
+
+// search chooses the windows of n values of some rows, as kv.Trellis does. Its
+// first run is the beginning of a free one over all values here. If the path
+// that ends in the state of the seam began there too, it is that of the second
+// run, which may not begin elsewhere: no metric along it is larger there, none
+// beside it smaller. That holds for metrics that were not cut to 16 bits.
+func (y *trellis) search(s *paths, n, rows int) {
+	if !y.vector() {
+		for i := range rows {
+			y.run.Encode(s.w[i][:n], s.z[i][:n])
+		}
+		return
+	}
+	near := y.run.Near(n)
+	for i := range rows {
+		clear(s.cost[i][:])
+		clear(s.most[i][:])
+	}
+	y.advance(s, 0, rows, 0, near-1, near)
+	y.advance(s, 0, rows, near, n-1, near)
+	var seam [abreast]uint
+	for i := range rows {
+		for s.cost[i][seam[i]] != 0 { // the least, after a number of steps that four divides
+			seam[i]++
+		}
+	}
+	y.back(s, 0, rows, &seam, 2*near, near)
+	y.advance(s, 0, rows, 2*near, n-1-near, n-near)
+	state := seam
+	y.back(s, 0, rows, &state, near+n, n)
+	for i := range rows {
+		if state[i] != seam[i] || slices.Contains(s.most[i][:], 1<<16-1) {
+			y.close(s, i, seam[i], near, n)
+		}
+	}
+}
+
+// close is the second run of kv.Trellis for a row: up to where its metrics are
+// those of the first, from where on both choose alike.
+func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
+	states := 256 >> y.bits
+	cost, kept := s.cost[row][:states], s.kept[row][:]
+	for i := range cost {
+		cost[i] = 1<<16 - 1
+	}
+	cost[seam] = 0
+	var before [128]uint16
+	for k := near; k < near+n; k += 8 {
+		at := k / 4 * states
+		copy(before[:], kept[at:at+2*states])
+		y.advance(s, row, 1, k, n-1-(k-near), 8)
+		if slices.Equal(cost, before[states:2*states]) {
+			break
+		}
+	}
+	state := [abreast]uint{seam}
+	y.back(s, row, 1, &state, near+n, n)
+}
+
+// back goes the paths of rows back from their states behind step k over n
+// values, and writes their windows.
+func (y *trellis) back(s *paths, first, rows int, state *[abreast]uint, k, n int) {
+	bits, states := y.bits&7, 256>>y.bits
+	if rows < abreast {
+		for i := range rows {
+			at, from, w, a := (k-1)*states, &s.from[first+i], s.w[first+i][:n], state[i]
+			for j := range w {
+				x := uint(from[at+int(a)]) | a
+				w[j], a = uint8(x), x>>bits
+				at -= states
+			}
+			state[i] = a
+		}
+		return
+	}
+	a, b, c, d := state[0], state[1], state[2], state[3]
+	v, w, x, y4 := s.w[0][:n], s.w[1][:n], s.w[2][:n], s.w[3][:n]
+	at := uint(k-1) * uint(states)
+	for i := range v {
+		a |= uint(s.from[0][at+a])
+		b |= uint(s.from[1][at+b])
+		c |= uint(s.from[2][at+c])
+		d |= uint(s.from[3][at+d])
+		v[i], w[i], x[i], y4[i] = uint8(a), uint8(b), uint8(c), uint8(d)
+		a, b, c, d = a>>bits, b>>bits, c>>bits, d>>bits
+		at -= uint(states)
+	}
+	*state = [abreast]uint{a, b, c, d}
 }

@@ -121,31 +121,140 @@ func BenchmarkTrellisWrite(b *testing.B) {
 	})
 }
 
-// The encoder of every tier chooses the windows of the plain one, on ordinary
-// values and at the ends of their range.
+// BenchmarkTrellisPack packs a page from its exact form.
+func BenchmarkTrellisPack(b *testing.B) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	values := func(f *Form) int { return f.Padded * Cells }
+	benchTrellis(b, values, func(f *Form, page []byte, s *Scratch) func() {
+		eight := *kv.Q8_0
+		eight.Rotation = f.Type.Rotation
+		e := New(&eight, f.HeadDim, f.Options)
+		from := make([]byte, e.PageBytes())
+		for c := range Cells {
+			e.Write(from, c, random(rng, f.HeadDim), kv.At{}, NewScratch(e))
+		}
+		s = NewScratch(f, e)
+		return func() { f.Pack(page, e, from, nil, s) }
+	})
+}
+
+// The encoder of every tier chooses the windows of the plain one, for one row
+// and for several abreast, on ordinary values and at the ends of their range,
+// where metrics do not fit 16 bits.
 func TestTrellisSearch(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(10, 10))
 		s := new(paths)
 		eachTrellis(t, func(form *kv.Type) {
 			y := newTrellis(form, kv.K)
-			z, got, want := make([]int16, form.Elems), make([]byte, form.Elems), make([]byte, form.Elems)
+			want := make([]byte, form.Elems)
 			for round := range 60 {
-				for i := range z {
-					v := rng.NormFloat64() * 80
-					if round%4 == 3 {
-						v *= float64(rng.IntN(8))
+				for i := range s.z {
+					fillTargets(rng, s.z[i][:form.Elems], round+i)
+				}
+				rows := []int{1, abreast}[round/2%2]
+				y.search(s, form.Elems, rows)
+				for i := range rows {
+					z := s.z[i][:form.Elems]
+					y.run.Encode(want, z)
+					if got := s.w[i][:form.Elems]; !bytes.Equal(got, want) {
+						t.Fatalf("%s %d round %d row %d:\n% x, plain\n% x", form.Name, form.Elems, round, i, got, want)
 					}
-					z[i] = int16(min(max(v, -254), 254))
 				}
-				if round == 0 {
-					clear(z)
+			}
+		})
+	})
+}
+
+// fillTargets makes targets of four kinds: Gaussian, of changing size, cut off
+// in halves, and none.
+func fillTargets(rng *rand.Rand, z []int16, kind int) {
+	for i := range z {
+		v := rng.NormFloat64() * 80
+		switch kind % 5 {
+		case 2:
+			v *= float64(rng.IntN(8))
+		case 3:
+			v = math.Copysign(v*float64(1+i/16%2*20), float64(i/16%4-1))
+		case 4:
+			v = 0
+		}
+		z[i] = int16(min(max(v, -kv.TrellisReach), kv.TrellisReach))
+	}
+}
+
+// Packing gives the bytes of the format's own arithmetic in every tier, from
+// pages that were written and from any bytes, which have infinite scales and
+// such that are no numbers.
+func TestTrellisPackBytes(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(13, 13))
+		eachPacked(t, []int{40, 64, 128, 256, 576}, func(packed, exact *kv.Type, dim int) {
+			for _, side := range bothSides {
+				f, e := New(packed, dim, Options{Side: side}), New(exact, dim, Options{Side: side})
+				s := NewScratch(f, e)
+				page, from := make([]byte, f.PageBytes()), randomBytes(rng, e.PageBytes())
+				for c := range 7 * Cells / 8 {
+					e.Write(from, c, random(rng, dim), kv.At{}, s)
 				}
-				searchTrellis(got, z, y, s)
-				y.run.Encode(want, z)
-				if !bytes.Equal(got, want) {
-					t.Fatalf("%s %d round %d:\n% x, plain\n% x", form.Name, form.Elems, round, got, want)
+				f.Pack(page, e, from, nil, s)
+				for c := range Cells {
+					got, row := make([]byte, f.RowBytes()), make([]byte, e.RowBytes())
+					f.Get(got, page, c)
+					e.Get(row, from, c)
+					if want := repacked(packed, exact, dim, row); !bytes.Equal(got, want) {
+						t.Fatalf("%s %d %v cell %d:\n% x, plain\n% x", packed.Name, dim, side, c, got, want)
+					}
 				}
+			}
+		})
+	})
+}
+
+// repacked is the row of a form of trellis codes that a row of its exact form
+// becomes.
+func repacked(packed, exact *kv.Type, dim int, row []byte) []byte {
+	x, out := make([]float32, packed.Padded(dim)), make([]byte, packed.RowBytes(dim))
+	exact.DecodeRotated(x, row)
+	for _, g := range packed.Segments(dim) {
+		f := g.Form
+		for b := range g.Blocks {
+			v, to := x[g.Lane+b*f.Elems:][:f.Elems], out[g.At+b*f.Bytes:]
+			z, w := make([]int16, len(v)), make([]uint8, len(v))
+			energy := kv.TrellisTargets(z, v, f.Scale.Unit)
+			f.Codes.Trellis.Encode(w, z)
+			putScale(to[f.Scale.At:], f.TrellisScale(v, w, energy))
+			for i := range w {
+				w[i] &= 1<<f.Codes.Bits - 1
+			}
+			putStream(to[f.Codes.At:], w, f.Codes.Bits)
+		}
+	}
+	return out
+}
+
+// Where only the packed form is levelled, a page has the bytes of its rows as
+// they would have been written.
+func TestTrellisPackLevelled(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(14, 14))
+		eachPacked(t, []int{40, 64, 576}, func(packed, exact *kv.Type, dim int) {
+			level := &kv.Channels{Mean: random(rng, dim), Gain: random(rng, dim)}
+			f, e := New(packed, dim, Options{Side: kv.K}), New(exact, dim, Options{Side: kv.K})
+			s := NewScratch(f, e)
+			from := make([]byte, e.PageBytes())
+			got, want := make([]byte, f.PageBytes()), make([]byte, f.PageBytes())
+			for c := range Cells {
+				e.Write(from, c, random(rng, dim), kv.At{}, s)
+				row, x := make([]byte, e.RowBytes()), make([]float32, dim)
+				e.Get(row, from, c)
+				exact.Decode(x, row, kv.At{})
+				level.Level(x, x)
+				f.Write(want, c, x, kv.At{}, s)
+			}
+			f.Pack(got, e, from, level, s)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s %d: a page differs from its rows", packed.Name, dim)
 			}
 		})
 	})
@@ -156,44 +265,51 @@ func TestTrellisSearch(t *testing.T) {
 // (Max 1960, table 1).
 func TestTrellisPack(t *testing.T) {
 	scalar := map[int]float64{2: 0.1175, 3: 0.03454, 4: 0.009497}
+	eachPacked(t, []int{40, 64, 96, 128, 576}, func(packed, exact *kv.Type, dim int) {
+		rng := rand.New(rand.NewPCG(12, uint64(dim)))
+		f, e := New(packed, dim, Options{Side: kv.V}), New(exact, dim, Options{Side: kv.V})
+		s := NewScratch(f, e)
+		page, from := make([]byte, f.PageBytes()), make([]byte, e.PageBytes())
+		for c := range Cells {
+			e.Write(from, c, random(rng, dim), kv.At{}, s)
+		}
+		f.Pack(page, e, from, nil, s)
+		var sum, norm float64
+		got, want := make([]float32, dim), make([]float32, dim)
+		row, other := make([]byte, f.RowBytes()), make([]byte, e.RowBytes())
+		for c := range Cells {
+			f.Get(row, page, c)
+			e.Get(other, from, c)
+			packed.Decode(got, row, kv.At{})
+			exact.Decode(want, other, kv.At{})
+			for i, v := range want {
+				d := float64(got[i] - v)
+				sum += d * d
+				norm += float64(v) * float64(v)
+			}
+		}
+		bits := f.parts[0].(*codes).cyclic.bits
+		if rel := sum / norm; rel > scalar[bits] || rel < 1/math.Pow(4, float64(bits))/4 {
+			t.Errorf("%s %d: relative error %.5f", packed.Name, dim, rel)
+		}
+	})
+}
+
+// eachPacked calls f for every form that is packed by page and the exact one
+// beside it, for heads of these sizes.
+func eachPacked(t testing.TB, dims []int, f func(packed, exact *kv.Type, dim int)) {
+	t.Helper()
 	for _, typ := range kv.Types() {
-		for _, dim := range []int{40, 64, 96, 128, 576} {
-			packed, exact := exactForms(t, typ, dim)
-			if !packed.Late() {
-				continue
-			}
-			rng := rand.New(rand.NewPCG(12, uint64(dim)))
-			f, e := New(packed, dim, Options{Side: kv.V}), New(exact, dim, Options{Side: kv.V})
-			s := NewScratch(f, e)
-			page, from := make([]byte, f.PageBytes()), make([]byte, e.PageBytes())
-			for c := range Cells {
-				e.Write(from, c, random(rng, dim), kv.At{}, s)
-			}
-			f.Pack(page, e, from, nil, s)
-			var sum, norm float64
-			got, want := make([]float32, dim), make([]float32, dim)
-			row, other := make([]byte, f.RowBytes()), make([]byte, e.RowBytes())
-			for c := range Cells {
-				f.Get(row, page, c)
-				e.Get(other, from, c)
-				packed.Decode(got, row, kv.At{})
-				exact.Decode(want, other, kv.At{})
-				for i, v := range want {
-					d := float64(got[i] - v)
-					sum += d * d
-					norm += float64(v) * float64(v)
-				}
-			}
-			bits := f.parts[0].(*codes).cyclic.bits
-			if rel := sum / norm; rel > scalar[bits] || rel < 1/math.Pow(4, float64(bits))/4 {
-				t.Errorf("%s %d: relative error %.5f", typ.Name, dim, rel)
+		for _, dim := range dims {
+			if packed, exact := exactForms(t, typ, dim); packed.Late() {
+				f(packed, exact, dim)
 			}
 		}
 	}
 }
 
 // exactForms are the packed form of a type and the exact one beside it.
-func exactForms(t *testing.T, typ *kv.Type, dim int) (packed, exact *kv.Type) {
+func exactForms(t testing.TB, typ *kv.Type, dim int) (packed, exact *kv.Type) {
 	t.Helper()
 	window := 64
 	l, err := kv.Resolve(kv.Want{V: typ}, []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}},

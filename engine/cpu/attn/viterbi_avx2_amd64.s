@@ -4,194 +4,134 @@
 
 #include "textflag.h"
 
-// func viterbi2AVX2(cost *uint16, from *byte, z *int16, table *int16, groups int)
+// func viterbi2AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 // Requires: AVX, AVX2
-TEXT ·viterbi2AVX2(SB), NOSPLIT, $0-40
+TEXT ·viterbi2AVX2(SB), NOSPLIT, $0-56
 	MOVQ    cost+0(FP), DI
-	MOVQ    from+8(FP), SI
-	MOVQ    z+16(FP), DX
-	MOVQ    table+24(FP), AX
-	MOVQ    groups+32(FP), CX
-	VMOVDQU far<>+0(SB), Y13
+	MOVQ    most+8(FP), BX
+	MOVQ    kept+16(FP), R9
+	MOVQ    from+24(FP), SI
+	MOVQ    z+32(FP), DX
+	MOVQ    squares+40(FP), AX
+	MOVQ    groups+48(FP), CX
+	VMOVDQU (BX), Y13
 	VMOVDQU spread2<>+0(SB), Y14
 
 loop1:
-	VPBROADCASTW (DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      (DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTQ (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y2
+	VPADDUSW     64(R8), Y9, Y2
 	VPXOR        Y6, Y6, Y6
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y3
+	VPADDUSW     96(R8), Y9, Y3
 	VPXOR        Y7, Y7, Y7
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 64(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 72(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 80(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 88(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 96(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 104(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 112(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 120(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
@@ -203,182 +143,120 @@ loop1:
 	VMOVDQU      Y1, 32(DI)
 	VMOVDQU      Y2, 64(DI)
 	VMOVDQU      Y3, 96(DI)
-	VPBROADCASTW 2(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -2(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTQ (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y2
+	VPADDUSW     64(R8), Y9, Y2
 	VPXOR        Y6, Y6, Y6
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y3
+	VPADDUSW     96(R8), Y9, Y3
 	VPXOR        Y7, Y7, Y7
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 64(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 72(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 80(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 88(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 96(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 104(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 112(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 120(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
@@ -390,182 +268,120 @@ loop1:
 	VMOVDQU      Y1, 32(DI)
 	VMOVDQU      Y2, 64(DI)
 	VMOVDQU      Y3, 96(DI)
-	VPBROADCASTW 4(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -4(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTQ (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y2
+	VPADDUSW     64(R8), Y9, Y2
 	VPXOR        Y6, Y6, Y6
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y3
+	VPADDUSW     96(R8), Y9, Y3
 	VPXOR        Y7, Y7, Y7
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 64(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 72(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 80(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 88(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 96(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 104(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 112(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 120(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
@@ -577,182 +393,120 @@ loop1:
 	VMOVDQU      Y1, 32(DI)
 	VMOVDQU      Y2, 64(DI)
 	VMOVDQU      Y3, 96(DI)
-	VPBROADCASTW 6(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -6(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTQ (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y2
+	VPADDUSW     64(R8), Y9, Y2
 	VPXOR        Y6, Y6, Y6
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y3
+	VPADDUSW     96(R8), Y9, Y3
 	VPXOR        Y7, Y7, Y7
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 64(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 72(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 80(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 88(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 96(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 104(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 112(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y2, Y8, Y8
 	VPCMPEQW     Y8, Y2, Y9
 	VMOVDQA      Y8, Y2
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y6, Y10, Y6
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTQ 120(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y3, Y8, Y8
 	VPCMPEQW     Y8, Y3, Y9
 	VMOVDQA      Y8, Y3
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y7, Y10, Y7
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
@@ -760,6 +514,10 @@ loop1:
 	VPACKUSWB    Y7, Y6, Y8
 	VPERMQ       $0xd8, Y8, Y8
 	VMOVDQU      Y8, 224(SI)
+	VPMAXUW      Y0, Y13, Y13
+	VPMAXUW      Y1, Y13, Y13
+	VPMAXUW      Y2, Y13, Y13
+	VPMAXUW      Y3, Y13, Y13
 	VMOVDQA      Y0, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPMINUW      Y2, Y8, Y8
@@ -773,33 +531,21 @@ loop1:
 	VPSUBW       Y8, Y2, Y2
 	VPSUBW       Y8, Y3, Y3
 	VMOVDQU      Y0, (DI)
+	VMOVDQU      Y0, (R9)
 	VMOVDQU      Y1, 32(DI)
+	VMOVDQU      Y1, 32(R9)
 	VMOVDQU      Y2, 64(DI)
+	VMOVDQU      Y2, 64(R9)
 	VMOVDQU      Y3, 96(DI)
-	ADDQ         $0x08, DX
+	VMOVDQU      Y3, 96(R9)
+	SUBQ         $0x08, DX
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x80, R9
 	DECQ         CX
 	JNZ          loop1
+	VMOVDQU      Y13, (BX)
 	VZEROUPPER
 	RET
-
-DATA far<>+0(SB)/2, $0x00ff
-DATA far<>+2(SB)/2, $0x00ff
-DATA far<>+4(SB)/2, $0x00ff
-DATA far<>+6(SB)/2, $0x00ff
-DATA far<>+8(SB)/2, $0x00ff
-DATA far<>+10(SB)/2, $0x00ff
-DATA far<>+12(SB)/2, $0x00ff
-DATA far<>+14(SB)/2, $0x00ff
-DATA far<>+16(SB)/2, $0x00ff
-DATA far<>+18(SB)/2, $0x00ff
-DATA far<>+20(SB)/2, $0x00ff
-DATA far<>+22(SB)/2, $0x00ff
-DATA far<>+24(SB)/2, $0x00ff
-DATA far<>+26(SB)/2, $0x00ff
-DATA far<>+28(SB)/2, $0x00ff
-DATA far<>+30(SB)/2, $0x00ff
-GLOBL far<>(SB), RODATA|NOPTR, $32
 
 DATA spread2<>+0(SB)/2, $0x0100
 DATA spread2<>+2(SB)/2, $0x0100
@@ -819,848 +565,604 @@ DATA spread2<>+28(SB)/2, $0x0706
 DATA spread2<>+30(SB)/2, $0x0706
 GLOBL spread2<>(SB), RODATA|NOPTR, $32
 
-DATA number0<>+0(SB)/2, $0x0000
-DATA number0<>+2(SB)/2, $0x0000
-DATA number0<>+4(SB)/2, $0x0000
-DATA number0<>+6(SB)/2, $0x0000
-DATA number0<>+8(SB)/2, $0x0000
-DATA number0<>+10(SB)/2, $0x0000
-DATA number0<>+12(SB)/2, $0x0000
-DATA number0<>+14(SB)/2, $0x0000
-DATA number0<>+16(SB)/2, $0x0000
-DATA number0<>+18(SB)/2, $0x0000
-DATA number0<>+20(SB)/2, $0x0000
-DATA number0<>+22(SB)/2, $0x0000
-DATA number0<>+24(SB)/2, $0x0000
-DATA number0<>+26(SB)/2, $0x0000
-DATA number0<>+28(SB)/2, $0x0000
-DATA number0<>+30(SB)/2, $0x0000
-GLOBL number0<>(SB), RODATA|NOPTR, $32
+DATA high0<>+0(SB)/2, $0x0000
+DATA high0<>+2(SB)/2, $0x0000
+DATA high0<>+4(SB)/2, $0x0000
+DATA high0<>+6(SB)/2, $0x0000
+DATA high0<>+8(SB)/2, $0x0000
+DATA high0<>+10(SB)/2, $0x0000
+DATA high0<>+12(SB)/2, $0x0000
+DATA high0<>+14(SB)/2, $0x0000
+DATA high0<>+16(SB)/2, $0x0000
+DATA high0<>+18(SB)/2, $0x0000
+DATA high0<>+20(SB)/2, $0x0000
+DATA high0<>+22(SB)/2, $0x0000
+DATA high0<>+24(SB)/2, $0x0000
+DATA high0<>+26(SB)/2, $0x0000
+DATA high0<>+28(SB)/2, $0x0000
+DATA high0<>+30(SB)/2, $0x0000
+GLOBL high0<>(SB), RODATA|NOPTR, $32
 
-DATA number1<>+0(SB)/2, $0x0001
-DATA number1<>+2(SB)/2, $0x0001
-DATA number1<>+4(SB)/2, $0x0001
-DATA number1<>+6(SB)/2, $0x0001
-DATA number1<>+8(SB)/2, $0x0001
-DATA number1<>+10(SB)/2, $0x0001
-DATA number1<>+12(SB)/2, $0x0001
-DATA number1<>+14(SB)/2, $0x0001
-DATA number1<>+16(SB)/2, $0x0001
-DATA number1<>+18(SB)/2, $0x0001
-DATA number1<>+20(SB)/2, $0x0001
-DATA number1<>+22(SB)/2, $0x0001
-DATA number1<>+24(SB)/2, $0x0001
-DATA number1<>+26(SB)/2, $0x0001
-DATA number1<>+28(SB)/2, $0x0001
-DATA number1<>+30(SB)/2, $0x0001
-GLOBL number1<>(SB), RODATA|NOPTR, $32
+DATA high64<>+0(SB)/2, $0x0040
+DATA high64<>+2(SB)/2, $0x0040
+DATA high64<>+4(SB)/2, $0x0040
+DATA high64<>+6(SB)/2, $0x0040
+DATA high64<>+8(SB)/2, $0x0040
+DATA high64<>+10(SB)/2, $0x0040
+DATA high64<>+12(SB)/2, $0x0040
+DATA high64<>+14(SB)/2, $0x0040
+DATA high64<>+16(SB)/2, $0x0040
+DATA high64<>+18(SB)/2, $0x0040
+DATA high64<>+20(SB)/2, $0x0040
+DATA high64<>+22(SB)/2, $0x0040
+DATA high64<>+24(SB)/2, $0x0040
+DATA high64<>+26(SB)/2, $0x0040
+DATA high64<>+28(SB)/2, $0x0040
+DATA high64<>+30(SB)/2, $0x0040
+GLOBL high64<>(SB), RODATA|NOPTR, $32
 
-DATA number2<>+0(SB)/2, $0x0002
-DATA number2<>+2(SB)/2, $0x0002
-DATA number2<>+4(SB)/2, $0x0002
-DATA number2<>+6(SB)/2, $0x0002
-DATA number2<>+8(SB)/2, $0x0002
-DATA number2<>+10(SB)/2, $0x0002
-DATA number2<>+12(SB)/2, $0x0002
-DATA number2<>+14(SB)/2, $0x0002
-DATA number2<>+16(SB)/2, $0x0002
-DATA number2<>+18(SB)/2, $0x0002
-DATA number2<>+20(SB)/2, $0x0002
-DATA number2<>+22(SB)/2, $0x0002
-DATA number2<>+24(SB)/2, $0x0002
-DATA number2<>+26(SB)/2, $0x0002
-DATA number2<>+28(SB)/2, $0x0002
-DATA number2<>+30(SB)/2, $0x0002
-GLOBL number2<>(SB), RODATA|NOPTR, $32
+DATA high128<>+0(SB)/2, $0x0080
+DATA high128<>+2(SB)/2, $0x0080
+DATA high128<>+4(SB)/2, $0x0080
+DATA high128<>+6(SB)/2, $0x0080
+DATA high128<>+8(SB)/2, $0x0080
+DATA high128<>+10(SB)/2, $0x0080
+DATA high128<>+12(SB)/2, $0x0080
+DATA high128<>+14(SB)/2, $0x0080
+DATA high128<>+16(SB)/2, $0x0080
+DATA high128<>+18(SB)/2, $0x0080
+DATA high128<>+20(SB)/2, $0x0080
+DATA high128<>+22(SB)/2, $0x0080
+DATA high128<>+24(SB)/2, $0x0080
+DATA high128<>+26(SB)/2, $0x0080
+DATA high128<>+28(SB)/2, $0x0080
+DATA high128<>+30(SB)/2, $0x0080
+GLOBL high128<>(SB), RODATA|NOPTR, $32
 
-DATA number3<>+0(SB)/2, $0x0003
-DATA number3<>+2(SB)/2, $0x0003
-DATA number3<>+4(SB)/2, $0x0003
-DATA number3<>+6(SB)/2, $0x0003
-DATA number3<>+8(SB)/2, $0x0003
-DATA number3<>+10(SB)/2, $0x0003
-DATA number3<>+12(SB)/2, $0x0003
-DATA number3<>+14(SB)/2, $0x0003
-DATA number3<>+16(SB)/2, $0x0003
-DATA number3<>+18(SB)/2, $0x0003
-DATA number3<>+20(SB)/2, $0x0003
-DATA number3<>+22(SB)/2, $0x0003
-DATA number3<>+24(SB)/2, $0x0003
-DATA number3<>+26(SB)/2, $0x0003
-DATA number3<>+28(SB)/2, $0x0003
-DATA number3<>+30(SB)/2, $0x0003
-GLOBL number3<>(SB), RODATA|NOPTR, $32
+DATA high192<>+0(SB)/2, $0x00c0
+DATA high192<>+2(SB)/2, $0x00c0
+DATA high192<>+4(SB)/2, $0x00c0
+DATA high192<>+6(SB)/2, $0x00c0
+DATA high192<>+8(SB)/2, $0x00c0
+DATA high192<>+10(SB)/2, $0x00c0
+DATA high192<>+12(SB)/2, $0x00c0
+DATA high192<>+14(SB)/2, $0x00c0
+DATA high192<>+16(SB)/2, $0x00c0
+DATA high192<>+18(SB)/2, $0x00c0
+DATA high192<>+20(SB)/2, $0x00c0
+DATA high192<>+22(SB)/2, $0x00c0
+DATA high192<>+24(SB)/2, $0x00c0
+DATA high192<>+26(SB)/2, $0x00c0
+DATA high192<>+28(SB)/2, $0x00c0
+DATA high192<>+30(SB)/2, $0x00c0
+GLOBL high192<>(SB), RODATA|NOPTR, $32
 
-// func viterbi3AVX2(cost *uint16, from *byte, z *int16, table *int16, groups int)
+// func viterbi3AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 // Requires: AVX, AVX2
-TEXT ·viterbi3AVX2(SB), NOSPLIT, $0-40
+TEXT ·viterbi3AVX2(SB), NOSPLIT, $0-56
 	MOVQ    cost+0(FP), DI
-	MOVQ    from+8(FP), SI
-	MOVQ    z+16(FP), DX
-	MOVQ    table+24(FP), AX
-	MOVQ    groups+32(FP), CX
-	VMOVDQU far<>+0(SB), Y13
+	MOVQ    most+8(FP), BX
+	MOVQ    kept+16(FP), R9
+	MOVQ    from+24(FP), SI
+	MOVQ    z+32(FP), DX
+	MOVQ    squares+40(FP), AX
+	MOVQ    groups+48(FP), CX
+	VMOVDQU (BX), Y13
 	VMOVDQU spread3<>+0(SB), Y14
 
 loop2:
-	VPBROADCASTW (DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      (DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTD (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 4(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 12(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 20(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 28(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 36(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 44(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 52(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 60(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
 	VMOVDQU      Y8, (SI)
 	VMOVDQU      Y0, (DI)
 	VMOVDQU      Y1, 32(DI)
-	VPBROADCASTW 2(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -2(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTD (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 4(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 12(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 20(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 28(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 36(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 44(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 52(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 60(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
 	VMOVDQU      Y8, 32(SI)
 	VMOVDQU      Y0, (DI)
 	VMOVDQU      Y1, 32(DI)
-	VPBROADCASTW 4(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -4(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTD (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 4(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 12(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 20(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 28(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 36(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 44(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 52(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 60(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
 	VMOVDQU      Y8, 64(SI)
 	VMOVDQU      Y0, (DI)
 	VMOVDQU      Y1, 32(DI)
-	VPBROADCASTW 6(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -6(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTD (DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 4(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y1
+	VPADDUSW     32(R8), Y9, Y1
 	VPXOR        Y5, Y5, Y5
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 8(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 12(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 16(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 20(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 24(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 28(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 32(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 36(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 40(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 44(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 48(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 52(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 56(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTD 60(DI), Y9
 	VPSHUFB      Y14, Y9, Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y1, Y8, Y8
 	VPCMPEQW     Y8, Y1, Y9
 	VMOVDQA      Y8, Y1
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y5, Y10, Y5
 	VPACKUSWB    Y5, Y4, Y8
 	VPERMQ       $0xd8, Y8, Y8
 	VMOVDQU      Y8, 96(SI)
+	VPMAXUW      Y0, Y13, Y13
+	VPMAXUW      Y1, Y13, Y13
 	VMOVDQA      Y0, Y8
 	VPMINUW      Y1, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X9
@@ -1670,11 +1172,15 @@ loop2:
 	VPSUBW       Y8, Y0, Y0
 	VPSUBW       Y8, Y1, Y1
 	VMOVDQU      Y0, (DI)
+	VMOVDQU      Y0, (R9)
 	VMOVDQU      Y1, 32(DI)
-	ADDQ         $0x08, DX
+	VMOVDQU      Y1, 32(R9)
+	SUBQ         $0x08, DX
 	ADDQ         $0x80, SI
+	ADDQ         $0x40, R9
 	DECQ         CX
 	JNZ          loop2
+	VMOVDQU      Y13, (BX)
 	VZEROUPPER
 	RET
 
@@ -1696,797 +1202,552 @@ DATA spread3<>+28(SB)/2, $0x0302
 DATA spread3<>+30(SB)/2, $0x0302
 GLOBL spread3<>(SB), RODATA|NOPTR, $32
 
-DATA number4<>+0(SB)/2, $0x0004
-DATA number4<>+2(SB)/2, $0x0004
-DATA number4<>+4(SB)/2, $0x0004
-DATA number4<>+6(SB)/2, $0x0004
-DATA number4<>+8(SB)/2, $0x0004
-DATA number4<>+10(SB)/2, $0x0004
-DATA number4<>+12(SB)/2, $0x0004
-DATA number4<>+14(SB)/2, $0x0004
-DATA number4<>+16(SB)/2, $0x0004
-DATA number4<>+18(SB)/2, $0x0004
-DATA number4<>+20(SB)/2, $0x0004
-DATA number4<>+22(SB)/2, $0x0004
-DATA number4<>+24(SB)/2, $0x0004
-DATA number4<>+26(SB)/2, $0x0004
-DATA number4<>+28(SB)/2, $0x0004
-DATA number4<>+30(SB)/2, $0x0004
-GLOBL number4<>(SB), RODATA|NOPTR, $32
+DATA high32<>+0(SB)/2, $0x0020
+DATA high32<>+2(SB)/2, $0x0020
+DATA high32<>+4(SB)/2, $0x0020
+DATA high32<>+6(SB)/2, $0x0020
+DATA high32<>+8(SB)/2, $0x0020
+DATA high32<>+10(SB)/2, $0x0020
+DATA high32<>+12(SB)/2, $0x0020
+DATA high32<>+14(SB)/2, $0x0020
+DATA high32<>+16(SB)/2, $0x0020
+DATA high32<>+18(SB)/2, $0x0020
+DATA high32<>+20(SB)/2, $0x0020
+DATA high32<>+22(SB)/2, $0x0020
+DATA high32<>+24(SB)/2, $0x0020
+DATA high32<>+26(SB)/2, $0x0020
+DATA high32<>+28(SB)/2, $0x0020
+DATA high32<>+30(SB)/2, $0x0020
+GLOBL high32<>(SB), RODATA|NOPTR, $32
 
-DATA number5<>+0(SB)/2, $0x0005
-DATA number5<>+2(SB)/2, $0x0005
-DATA number5<>+4(SB)/2, $0x0005
-DATA number5<>+6(SB)/2, $0x0005
-DATA number5<>+8(SB)/2, $0x0005
-DATA number5<>+10(SB)/2, $0x0005
-DATA number5<>+12(SB)/2, $0x0005
-DATA number5<>+14(SB)/2, $0x0005
-DATA number5<>+16(SB)/2, $0x0005
-DATA number5<>+18(SB)/2, $0x0005
-DATA number5<>+20(SB)/2, $0x0005
-DATA number5<>+22(SB)/2, $0x0005
-DATA number5<>+24(SB)/2, $0x0005
-DATA number5<>+26(SB)/2, $0x0005
-DATA number5<>+28(SB)/2, $0x0005
-DATA number5<>+30(SB)/2, $0x0005
-GLOBL number5<>(SB), RODATA|NOPTR, $32
+DATA high96<>+0(SB)/2, $0x0060
+DATA high96<>+2(SB)/2, $0x0060
+DATA high96<>+4(SB)/2, $0x0060
+DATA high96<>+6(SB)/2, $0x0060
+DATA high96<>+8(SB)/2, $0x0060
+DATA high96<>+10(SB)/2, $0x0060
+DATA high96<>+12(SB)/2, $0x0060
+DATA high96<>+14(SB)/2, $0x0060
+DATA high96<>+16(SB)/2, $0x0060
+DATA high96<>+18(SB)/2, $0x0060
+DATA high96<>+20(SB)/2, $0x0060
+DATA high96<>+22(SB)/2, $0x0060
+DATA high96<>+24(SB)/2, $0x0060
+DATA high96<>+26(SB)/2, $0x0060
+DATA high96<>+28(SB)/2, $0x0060
+DATA high96<>+30(SB)/2, $0x0060
+GLOBL high96<>(SB), RODATA|NOPTR, $32
 
-DATA number6<>+0(SB)/2, $0x0006
-DATA number6<>+2(SB)/2, $0x0006
-DATA number6<>+4(SB)/2, $0x0006
-DATA number6<>+6(SB)/2, $0x0006
-DATA number6<>+8(SB)/2, $0x0006
-DATA number6<>+10(SB)/2, $0x0006
-DATA number6<>+12(SB)/2, $0x0006
-DATA number6<>+14(SB)/2, $0x0006
-DATA number6<>+16(SB)/2, $0x0006
-DATA number6<>+18(SB)/2, $0x0006
-DATA number6<>+20(SB)/2, $0x0006
-DATA number6<>+22(SB)/2, $0x0006
-DATA number6<>+24(SB)/2, $0x0006
-DATA number6<>+26(SB)/2, $0x0006
-DATA number6<>+28(SB)/2, $0x0006
-DATA number6<>+30(SB)/2, $0x0006
-GLOBL number6<>(SB), RODATA|NOPTR, $32
+DATA high160<>+0(SB)/2, $0x00a0
+DATA high160<>+2(SB)/2, $0x00a0
+DATA high160<>+4(SB)/2, $0x00a0
+DATA high160<>+6(SB)/2, $0x00a0
+DATA high160<>+8(SB)/2, $0x00a0
+DATA high160<>+10(SB)/2, $0x00a0
+DATA high160<>+12(SB)/2, $0x00a0
+DATA high160<>+14(SB)/2, $0x00a0
+DATA high160<>+16(SB)/2, $0x00a0
+DATA high160<>+18(SB)/2, $0x00a0
+DATA high160<>+20(SB)/2, $0x00a0
+DATA high160<>+22(SB)/2, $0x00a0
+DATA high160<>+24(SB)/2, $0x00a0
+DATA high160<>+26(SB)/2, $0x00a0
+DATA high160<>+28(SB)/2, $0x00a0
+DATA high160<>+30(SB)/2, $0x00a0
+GLOBL high160<>(SB), RODATA|NOPTR, $32
 
-DATA number7<>+0(SB)/2, $0x0007
-DATA number7<>+2(SB)/2, $0x0007
-DATA number7<>+4(SB)/2, $0x0007
-DATA number7<>+6(SB)/2, $0x0007
-DATA number7<>+8(SB)/2, $0x0007
-DATA number7<>+10(SB)/2, $0x0007
-DATA number7<>+12(SB)/2, $0x0007
-DATA number7<>+14(SB)/2, $0x0007
-DATA number7<>+16(SB)/2, $0x0007
-DATA number7<>+18(SB)/2, $0x0007
-DATA number7<>+20(SB)/2, $0x0007
-DATA number7<>+22(SB)/2, $0x0007
-DATA number7<>+24(SB)/2, $0x0007
-DATA number7<>+26(SB)/2, $0x0007
-DATA number7<>+28(SB)/2, $0x0007
-DATA number7<>+30(SB)/2, $0x0007
-GLOBL number7<>(SB), RODATA|NOPTR, $32
+DATA high224<>+0(SB)/2, $0x00e0
+DATA high224<>+2(SB)/2, $0x00e0
+DATA high224<>+4(SB)/2, $0x00e0
+DATA high224<>+6(SB)/2, $0x00e0
+DATA high224<>+8(SB)/2, $0x00e0
+DATA high224<>+10(SB)/2, $0x00e0
+DATA high224<>+12(SB)/2, $0x00e0
+DATA high224<>+14(SB)/2, $0x00e0
+DATA high224<>+16(SB)/2, $0x00e0
+DATA high224<>+18(SB)/2, $0x00e0
+DATA high224<>+20(SB)/2, $0x00e0
+DATA high224<>+22(SB)/2, $0x00e0
+DATA high224<>+24(SB)/2, $0x00e0
+DATA high224<>+26(SB)/2, $0x00e0
+DATA high224<>+28(SB)/2, $0x00e0
+DATA high224<>+30(SB)/2, $0x00e0
+GLOBL high224<>(SB), RODATA|NOPTR, $32
 
-// func viterbi4AVX2(cost *uint16, from *byte, z *int16, table *int16, groups int)
+// func viterbi4AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 // Requires: AVX, AVX2
-TEXT ·viterbi4AVX2(SB), NOSPLIT, $0-40
+TEXT ·viterbi4AVX2(SB), NOSPLIT, $0-56
 	MOVQ    cost+0(FP), DI
-	MOVQ    from+8(FP), SI
-	MOVQ    z+16(FP), DX
-	MOVQ    table+24(FP), AX
-	MOVQ    groups+32(FP), CX
-	VMOVDQU far<>+0(SB), Y13
+	MOVQ    most+8(FP), BX
+	MOVQ    kept+16(FP), R9
+	MOVQ    from+24(FP), SI
+	MOVQ    z+32(FP), DX
+	MOVQ    squares+40(FP), AX
+	MOVQ    groups+48(FP), CX
+	VMOVDQU (BX), Y13
 	VMOVDQU spread4<>+0(SB), Y14
 
 loop3:
-	VPBROADCASTW (DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      (DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTW (DI), Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 2(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     32(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high16<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 4(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 6(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high48<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 8(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 10(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high80<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 12(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 14(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high112<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 16(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number8<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 18(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number9<>+0(SB), Y10
+	VMOVDQU      high144<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 20(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number10<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 22(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number11<>+0(SB), Y10
+	VMOVDQU      high176<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 24(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number12<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 26(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number13<>+0(SB), Y10
+	VMOVDQU      high208<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 28(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number14<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 30(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number15<>+0(SB), Y10
+	VMOVDQU      high240<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
 	VEXTRACTI128 $0x01, Y4, X8
 	VPACKUSWB    X8, X4, X4
 	VMOVDQU      X4, (SI)
 	VMOVDQU      Y0, (DI)
-	VPBROADCASTW 2(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -2(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTW (DI), Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 2(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     32(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high16<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 4(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 6(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high48<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 8(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 10(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high80<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 12(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 14(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high112<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 16(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number8<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 18(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number9<>+0(SB), Y10
+	VMOVDQU      high144<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 20(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number10<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 22(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number11<>+0(SB), Y10
+	VMOVDQU      high176<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 24(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number12<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 26(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number13<>+0(SB), Y10
+	VMOVDQU      high208<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 28(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number14<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 30(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number15<>+0(SB), Y10
+	VMOVDQU      high240<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
 	VEXTRACTI128 $0x01, Y4, X8
 	VPACKUSWB    X8, X4, X4
 	VMOVDQU      X4, 16(SI)
 	VMOVDQU      Y0, (DI)
-	VPBROADCASTW 4(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -4(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTW (DI), Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 2(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     32(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high16<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 4(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 6(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high48<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 8(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 10(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high80<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 12(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 14(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high112<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 16(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number8<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 18(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number9<>+0(SB), Y10
+	VMOVDQU      high144<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 20(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number10<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 22(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number11<>+0(SB), Y10
+	VMOVDQU      high176<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 24(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number12<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 26(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number13<>+0(SB), Y10
+	VMOVDQU      high208<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 28(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number14<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 30(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number15<>+0(SB), Y10
+	VMOVDQU      high240<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
 	VEXTRACTI128 $0x01, Y4, X8
 	VPACKUSWB    X8, X4, X4
 	VMOVDQU      X4, 32(SI)
 	VMOVDQU      Y0, (DI)
-	VPBROADCASTW 6(DX), Y12
-	VPSUBW       (AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
+	MOVWQSX      -6(DX), R8
+	SHLQ         $0x09, R8
+	ADDQ         AX, R8
 	VPBROADCASTW (DI), Y9
-	VPADDUSW     Y9, Y8, Y0
+	VPADDUSW     (R8), Y9, Y0
 	VPXOR        Y4, Y4, Y4
-	VPSUBW       32(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 2(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     32(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number1<>+0(SB), Y10
+	VMOVDQU      high16<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       64(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 4(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     64(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number2<>+0(SB), Y10
+	VMOVDQU      high32<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       96(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 6(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     96(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number3<>+0(SB), Y10
+	VMOVDQU      high48<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       128(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 8(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     128(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number4<>+0(SB), Y10
+	VMOVDQU      high64<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       160(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 10(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     160(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number5<>+0(SB), Y10
+	VMOVDQU      high80<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       192(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 12(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     192(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number6<>+0(SB), Y10
+	VMOVDQU      high96<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       224(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 14(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     224(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number7<>+0(SB), Y10
+	VMOVDQU      high112<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       256(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 16(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     256(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number8<>+0(SB), Y10
+	VMOVDQU      high128<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       288(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 18(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     288(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number9<>+0(SB), Y10
+	VMOVDQU      high144<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       320(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 20(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     320(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number10<>+0(SB), Y10
+	VMOVDQU      high160<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       352(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 22(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     352(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number11<>+0(SB), Y10
+	VMOVDQU      high176<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       384(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 24(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     384(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number12<>+0(SB), Y10
+	VMOVDQU      high192<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       416(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 26(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     416(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number13<>+0(SB), Y10
+	VMOVDQU      high208<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       448(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 28(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     448(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number14<>+0(SB), Y10
+	VMOVDQU      high224<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
-	VPSUBW       480(AX), Y12, Y8
-	VPABSW       Y8, Y8
-	VPMINUW      Y13, Y8, Y8
-	VPMULLW      Y8, Y8, Y8
 	VPBROADCASTW 30(DI), Y9
-	VPADDUSW     Y9, Y8, Y8
+	VPADDUSW     480(R8), Y9, Y8
 	VPMINUW      Y0, Y8, Y8
 	VPCMPEQW     Y8, Y0, Y9
 	VMOVDQA      Y8, Y0
-	VMOVDQU      number15<>+0(SB), Y10
+	VMOVDQU      high240<>+0(SB), Y10
 	VPBLENDVB    Y9, Y4, Y10, Y4
 	VEXTRACTI128 $0x01, Y4, X8
 	VPACKUSWB    X8, X4, X4
 	VMOVDQU      X4, 48(SI)
+	VPMAXUW      Y0, Y13, Y13
 	VMOVDQA      Y0, Y8
 	VEXTRACTI128 $0x01, Y8, X9
 	VPMINUW      X9, X8, X8
@@ -2494,10 +1755,13 @@ loop3:
 	VPBROADCASTW X8, Y8
 	VPSUBW       Y8, Y0, Y0
 	VMOVDQU      Y0, (DI)
-	ADDQ         $0x08, DX
+	VMOVDQU      Y0, (R9)
+	SUBQ         $0x08, DX
 	ADDQ         $0x40, SI
+	ADDQ         $0x20, R9
 	DECQ         CX
 	JNZ          loop3
+	VMOVDQU      Y13, (BX)
 	VZEROUPPER
 	RET
 
@@ -2519,146 +1783,146 @@ DATA spread4<>+28(SB)/2, $0x0100
 DATA spread4<>+30(SB)/2, $0x0100
 GLOBL spread4<>(SB), RODATA|NOPTR, $32
 
-DATA number8<>+0(SB)/2, $0x0008
-DATA number8<>+2(SB)/2, $0x0008
-DATA number8<>+4(SB)/2, $0x0008
-DATA number8<>+6(SB)/2, $0x0008
-DATA number8<>+8(SB)/2, $0x0008
-DATA number8<>+10(SB)/2, $0x0008
-DATA number8<>+12(SB)/2, $0x0008
-DATA number8<>+14(SB)/2, $0x0008
-DATA number8<>+16(SB)/2, $0x0008
-DATA number8<>+18(SB)/2, $0x0008
-DATA number8<>+20(SB)/2, $0x0008
-DATA number8<>+22(SB)/2, $0x0008
-DATA number8<>+24(SB)/2, $0x0008
-DATA number8<>+26(SB)/2, $0x0008
-DATA number8<>+28(SB)/2, $0x0008
-DATA number8<>+30(SB)/2, $0x0008
-GLOBL number8<>(SB), RODATA|NOPTR, $32
+DATA high16<>+0(SB)/2, $0x0010
+DATA high16<>+2(SB)/2, $0x0010
+DATA high16<>+4(SB)/2, $0x0010
+DATA high16<>+6(SB)/2, $0x0010
+DATA high16<>+8(SB)/2, $0x0010
+DATA high16<>+10(SB)/2, $0x0010
+DATA high16<>+12(SB)/2, $0x0010
+DATA high16<>+14(SB)/2, $0x0010
+DATA high16<>+16(SB)/2, $0x0010
+DATA high16<>+18(SB)/2, $0x0010
+DATA high16<>+20(SB)/2, $0x0010
+DATA high16<>+22(SB)/2, $0x0010
+DATA high16<>+24(SB)/2, $0x0010
+DATA high16<>+26(SB)/2, $0x0010
+DATA high16<>+28(SB)/2, $0x0010
+DATA high16<>+30(SB)/2, $0x0010
+GLOBL high16<>(SB), RODATA|NOPTR, $32
 
-DATA number9<>+0(SB)/2, $0x0009
-DATA number9<>+2(SB)/2, $0x0009
-DATA number9<>+4(SB)/2, $0x0009
-DATA number9<>+6(SB)/2, $0x0009
-DATA number9<>+8(SB)/2, $0x0009
-DATA number9<>+10(SB)/2, $0x0009
-DATA number9<>+12(SB)/2, $0x0009
-DATA number9<>+14(SB)/2, $0x0009
-DATA number9<>+16(SB)/2, $0x0009
-DATA number9<>+18(SB)/2, $0x0009
-DATA number9<>+20(SB)/2, $0x0009
-DATA number9<>+22(SB)/2, $0x0009
-DATA number9<>+24(SB)/2, $0x0009
-DATA number9<>+26(SB)/2, $0x0009
-DATA number9<>+28(SB)/2, $0x0009
-DATA number9<>+30(SB)/2, $0x0009
-GLOBL number9<>(SB), RODATA|NOPTR, $32
+DATA high48<>+0(SB)/2, $0x0030
+DATA high48<>+2(SB)/2, $0x0030
+DATA high48<>+4(SB)/2, $0x0030
+DATA high48<>+6(SB)/2, $0x0030
+DATA high48<>+8(SB)/2, $0x0030
+DATA high48<>+10(SB)/2, $0x0030
+DATA high48<>+12(SB)/2, $0x0030
+DATA high48<>+14(SB)/2, $0x0030
+DATA high48<>+16(SB)/2, $0x0030
+DATA high48<>+18(SB)/2, $0x0030
+DATA high48<>+20(SB)/2, $0x0030
+DATA high48<>+22(SB)/2, $0x0030
+DATA high48<>+24(SB)/2, $0x0030
+DATA high48<>+26(SB)/2, $0x0030
+DATA high48<>+28(SB)/2, $0x0030
+DATA high48<>+30(SB)/2, $0x0030
+GLOBL high48<>(SB), RODATA|NOPTR, $32
 
-DATA number10<>+0(SB)/2, $0x000a
-DATA number10<>+2(SB)/2, $0x000a
-DATA number10<>+4(SB)/2, $0x000a
-DATA number10<>+6(SB)/2, $0x000a
-DATA number10<>+8(SB)/2, $0x000a
-DATA number10<>+10(SB)/2, $0x000a
-DATA number10<>+12(SB)/2, $0x000a
-DATA number10<>+14(SB)/2, $0x000a
-DATA number10<>+16(SB)/2, $0x000a
-DATA number10<>+18(SB)/2, $0x000a
-DATA number10<>+20(SB)/2, $0x000a
-DATA number10<>+22(SB)/2, $0x000a
-DATA number10<>+24(SB)/2, $0x000a
-DATA number10<>+26(SB)/2, $0x000a
-DATA number10<>+28(SB)/2, $0x000a
-DATA number10<>+30(SB)/2, $0x000a
-GLOBL number10<>(SB), RODATA|NOPTR, $32
+DATA high80<>+0(SB)/2, $0x0050
+DATA high80<>+2(SB)/2, $0x0050
+DATA high80<>+4(SB)/2, $0x0050
+DATA high80<>+6(SB)/2, $0x0050
+DATA high80<>+8(SB)/2, $0x0050
+DATA high80<>+10(SB)/2, $0x0050
+DATA high80<>+12(SB)/2, $0x0050
+DATA high80<>+14(SB)/2, $0x0050
+DATA high80<>+16(SB)/2, $0x0050
+DATA high80<>+18(SB)/2, $0x0050
+DATA high80<>+20(SB)/2, $0x0050
+DATA high80<>+22(SB)/2, $0x0050
+DATA high80<>+24(SB)/2, $0x0050
+DATA high80<>+26(SB)/2, $0x0050
+DATA high80<>+28(SB)/2, $0x0050
+DATA high80<>+30(SB)/2, $0x0050
+GLOBL high80<>(SB), RODATA|NOPTR, $32
 
-DATA number11<>+0(SB)/2, $0x000b
-DATA number11<>+2(SB)/2, $0x000b
-DATA number11<>+4(SB)/2, $0x000b
-DATA number11<>+6(SB)/2, $0x000b
-DATA number11<>+8(SB)/2, $0x000b
-DATA number11<>+10(SB)/2, $0x000b
-DATA number11<>+12(SB)/2, $0x000b
-DATA number11<>+14(SB)/2, $0x000b
-DATA number11<>+16(SB)/2, $0x000b
-DATA number11<>+18(SB)/2, $0x000b
-DATA number11<>+20(SB)/2, $0x000b
-DATA number11<>+22(SB)/2, $0x000b
-DATA number11<>+24(SB)/2, $0x000b
-DATA number11<>+26(SB)/2, $0x000b
-DATA number11<>+28(SB)/2, $0x000b
-DATA number11<>+30(SB)/2, $0x000b
-GLOBL number11<>(SB), RODATA|NOPTR, $32
+DATA high112<>+0(SB)/2, $0x0070
+DATA high112<>+2(SB)/2, $0x0070
+DATA high112<>+4(SB)/2, $0x0070
+DATA high112<>+6(SB)/2, $0x0070
+DATA high112<>+8(SB)/2, $0x0070
+DATA high112<>+10(SB)/2, $0x0070
+DATA high112<>+12(SB)/2, $0x0070
+DATA high112<>+14(SB)/2, $0x0070
+DATA high112<>+16(SB)/2, $0x0070
+DATA high112<>+18(SB)/2, $0x0070
+DATA high112<>+20(SB)/2, $0x0070
+DATA high112<>+22(SB)/2, $0x0070
+DATA high112<>+24(SB)/2, $0x0070
+DATA high112<>+26(SB)/2, $0x0070
+DATA high112<>+28(SB)/2, $0x0070
+DATA high112<>+30(SB)/2, $0x0070
+GLOBL high112<>(SB), RODATA|NOPTR, $32
 
-DATA number12<>+0(SB)/2, $0x000c
-DATA number12<>+2(SB)/2, $0x000c
-DATA number12<>+4(SB)/2, $0x000c
-DATA number12<>+6(SB)/2, $0x000c
-DATA number12<>+8(SB)/2, $0x000c
-DATA number12<>+10(SB)/2, $0x000c
-DATA number12<>+12(SB)/2, $0x000c
-DATA number12<>+14(SB)/2, $0x000c
-DATA number12<>+16(SB)/2, $0x000c
-DATA number12<>+18(SB)/2, $0x000c
-DATA number12<>+20(SB)/2, $0x000c
-DATA number12<>+22(SB)/2, $0x000c
-DATA number12<>+24(SB)/2, $0x000c
-DATA number12<>+26(SB)/2, $0x000c
-DATA number12<>+28(SB)/2, $0x000c
-DATA number12<>+30(SB)/2, $0x000c
-GLOBL number12<>(SB), RODATA|NOPTR, $32
+DATA high144<>+0(SB)/2, $0x0090
+DATA high144<>+2(SB)/2, $0x0090
+DATA high144<>+4(SB)/2, $0x0090
+DATA high144<>+6(SB)/2, $0x0090
+DATA high144<>+8(SB)/2, $0x0090
+DATA high144<>+10(SB)/2, $0x0090
+DATA high144<>+12(SB)/2, $0x0090
+DATA high144<>+14(SB)/2, $0x0090
+DATA high144<>+16(SB)/2, $0x0090
+DATA high144<>+18(SB)/2, $0x0090
+DATA high144<>+20(SB)/2, $0x0090
+DATA high144<>+22(SB)/2, $0x0090
+DATA high144<>+24(SB)/2, $0x0090
+DATA high144<>+26(SB)/2, $0x0090
+DATA high144<>+28(SB)/2, $0x0090
+DATA high144<>+30(SB)/2, $0x0090
+GLOBL high144<>(SB), RODATA|NOPTR, $32
 
-DATA number13<>+0(SB)/2, $0x000d
-DATA number13<>+2(SB)/2, $0x000d
-DATA number13<>+4(SB)/2, $0x000d
-DATA number13<>+6(SB)/2, $0x000d
-DATA number13<>+8(SB)/2, $0x000d
-DATA number13<>+10(SB)/2, $0x000d
-DATA number13<>+12(SB)/2, $0x000d
-DATA number13<>+14(SB)/2, $0x000d
-DATA number13<>+16(SB)/2, $0x000d
-DATA number13<>+18(SB)/2, $0x000d
-DATA number13<>+20(SB)/2, $0x000d
-DATA number13<>+22(SB)/2, $0x000d
-DATA number13<>+24(SB)/2, $0x000d
-DATA number13<>+26(SB)/2, $0x000d
-DATA number13<>+28(SB)/2, $0x000d
-DATA number13<>+30(SB)/2, $0x000d
-GLOBL number13<>(SB), RODATA|NOPTR, $32
+DATA high176<>+0(SB)/2, $0x00b0
+DATA high176<>+2(SB)/2, $0x00b0
+DATA high176<>+4(SB)/2, $0x00b0
+DATA high176<>+6(SB)/2, $0x00b0
+DATA high176<>+8(SB)/2, $0x00b0
+DATA high176<>+10(SB)/2, $0x00b0
+DATA high176<>+12(SB)/2, $0x00b0
+DATA high176<>+14(SB)/2, $0x00b0
+DATA high176<>+16(SB)/2, $0x00b0
+DATA high176<>+18(SB)/2, $0x00b0
+DATA high176<>+20(SB)/2, $0x00b0
+DATA high176<>+22(SB)/2, $0x00b0
+DATA high176<>+24(SB)/2, $0x00b0
+DATA high176<>+26(SB)/2, $0x00b0
+DATA high176<>+28(SB)/2, $0x00b0
+DATA high176<>+30(SB)/2, $0x00b0
+GLOBL high176<>(SB), RODATA|NOPTR, $32
 
-DATA number14<>+0(SB)/2, $0x000e
-DATA number14<>+2(SB)/2, $0x000e
-DATA number14<>+4(SB)/2, $0x000e
-DATA number14<>+6(SB)/2, $0x000e
-DATA number14<>+8(SB)/2, $0x000e
-DATA number14<>+10(SB)/2, $0x000e
-DATA number14<>+12(SB)/2, $0x000e
-DATA number14<>+14(SB)/2, $0x000e
-DATA number14<>+16(SB)/2, $0x000e
-DATA number14<>+18(SB)/2, $0x000e
-DATA number14<>+20(SB)/2, $0x000e
-DATA number14<>+22(SB)/2, $0x000e
-DATA number14<>+24(SB)/2, $0x000e
-DATA number14<>+26(SB)/2, $0x000e
-DATA number14<>+28(SB)/2, $0x000e
-DATA number14<>+30(SB)/2, $0x000e
-GLOBL number14<>(SB), RODATA|NOPTR, $32
+DATA high208<>+0(SB)/2, $0x00d0
+DATA high208<>+2(SB)/2, $0x00d0
+DATA high208<>+4(SB)/2, $0x00d0
+DATA high208<>+6(SB)/2, $0x00d0
+DATA high208<>+8(SB)/2, $0x00d0
+DATA high208<>+10(SB)/2, $0x00d0
+DATA high208<>+12(SB)/2, $0x00d0
+DATA high208<>+14(SB)/2, $0x00d0
+DATA high208<>+16(SB)/2, $0x00d0
+DATA high208<>+18(SB)/2, $0x00d0
+DATA high208<>+20(SB)/2, $0x00d0
+DATA high208<>+22(SB)/2, $0x00d0
+DATA high208<>+24(SB)/2, $0x00d0
+DATA high208<>+26(SB)/2, $0x00d0
+DATA high208<>+28(SB)/2, $0x00d0
+DATA high208<>+30(SB)/2, $0x00d0
+GLOBL high208<>(SB), RODATA|NOPTR, $32
 
-DATA number15<>+0(SB)/2, $0x000f
-DATA number15<>+2(SB)/2, $0x000f
-DATA number15<>+4(SB)/2, $0x000f
-DATA number15<>+6(SB)/2, $0x000f
-DATA number15<>+8(SB)/2, $0x000f
-DATA number15<>+10(SB)/2, $0x000f
-DATA number15<>+12(SB)/2, $0x000f
-DATA number15<>+14(SB)/2, $0x000f
-DATA number15<>+16(SB)/2, $0x000f
-DATA number15<>+18(SB)/2, $0x000f
-DATA number15<>+20(SB)/2, $0x000f
-DATA number15<>+22(SB)/2, $0x000f
-DATA number15<>+24(SB)/2, $0x000f
-DATA number15<>+26(SB)/2, $0x000f
-DATA number15<>+28(SB)/2, $0x000f
-DATA number15<>+30(SB)/2, $0x000f
-GLOBL number15<>(SB), RODATA|NOPTR, $32
+DATA high240<>+0(SB)/2, $0x00f0
+DATA high240<>+2(SB)/2, $0x00f0
+DATA high240<>+4(SB)/2, $0x00f0
+DATA high240<>+6(SB)/2, $0x00f0
+DATA high240<>+8(SB)/2, $0x00f0
+DATA high240<>+10(SB)/2, $0x00f0
+DATA high240<>+12(SB)/2, $0x00f0
+DATA high240<>+14(SB)/2, $0x00f0
+DATA high240<>+16(SB)/2, $0x00f0
+DATA high240<>+18(SB)/2, $0x00f0
+DATA high240<>+20(SB)/2, $0x00f0
+DATA high240<>+22(SB)/2, $0x00f0
+DATA high240<>+24(SB)/2, $0x00f0
+DATA high240<>+26(SB)/2, $0x00f0
+DATA high240<>+28(SB)/2, $0x00f0
+DATA high240<>+30(SB)/2, $0x00f0
+GLOBL high240<>(SB), RODATA|NOPTR, $32

@@ -4,334 +4,222 @@
 
 #include "textflag.h"
 
-// func viterbi2AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
+// func viterbi2x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F
-TEXT ·viterbi2AVX512(SB), NOSPLIT, $0-40
-	MOVQ         cost+0(FP), DI
-	MOVQ         from+8(FP), SI
-	MOVQ         z+16(FP), DX
-	MOVQ         table+24(FP), AX
-	MOVQ         groups+32(FP), CX
-	VMOVDQU64    lead2_0<>+0(SB), Z24
-	VPBROADCASTW number0<>+0(SB), Z16
-	VMOVDQU64    lead2_1<>+0(SB), Z25
-	VPBROADCASTW number1<>+0(SB), Z17
-	VMOVDQU64    lead2_2<>+0(SB), Z26
-	VPBROADCASTW number2<>+0(SB), Z18
-	VMOVDQU64    lead2_3<>+0(SB), Z27
-	VPBROADCASTW number3<>+0(SB), Z19
-	VMOVDQU64    lead2_4<>+0(SB), Z28
-	VPBROADCASTW number4<>+0(SB), Z20
-	VMOVDQU64    lead2_5<>+0(SB), Z29
-	VPBROADCASTW number5<>+0(SB), Z21
-	VMOVDQU64    lead2_6<>+0(SB), Z30
-	VPBROADCASTW number6<>+0(SB), Z22
-	VMOVDQU64    lead2_7<>+0(SB), Z31
-	VPBROADCASTW number7<>+0(SB), Z23
-	VPBROADCASTW far<>+0(SB), Z11
-	VMOVDQU64    64(DI), Z9
-	VMOVDQU64    (DI), Z8
+TEXT ·viterbi2x1AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead2_0<>+0(SB), Z24
+	VMOVDQU64 number2_0<>+0(SB), Z17
+	VMOVDQU64 lead2_1<>+0(SB), Z25
+	VMOVDQU64 number2_1<>+0(SB), Z17
+	VMOVDQU64 lead2_2<>+0(SB), Z26
+	VMOVDQU64 number2_2<>+0(SB), Z18
+	VMOVDQU64 lead2_3<>+0(SB), Z27
+	VMOVDQU64 number2_3<>+0(SB), Z18
+	VMOVDQU64 lead2_4<>+0(SB), Z24
+	VMOVDQU64 number2_4<>+0(SB), Z19
+	VMOVDQU64 lead2_5<>+0(SB), Z25
+	VMOVDQU64 number2_5<>+0(SB), Z19
+	VMOVDQU64 lead2_6<>+0(SB), Z26
+	VMOVDQU64 number2_6<>+0(SB), Z20
+	VMOVDQU64 lead2_7<>+0(SB), Z27
+	VMOVDQU64 number2_7<>+0(SB), Z20
+	VMOVDQU64 (BX), Z28
+	VMOVDQU64 (DI), Z8
+	VMOVDQU64 64(DI), Z9
 
 loop1:
-	VPBROADCASTW  (DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z9, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z9, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z9, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z9, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, (SI)
-	VPCMPUW       $0x01, Z1, Z3, K1
-	VPMINUW       Z3, Z1, Z1
-	VPBLENDMW     Z17, Z16, K1, Z12
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, (SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
 	VPCMPUW       $0x01, Z5, Z7, K1
 	VPMINUW       Z7, Z5, Z5
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z1, Z5, K1
-	VPMINUW       Z5, Z1, Z1
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 32(SI)
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 32(SI)
 	VMOVDQA64     Z0, Z8
-	VMOVDQA64     Z1, Z9
-	VPBROADCASTW  2(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z9, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z9, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z9, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z9, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 64(SI)
-	VPCMPUW       $0x01, Z1, Z3, K1
-	VPMINUW       Z3, Z1, Z1
-	VPBLENDMW     Z17, Z16, K1, Z12
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 64(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
 	VPCMPUW       $0x01, Z5, Z7, K1
 	VPMINUW       Z7, Z5, Z5
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z1, Z5, K1
-	VPMINUW       Z5, Z1, Z1
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 96(SI)
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 96(SI)
 	VMOVDQA64     Z0, Z8
-	VMOVDQA64     Z1, Z9
-	VPBROADCASTW  4(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z9, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z9, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z9, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z9, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 128(SI)
-	VPCMPUW       $0x01, Z1, Z3, K1
-	VPMINUW       Z3, Z1, Z1
-	VPBLENDMW     Z17, Z16, K1, Z12
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 128(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
 	VPCMPUW       $0x01, Z5, Z7, K1
 	VPMINUW       Z7, Z5, Z5
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z1, Z5, K1
-	VPMINUW       Z5, Z1, Z1
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 160(SI)
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 160(SI)
 	VMOVDQA64     Z0, Z8
-	VMOVDQA64     Z1, Z9
-	VPBROADCASTW  6(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z9, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z9, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z9, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z9, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 192(SI)
-	VPCMPUW       $0x01, Z1, Z3, K1
-	VPMINUW       Z3, Z1, Z1
-	VPBLENDMW     Z17, Z16, K1, Z12
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 192(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
 	VPCMPUW       $0x01, Z5, Z7, K1
 	VPMINUW       Z7, Z5, Z5
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z1, Z5, K1
-	VPMINUW       Z5, Z1, Z1
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPMOVWB       Z12, 224(SI)
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 224(SI)
 	VMOVDQA64     Z0, Z8
-	VMOVDQA64     Z1, Z9
-	VPMINUW       Z9, Z8, Z0
-	VEXTRACTI64X4 $0x01, Z0, Y1
-	VPMINUW       Y1, Y0, Y0
-	VEXTRACTI128  $0x01, Y0, X1
-	VPMINUW       X1, X0, X0
+	VMOVDQA64     Z5, Z9
+	VPMAXUW       Z8, Z28, Z28
+	VPMAXUW       Z9, Z28, Z28
+	VPMINUW       Z8, Z9, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y4
+	VPMINUW       Y4, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
 	VPHMINPOSUW   X0, X0
 	VPBROADCASTW  X0, Z0
 	VPSUBW        Z0, Z8, Z8
+	VMOVDQU64     Z8, (R12)
 	VPSUBW        Z0, Z9, Z9
-	ADDQ          $0x08, DX
+	VMOVDQU64     Z9, 64(R12)
+	SUBQ          $0x08, DX
 	ADDQ          $0x00000100, SI
+	ADDQ          $0x80, R12
 	DECQ          CX
 	JNZ           loop1
-	VMOVDQU64     Z9, 64(DI)
+	VMOVDQU64     Z28, (BX)
 	VMOVDQU64     Z8, (DI)
+	VMOVDQU64     Z9, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -369,39 +257,39 @@ DATA lead2_0<>+60(SB)/2, $0x0007
 DATA lead2_0<>+62(SB)/2, $0x0007
 GLOBL lead2_0<>(SB), RODATA|NOPTR, $64
 
-DATA number0<>+0(SB)/2, $0x0000
-DATA number0<>+2(SB)/2, $0x0000
-DATA number0<>+4(SB)/2, $0x0000
-DATA number0<>+6(SB)/2, $0x0000
-DATA number0<>+8(SB)/2, $0x0000
-DATA number0<>+10(SB)/2, $0x0000
-DATA number0<>+12(SB)/2, $0x0000
-DATA number0<>+14(SB)/2, $0x0000
-DATA number0<>+16(SB)/2, $0x0000
-DATA number0<>+18(SB)/2, $0x0000
-DATA number0<>+20(SB)/2, $0x0000
-DATA number0<>+22(SB)/2, $0x0000
-DATA number0<>+24(SB)/2, $0x0000
-DATA number0<>+26(SB)/2, $0x0000
-DATA number0<>+28(SB)/2, $0x0000
-DATA number0<>+30(SB)/2, $0x0000
-DATA number0<>+32(SB)/2, $0x0000
-DATA number0<>+34(SB)/2, $0x0000
-DATA number0<>+36(SB)/2, $0x0000
-DATA number0<>+38(SB)/2, $0x0000
-DATA number0<>+40(SB)/2, $0x0000
-DATA number0<>+42(SB)/2, $0x0000
-DATA number0<>+44(SB)/2, $0x0000
-DATA number0<>+46(SB)/2, $0x0000
-DATA number0<>+48(SB)/2, $0x0000
-DATA number0<>+50(SB)/2, $0x0000
-DATA number0<>+52(SB)/2, $0x0000
-DATA number0<>+54(SB)/2, $0x0000
-DATA number0<>+56(SB)/2, $0x0000
-DATA number0<>+58(SB)/2, $0x0000
-DATA number0<>+60(SB)/2, $0x0000
-DATA number0<>+62(SB)/2, $0x0000
-GLOBL number0<>(SB), RODATA|NOPTR, $64
+DATA number2_0<>+0(SB)/2, $0x0000
+DATA number2_0<>+2(SB)/2, $0x0000
+DATA number2_0<>+4(SB)/2, $0x0000
+DATA number2_0<>+6(SB)/2, $0x0000
+DATA number2_0<>+8(SB)/2, $0x0000
+DATA number2_0<>+10(SB)/2, $0x0000
+DATA number2_0<>+12(SB)/2, $0x0000
+DATA number2_0<>+14(SB)/2, $0x0000
+DATA number2_0<>+16(SB)/2, $0x0000
+DATA number2_0<>+18(SB)/2, $0x0000
+DATA number2_0<>+20(SB)/2, $0x0000
+DATA number2_0<>+22(SB)/2, $0x0000
+DATA number2_0<>+24(SB)/2, $0x0000
+DATA number2_0<>+26(SB)/2, $0x0000
+DATA number2_0<>+28(SB)/2, $0x0000
+DATA number2_0<>+30(SB)/2, $0x0000
+DATA number2_0<>+32(SB)/2, $0x0000
+DATA number2_0<>+34(SB)/2, $0x0000
+DATA number2_0<>+36(SB)/2, $0x0000
+DATA number2_0<>+38(SB)/2, $0x0000
+DATA number2_0<>+40(SB)/2, $0x0000
+DATA number2_0<>+42(SB)/2, $0x0000
+DATA number2_0<>+44(SB)/2, $0x0000
+DATA number2_0<>+46(SB)/2, $0x0000
+DATA number2_0<>+48(SB)/2, $0x0000
+DATA number2_0<>+50(SB)/2, $0x0000
+DATA number2_0<>+52(SB)/2, $0x0000
+DATA number2_0<>+54(SB)/2, $0x0000
+DATA number2_0<>+56(SB)/2, $0x0000
+DATA number2_0<>+58(SB)/2, $0x0000
+DATA number2_0<>+60(SB)/2, $0x0000
+DATA number2_0<>+62(SB)/2, $0x0000
+GLOBL number2_0<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_1<>+0(SB)/2, $0x0008
 DATA lead2_1<>+2(SB)/2, $0x0008
@@ -437,39 +325,39 @@ DATA lead2_1<>+60(SB)/2, $0x000f
 DATA lead2_1<>+62(SB)/2, $0x000f
 GLOBL lead2_1<>(SB), RODATA|NOPTR, $64
 
-DATA number1<>+0(SB)/2, $0x0001
-DATA number1<>+2(SB)/2, $0x0001
-DATA number1<>+4(SB)/2, $0x0001
-DATA number1<>+6(SB)/2, $0x0001
-DATA number1<>+8(SB)/2, $0x0001
-DATA number1<>+10(SB)/2, $0x0001
-DATA number1<>+12(SB)/2, $0x0001
-DATA number1<>+14(SB)/2, $0x0001
-DATA number1<>+16(SB)/2, $0x0001
-DATA number1<>+18(SB)/2, $0x0001
-DATA number1<>+20(SB)/2, $0x0001
-DATA number1<>+22(SB)/2, $0x0001
-DATA number1<>+24(SB)/2, $0x0001
-DATA number1<>+26(SB)/2, $0x0001
-DATA number1<>+28(SB)/2, $0x0001
-DATA number1<>+30(SB)/2, $0x0001
-DATA number1<>+32(SB)/2, $0x0001
-DATA number1<>+34(SB)/2, $0x0001
-DATA number1<>+36(SB)/2, $0x0001
-DATA number1<>+38(SB)/2, $0x0001
-DATA number1<>+40(SB)/2, $0x0001
-DATA number1<>+42(SB)/2, $0x0001
-DATA number1<>+44(SB)/2, $0x0001
-DATA number1<>+46(SB)/2, $0x0001
-DATA number1<>+48(SB)/2, $0x0001
-DATA number1<>+50(SB)/2, $0x0001
-DATA number1<>+52(SB)/2, $0x0001
-DATA number1<>+54(SB)/2, $0x0001
-DATA number1<>+56(SB)/2, $0x0001
-DATA number1<>+58(SB)/2, $0x0001
-DATA number1<>+60(SB)/2, $0x0001
-DATA number1<>+62(SB)/2, $0x0001
-GLOBL number1<>(SB), RODATA|NOPTR, $64
+DATA number2_1<>+0(SB)/2, $0x0000
+DATA number2_1<>+2(SB)/2, $0x0000
+DATA number2_1<>+4(SB)/2, $0x0000
+DATA number2_1<>+6(SB)/2, $0x0000
+DATA number2_1<>+8(SB)/2, $0x0000
+DATA number2_1<>+10(SB)/2, $0x0000
+DATA number2_1<>+12(SB)/2, $0x0000
+DATA number2_1<>+14(SB)/2, $0x0000
+DATA number2_1<>+16(SB)/2, $0x0000
+DATA number2_1<>+18(SB)/2, $0x0000
+DATA number2_1<>+20(SB)/2, $0x0000
+DATA number2_1<>+22(SB)/2, $0x0000
+DATA number2_1<>+24(SB)/2, $0x0000
+DATA number2_1<>+26(SB)/2, $0x0000
+DATA number2_1<>+28(SB)/2, $0x0000
+DATA number2_1<>+30(SB)/2, $0x0000
+DATA number2_1<>+32(SB)/2, $0x0000
+DATA number2_1<>+34(SB)/2, $0x0000
+DATA number2_1<>+36(SB)/2, $0x0000
+DATA number2_1<>+38(SB)/2, $0x0000
+DATA number2_1<>+40(SB)/2, $0x0000
+DATA number2_1<>+42(SB)/2, $0x0000
+DATA number2_1<>+44(SB)/2, $0x0000
+DATA number2_1<>+46(SB)/2, $0x0000
+DATA number2_1<>+48(SB)/2, $0x0000
+DATA number2_1<>+50(SB)/2, $0x0000
+DATA number2_1<>+52(SB)/2, $0x0000
+DATA number2_1<>+54(SB)/2, $0x0000
+DATA number2_1<>+56(SB)/2, $0x0000
+DATA number2_1<>+58(SB)/2, $0x0000
+DATA number2_1<>+60(SB)/2, $0x0000
+DATA number2_1<>+62(SB)/2, $0x0000
+GLOBL number2_1<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_2<>+0(SB)/2, $0x0010
 DATA lead2_2<>+2(SB)/2, $0x0010
@@ -505,39 +393,39 @@ DATA lead2_2<>+60(SB)/2, $0x0017
 DATA lead2_2<>+62(SB)/2, $0x0017
 GLOBL lead2_2<>(SB), RODATA|NOPTR, $64
 
-DATA number2<>+0(SB)/2, $0x0002
-DATA number2<>+2(SB)/2, $0x0002
-DATA number2<>+4(SB)/2, $0x0002
-DATA number2<>+6(SB)/2, $0x0002
-DATA number2<>+8(SB)/2, $0x0002
-DATA number2<>+10(SB)/2, $0x0002
-DATA number2<>+12(SB)/2, $0x0002
-DATA number2<>+14(SB)/2, $0x0002
-DATA number2<>+16(SB)/2, $0x0002
-DATA number2<>+18(SB)/2, $0x0002
-DATA number2<>+20(SB)/2, $0x0002
-DATA number2<>+22(SB)/2, $0x0002
-DATA number2<>+24(SB)/2, $0x0002
-DATA number2<>+26(SB)/2, $0x0002
-DATA number2<>+28(SB)/2, $0x0002
-DATA number2<>+30(SB)/2, $0x0002
-DATA number2<>+32(SB)/2, $0x0002
-DATA number2<>+34(SB)/2, $0x0002
-DATA number2<>+36(SB)/2, $0x0002
-DATA number2<>+38(SB)/2, $0x0002
-DATA number2<>+40(SB)/2, $0x0002
-DATA number2<>+42(SB)/2, $0x0002
-DATA number2<>+44(SB)/2, $0x0002
-DATA number2<>+46(SB)/2, $0x0002
-DATA number2<>+48(SB)/2, $0x0002
-DATA number2<>+50(SB)/2, $0x0002
-DATA number2<>+52(SB)/2, $0x0002
-DATA number2<>+54(SB)/2, $0x0002
-DATA number2<>+56(SB)/2, $0x0002
-DATA number2<>+58(SB)/2, $0x0002
-DATA number2<>+60(SB)/2, $0x0002
-DATA number2<>+62(SB)/2, $0x0002
-GLOBL number2<>(SB), RODATA|NOPTR, $64
+DATA number2_2<>+0(SB)/2, $0x0040
+DATA number2_2<>+2(SB)/2, $0x0040
+DATA number2_2<>+4(SB)/2, $0x0040
+DATA number2_2<>+6(SB)/2, $0x0040
+DATA number2_2<>+8(SB)/2, $0x0040
+DATA number2_2<>+10(SB)/2, $0x0040
+DATA number2_2<>+12(SB)/2, $0x0040
+DATA number2_2<>+14(SB)/2, $0x0040
+DATA number2_2<>+16(SB)/2, $0x0040
+DATA number2_2<>+18(SB)/2, $0x0040
+DATA number2_2<>+20(SB)/2, $0x0040
+DATA number2_2<>+22(SB)/2, $0x0040
+DATA number2_2<>+24(SB)/2, $0x0040
+DATA number2_2<>+26(SB)/2, $0x0040
+DATA number2_2<>+28(SB)/2, $0x0040
+DATA number2_2<>+30(SB)/2, $0x0040
+DATA number2_2<>+32(SB)/2, $0x0040
+DATA number2_2<>+34(SB)/2, $0x0040
+DATA number2_2<>+36(SB)/2, $0x0040
+DATA number2_2<>+38(SB)/2, $0x0040
+DATA number2_2<>+40(SB)/2, $0x0040
+DATA number2_2<>+42(SB)/2, $0x0040
+DATA number2_2<>+44(SB)/2, $0x0040
+DATA number2_2<>+46(SB)/2, $0x0040
+DATA number2_2<>+48(SB)/2, $0x0040
+DATA number2_2<>+50(SB)/2, $0x0040
+DATA number2_2<>+52(SB)/2, $0x0040
+DATA number2_2<>+54(SB)/2, $0x0040
+DATA number2_2<>+56(SB)/2, $0x0040
+DATA number2_2<>+58(SB)/2, $0x0040
+DATA number2_2<>+60(SB)/2, $0x0040
+DATA number2_2<>+62(SB)/2, $0x0040
+GLOBL number2_2<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_3<>+0(SB)/2, $0x0018
 DATA lead2_3<>+2(SB)/2, $0x0018
@@ -573,39 +461,39 @@ DATA lead2_3<>+60(SB)/2, $0x001f
 DATA lead2_3<>+62(SB)/2, $0x001f
 GLOBL lead2_3<>(SB), RODATA|NOPTR, $64
 
-DATA number3<>+0(SB)/2, $0x0003
-DATA number3<>+2(SB)/2, $0x0003
-DATA number3<>+4(SB)/2, $0x0003
-DATA number3<>+6(SB)/2, $0x0003
-DATA number3<>+8(SB)/2, $0x0003
-DATA number3<>+10(SB)/2, $0x0003
-DATA number3<>+12(SB)/2, $0x0003
-DATA number3<>+14(SB)/2, $0x0003
-DATA number3<>+16(SB)/2, $0x0003
-DATA number3<>+18(SB)/2, $0x0003
-DATA number3<>+20(SB)/2, $0x0003
-DATA number3<>+22(SB)/2, $0x0003
-DATA number3<>+24(SB)/2, $0x0003
-DATA number3<>+26(SB)/2, $0x0003
-DATA number3<>+28(SB)/2, $0x0003
-DATA number3<>+30(SB)/2, $0x0003
-DATA number3<>+32(SB)/2, $0x0003
-DATA number3<>+34(SB)/2, $0x0003
-DATA number3<>+36(SB)/2, $0x0003
-DATA number3<>+38(SB)/2, $0x0003
-DATA number3<>+40(SB)/2, $0x0003
-DATA number3<>+42(SB)/2, $0x0003
-DATA number3<>+44(SB)/2, $0x0003
-DATA number3<>+46(SB)/2, $0x0003
-DATA number3<>+48(SB)/2, $0x0003
-DATA number3<>+50(SB)/2, $0x0003
-DATA number3<>+52(SB)/2, $0x0003
-DATA number3<>+54(SB)/2, $0x0003
-DATA number3<>+56(SB)/2, $0x0003
-DATA number3<>+58(SB)/2, $0x0003
-DATA number3<>+60(SB)/2, $0x0003
-DATA number3<>+62(SB)/2, $0x0003
-GLOBL number3<>(SB), RODATA|NOPTR, $64
+DATA number2_3<>+0(SB)/2, $0x0040
+DATA number2_3<>+2(SB)/2, $0x0040
+DATA number2_3<>+4(SB)/2, $0x0040
+DATA number2_3<>+6(SB)/2, $0x0040
+DATA number2_3<>+8(SB)/2, $0x0040
+DATA number2_3<>+10(SB)/2, $0x0040
+DATA number2_3<>+12(SB)/2, $0x0040
+DATA number2_3<>+14(SB)/2, $0x0040
+DATA number2_3<>+16(SB)/2, $0x0040
+DATA number2_3<>+18(SB)/2, $0x0040
+DATA number2_3<>+20(SB)/2, $0x0040
+DATA number2_3<>+22(SB)/2, $0x0040
+DATA number2_3<>+24(SB)/2, $0x0040
+DATA number2_3<>+26(SB)/2, $0x0040
+DATA number2_3<>+28(SB)/2, $0x0040
+DATA number2_3<>+30(SB)/2, $0x0040
+DATA number2_3<>+32(SB)/2, $0x0040
+DATA number2_3<>+34(SB)/2, $0x0040
+DATA number2_3<>+36(SB)/2, $0x0040
+DATA number2_3<>+38(SB)/2, $0x0040
+DATA number2_3<>+40(SB)/2, $0x0040
+DATA number2_3<>+42(SB)/2, $0x0040
+DATA number2_3<>+44(SB)/2, $0x0040
+DATA number2_3<>+46(SB)/2, $0x0040
+DATA number2_3<>+48(SB)/2, $0x0040
+DATA number2_3<>+50(SB)/2, $0x0040
+DATA number2_3<>+52(SB)/2, $0x0040
+DATA number2_3<>+54(SB)/2, $0x0040
+DATA number2_3<>+56(SB)/2, $0x0040
+DATA number2_3<>+58(SB)/2, $0x0040
+DATA number2_3<>+60(SB)/2, $0x0040
+DATA number2_3<>+62(SB)/2, $0x0040
+GLOBL number2_3<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_4<>+0(SB)/2, $0x0020
 DATA lead2_4<>+2(SB)/2, $0x0020
@@ -641,39 +529,39 @@ DATA lead2_4<>+60(SB)/2, $0x0027
 DATA lead2_4<>+62(SB)/2, $0x0027
 GLOBL lead2_4<>(SB), RODATA|NOPTR, $64
 
-DATA number4<>+0(SB)/2, $0x0004
-DATA number4<>+2(SB)/2, $0x0004
-DATA number4<>+4(SB)/2, $0x0004
-DATA number4<>+6(SB)/2, $0x0004
-DATA number4<>+8(SB)/2, $0x0004
-DATA number4<>+10(SB)/2, $0x0004
-DATA number4<>+12(SB)/2, $0x0004
-DATA number4<>+14(SB)/2, $0x0004
-DATA number4<>+16(SB)/2, $0x0004
-DATA number4<>+18(SB)/2, $0x0004
-DATA number4<>+20(SB)/2, $0x0004
-DATA number4<>+22(SB)/2, $0x0004
-DATA number4<>+24(SB)/2, $0x0004
-DATA number4<>+26(SB)/2, $0x0004
-DATA number4<>+28(SB)/2, $0x0004
-DATA number4<>+30(SB)/2, $0x0004
-DATA number4<>+32(SB)/2, $0x0004
-DATA number4<>+34(SB)/2, $0x0004
-DATA number4<>+36(SB)/2, $0x0004
-DATA number4<>+38(SB)/2, $0x0004
-DATA number4<>+40(SB)/2, $0x0004
-DATA number4<>+42(SB)/2, $0x0004
-DATA number4<>+44(SB)/2, $0x0004
-DATA number4<>+46(SB)/2, $0x0004
-DATA number4<>+48(SB)/2, $0x0004
-DATA number4<>+50(SB)/2, $0x0004
-DATA number4<>+52(SB)/2, $0x0004
-DATA number4<>+54(SB)/2, $0x0004
-DATA number4<>+56(SB)/2, $0x0004
-DATA number4<>+58(SB)/2, $0x0004
-DATA number4<>+60(SB)/2, $0x0004
-DATA number4<>+62(SB)/2, $0x0004
-GLOBL number4<>(SB), RODATA|NOPTR, $64
+DATA number2_4<>+0(SB)/2, $0x0080
+DATA number2_4<>+2(SB)/2, $0x0080
+DATA number2_4<>+4(SB)/2, $0x0080
+DATA number2_4<>+6(SB)/2, $0x0080
+DATA number2_4<>+8(SB)/2, $0x0080
+DATA number2_4<>+10(SB)/2, $0x0080
+DATA number2_4<>+12(SB)/2, $0x0080
+DATA number2_4<>+14(SB)/2, $0x0080
+DATA number2_4<>+16(SB)/2, $0x0080
+DATA number2_4<>+18(SB)/2, $0x0080
+DATA number2_4<>+20(SB)/2, $0x0080
+DATA number2_4<>+22(SB)/2, $0x0080
+DATA number2_4<>+24(SB)/2, $0x0080
+DATA number2_4<>+26(SB)/2, $0x0080
+DATA number2_4<>+28(SB)/2, $0x0080
+DATA number2_4<>+30(SB)/2, $0x0080
+DATA number2_4<>+32(SB)/2, $0x0080
+DATA number2_4<>+34(SB)/2, $0x0080
+DATA number2_4<>+36(SB)/2, $0x0080
+DATA number2_4<>+38(SB)/2, $0x0080
+DATA number2_4<>+40(SB)/2, $0x0080
+DATA number2_4<>+42(SB)/2, $0x0080
+DATA number2_4<>+44(SB)/2, $0x0080
+DATA number2_4<>+46(SB)/2, $0x0080
+DATA number2_4<>+48(SB)/2, $0x0080
+DATA number2_4<>+50(SB)/2, $0x0080
+DATA number2_4<>+52(SB)/2, $0x0080
+DATA number2_4<>+54(SB)/2, $0x0080
+DATA number2_4<>+56(SB)/2, $0x0080
+DATA number2_4<>+58(SB)/2, $0x0080
+DATA number2_4<>+60(SB)/2, $0x0080
+DATA number2_4<>+62(SB)/2, $0x0080
+GLOBL number2_4<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_5<>+0(SB)/2, $0x0028
 DATA lead2_5<>+2(SB)/2, $0x0028
@@ -709,39 +597,39 @@ DATA lead2_5<>+60(SB)/2, $0x002f
 DATA lead2_5<>+62(SB)/2, $0x002f
 GLOBL lead2_5<>(SB), RODATA|NOPTR, $64
 
-DATA number5<>+0(SB)/2, $0x0005
-DATA number5<>+2(SB)/2, $0x0005
-DATA number5<>+4(SB)/2, $0x0005
-DATA number5<>+6(SB)/2, $0x0005
-DATA number5<>+8(SB)/2, $0x0005
-DATA number5<>+10(SB)/2, $0x0005
-DATA number5<>+12(SB)/2, $0x0005
-DATA number5<>+14(SB)/2, $0x0005
-DATA number5<>+16(SB)/2, $0x0005
-DATA number5<>+18(SB)/2, $0x0005
-DATA number5<>+20(SB)/2, $0x0005
-DATA number5<>+22(SB)/2, $0x0005
-DATA number5<>+24(SB)/2, $0x0005
-DATA number5<>+26(SB)/2, $0x0005
-DATA number5<>+28(SB)/2, $0x0005
-DATA number5<>+30(SB)/2, $0x0005
-DATA number5<>+32(SB)/2, $0x0005
-DATA number5<>+34(SB)/2, $0x0005
-DATA number5<>+36(SB)/2, $0x0005
-DATA number5<>+38(SB)/2, $0x0005
-DATA number5<>+40(SB)/2, $0x0005
-DATA number5<>+42(SB)/2, $0x0005
-DATA number5<>+44(SB)/2, $0x0005
-DATA number5<>+46(SB)/2, $0x0005
-DATA number5<>+48(SB)/2, $0x0005
-DATA number5<>+50(SB)/2, $0x0005
-DATA number5<>+52(SB)/2, $0x0005
-DATA number5<>+54(SB)/2, $0x0005
-DATA number5<>+56(SB)/2, $0x0005
-DATA number5<>+58(SB)/2, $0x0005
-DATA number5<>+60(SB)/2, $0x0005
-DATA number5<>+62(SB)/2, $0x0005
-GLOBL number5<>(SB), RODATA|NOPTR, $64
+DATA number2_5<>+0(SB)/2, $0x0080
+DATA number2_5<>+2(SB)/2, $0x0080
+DATA number2_5<>+4(SB)/2, $0x0080
+DATA number2_5<>+6(SB)/2, $0x0080
+DATA number2_5<>+8(SB)/2, $0x0080
+DATA number2_5<>+10(SB)/2, $0x0080
+DATA number2_5<>+12(SB)/2, $0x0080
+DATA number2_5<>+14(SB)/2, $0x0080
+DATA number2_5<>+16(SB)/2, $0x0080
+DATA number2_5<>+18(SB)/2, $0x0080
+DATA number2_5<>+20(SB)/2, $0x0080
+DATA number2_5<>+22(SB)/2, $0x0080
+DATA number2_5<>+24(SB)/2, $0x0080
+DATA number2_5<>+26(SB)/2, $0x0080
+DATA number2_5<>+28(SB)/2, $0x0080
+DATA number2_5<>+30(SB)/2, $0x0080
+DATA number2_5<>+32(SB)/2, $0x0080
+DATA number2_5<>+34(SB)/2, $0x0080
+DATA number2_5<>+36(SB)/2, $0x0080
+DATA number2_5<>+38(SB)/2, $0x0080
+DATA number2_5<>+40(SB)/2, $0x0080
+DATA number2_5<>+42(SB)/2, $0x0080
+DATA number2_5<>+44(SB)/2, $0x0080
+DATA number2_5<>+46(SB)/2, $0x0080
+DATA number2_5<>+48(SB)/2, $0x0080
+DATA number2_5<>+50(SB)/2, $0x0080
+DATA number2_5<>+52(SB)/2, $0x0080
+DATA number2_5<>+54(SB)/2, $0x0080
+DATA number2_5<>+56(SB)/2, $0x0080
+DATA number2_5<>+58(SB)/2, $0x0080
+DATA number2_5<>+60(SB)/2, $0x0080
+DATA number2_5<>+62(SB)/2, $0x0080
+GLOBL number2_5<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_6<>+0(SB)/2, $0x0030
 DATA lead2_6<>+2(SB)/2, $0x0030
@@ -777,39 +665,39 @@ DATA lead2_6<>+60(SB)/2, $0x0037
 DATA lead2_6<>+62(SB)/2, $0x0037
 GLOBL lead2_6<>(SB), RODATA|NOPTR, $64
 
-DATA number6<>+0(SB)/2, $0x0006
-DATA number6<>+2(SB)/2, $0x0006
-DATA number6<>+4(SB)/2, $0x0006
-DATA number6<>+6(SB)/2, $0x0006
-DATA number6<>+8(SB)/2, $0x0006
-DATA number6<>+10(SB)/2, $0x0006
-DATA number6<>+12(SB)/2, $0x0006
-DATA number6<>+14(SB)/2, $0x0006
-DATA number6<>+16(SB)/2, $0x0006
-DATA number6<>+18(SB)/2, $0x0006
-DATA number6<>+20(SB)/2, $0x0006
-DATA number6<>+22(SB)/2, $0x0006
-DATA number6<>+24(SB)/2, $0x0006
-DATA number6<>+26(SB)/2, $0x0006
-DATA number6<>+28(SB)/2, $0x0006
-DATA number6<>+30(SB)/2, $0x0006
-DATA number6<>+32(SB)/2, $0x0006
-DATA number6<>+34(SB)/2, $0x0006
-DATA number6<>+36(SB)/2, $0x0006
-DATA number6<>+38(SB)/2, $0x0006
-DATA number6<>+40(SB)/2, $0x0006
-DATA number6<>+42(SB)/2, $0x0006
-DATA number6<>+44(SB)/2, $0x0006
-DATA number6<>+46(SB)/2, $0x0006
-DATA number6<>+48(SB)/2, $0x0006
-DATA number6<>+50(SB)/2, $0x0006
-DATA number6<>+52(SB)/2, $0x0006
-DATA number6<>+54(SB)/2, $0x0006
-DATA number6<>+56(SB)/2, $0x0006
-DATA number6<>+58(SB)/2, $0x0006
-DATA number6<>+60(SB)/2, $0x0006
-DATA number6<>+62(SB)/2, $0x0006
-GLOBL number6<>(SB), RODATA|NOPTR, $64
+DATA number2_6<>+0(SB)/2, $0x00c0
+DATA number2_6<>+2(SB)/2, $0x00c0
+DATA number2_6<>+4(SB)/2, $0x00c0
+DATA number2_6<>+6(SB)/2, $0x00c0
+DATA number2_6<>+8(SB)/2, $0x00c0
+DATA number2_6<>+10(SB)/2, $0x00c0
+DATA number2_6<>+12(SB)/2, $0x00c0
+DATA number2_6<>+14(SB)/2, $0x00c0
+DATA number2_6<>+16(SB)/2, $0x00c0
+DATA number2_6<>+18(SB)/2, $0x00c0
+DATA number2_6<>+20(SB)/2, $0x00c0
+DATA number2_6<>+22(SB)/2, $0x00c0
+DATA number2_6<>+24(SB)/2, $0x00c0
+DATA number2_6<>+26(SB)/2, $0x00c0
+DATA number2_6<>+28(SB)/2, $0x00c0
+DATA number2_6<>+30(SB)/2, $0x00c0
+DATA number2_6<>+32(SB)/2, $0x00c0
+DATA number2_6<>+34(SB)/2, $0x00c0
+DATA number2_6<>+36(SB)/2, $0x00c0
+DATA number2_6<>+38(SB)/2, $0x00c0
+DATA number2_6<>+40(SB)/2, $0x00c0
+DATA number2_6<>+42(SB)/2, $0x00c0
+DATA number2_6<>+44(SB)/2, $0x00c0
+DATA number2_6<>+46(SB)/2, $0x00c0
+DATA number2_6<>+48(SB)/2, $0x00c0
+DATA number2_6<>+50(SB)/2, $0x00c0
+DATA number2_6<>+52(SB)/2, $0x00c0
+DATA number2_6<>+54(SB)/2, $0x00c0
+DATA number2_6<>+56(SB)/2, $0x00c0
+DATA number2_6<>+58(SB)/2, $0x00c0
+DATA number2_6<>+60(SB)/2, $0x00c0
+DATA number2_6<>+62(SB)/2, $0x00c0
+GLOBL number2_6<>(SB), RODATA|NOPTR, $64
 
 DATA lead2_7<>+0(SB)/2, $0x0038
 DATA lead2_7<>+2(SB)/2, $0x0038
@@ -845,401 +733,1021 @@ DATA lead2_7<>+60(SB)/2, $0x003f
 DATA lead2_7<>+62(SB)/2, $0x003f
 GLOBL lead2_7<>(SB), RODATA|NOPTR, $64
 
-DATA number7<>+0(SB)/2, $0x0007
-DATA number7<>+2(SB)/2, $0x0007
-DATA number7<>+4(SB)/2, $0x0007
-DATA number7<>+6(SB)/2, $0x0007
-DATA number7<>+8(SB)/2, $0x0007
-DATA number7<>+10(SB)/2, $0x0007
-DATA number7<>+12(SB)/2, $0x0007
-DATA number7<>+14(SB)/2, $0x0007
-DATA number7<>+16(SB)/2, $0x0007
-DATA number7<>+18(SB)/2, $0x0007
-DATA number7<>+20(SB)/2, $0x0007
-DATA number7<>+22(SB)/2, $0x0007
-DATA number7<>+24(SB)/2, $0x0007
-DATA number7<>+26(SB)/2, $0x0007
-DATA number7<>+28(SB)/2, $0x0007
-DATA number7<>+30(SB)/2, $0x0007
-DATA number7<>+32(SB)/2, $0x0007
-DATA number7<>+34(SB)/2, $0x0007
-DATA number7<>+36(SB)/2, $0x0007
-DATA number7<>+38(SB)/2, $0x0007
-DATA number7<>+40(SB)/2, $0x0007
-DATA number7<>+42(SB)/2, $0x0007
-DATA number7<>+44(SB)/2, $0x0007
-DATA number7<>+46(SB)/2, $0x0007
-DATA number7<>+48(SB)/2, $0x0007
-DATA number7<>+50(SB)/2, $0x0007
-DATA number7<>+52(SB)/2, $0x0007
-DATA number7<>+54(SB)/2, $0x0007
-DATA number7<>+56(SB)/2, $0x0007
-DATA number7<>+58(SB)/2, $0x0007
-DATA number7<>+60(SB)/2, $0x0007
-DATA number7<>+62(SB)/2, $0x0007
-GLOBL number7<>(SB), RODATA|NOPTR, $64
+DATA number2_7<>+0(SB)/2, $0x00c0
+DATA number2_7<>+2(SB)/2, $0x00c0
+DATA number2_7<>+4(SB)/2, $0x00c0
+DATA number2_7<>+6(SB)/2, $0x00c0
+DATA number2_7<>+8(SB)/2, $0x00c0
+DATA number2_7<>+10(SB)/2, $0x00c0
+DATA number2_7<>+12(SB)/2, $0x00c0
+DATA number2_7<>+14(SB)/2, $0x00c0
+DATA number2_7<>+16(SB)/2, $0x00c0
+DATA number2_7<>+18(SB)/2, $0x00c0
+DATA number2_7<>+20(SB)/2, $0x00c0
+DATA number2_7<>+22(SB)/2, $0x00c0
+DATA number2_7<>+24(SB)/2, $0x00c0
+DATA number2_7<>+26(SB)/2, $0x00c0
+DATA number2_7<>+28(SB)/2, $0x00c0
+DATA number2_7<>+30(SB)/2, $0x00c0
+DATA number2_7<>+32(SB)/2, $0x00c0
+DATA number2_7<>+34(SB)/2, $0x00c0
+DATA number2_7<>+36(SB)/2, $0x00c0
+DATA number2_7<>+38(SB)/2, $0x00c0
+DATA number2_7<>+40(SB)/2, $0x00c0
+DATA number2_7<>+42(SB)/2, $0x00c0
+DATA number2_7<>+44(SB)/2, $0x00c0
+DATA number2_7<>+46(SB)/2, $0x00c0
+DATA number2_7<>+48(SB)/2, $0x00c0
+DATA number2_7<>+50(SB)/2, $0x00c0
+DATA number2_7<>+52(SB)/2, $0x00c0
+DATA number2_7<>+54(SB)/2, $0x00c0
+DATA number2_7<>+56(SB)/2, $0x00c0
+DATA number2_7<>+58(SB)/2, $0x00c0
+DATA number2_7<>+60(SB)/2, $0x00c0
+DATA number2_7<>+62(SB)/2, $0x00c0
+GLOBL number2_7<>(SB), RODATA|NOPTR, $64
 
-DATA far<>+0(SB)/2, $0x00ff
-DATA far<>+2(SB)/2, $0x00ff
-DATA far<>+4(SB)/2, $0x00ff
-DATA far<>+6(SB)/2, $0x00ff
-DATA far<>+8(SB)/2, $0x00ff
-DATA far<>+10(SB)/2, $0x00ff
-DATA far<>+12(SB)/2, $0x00ff
-DATA far<>+14(SB)/2, $0x00ff
-DATA far<>+16(SB)/2, $0x00ff
-DATA far<>+18(SB)/2, $0x00ff
-DATA far<>+20(SB)/2, $0x00ff
-DATA far<>+22(SB)/2, $0x00ff
-DATA far<>+24(SB)/2, $0x00ff
-DATA far<>+26(SB)/2, $0x00ff
-DATA far<>+28(SB)/2, $0x00ff
-DATA far<>+30(SB)/2, $0x00ff
-DATA far<>+32(SB)/2, $0x00ff
-DATA far<>+34(SB)/2, $0x00ff
-DATA far<>+36(SB)/2, $0x00ff
-DATA far<>+38(SB)/2, $0x00ff
-DATA far<>+40(SB)/2, $0x00ff
-DATA far<>+42(SB)/2, $0x00ff
-DATA far<>+44(SB)/2, $0x00ff
-DATA far<>+46(SB)/2, $0x00ff
-DATA far<>+48(SB)/2, $0x00ff
-DATA far<>+50(SB)/2, $0x00ff
-DATA far<>+52(SB)/2, $0x00ff
-DATA far<>+54(SB)/2, $0x00ff
-DATA far<>+56(SB)/2, $0x00ff
-DATA far<>+58(SB)/2, $0x00ff
-DATA far<>+60(SB)/2, $0x00ff
-DATA far<>+62(SB)/2, $0x00ff
-GLOBL far<>(SB), RODATA|NOPTR, $64
-
-// func viterbi3AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
+// func viterbi2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F
-TEXT ·viterbi3AVX512(SB), NOSPLIT, $0-40
-	MOVQ         cost+0(FP), DI
-	MOVQ         from+8(FP), SI
-	MOVQ         z+16(FP), DX
-	MOVQ         table+24(FP), AX
-	MOVQ         groups+32(FP), CX
-	VMOVDQU64    lead3_0<>+0(SB), Z24
-	VPBROADCASTW number0<>+0(SB), Z16
-	VMOVDQU64    lead3_1<>+0(SB), Z25
-	VPBROADCASTW number1<>+0(SB), Z17
-	VMOVDQU64    lead3_2<>+0(SB), Z26
-	VPBROADCASTW number2<>+0(SB), Z18
-	VMOVDQU64    lead3_3<>+0(SB), Z27
-	VPBROADCASTW number3<>+0(SB), Z19
-	VMOVDQU64    lead3_4<>+0(SB), Z28
-	VPBROADCASTW number4<>+0(SB), Z20
-	VMOVDQU64    lead3_5<>+0(SB), Z29
-	VPBROADCASTW number5<>+0(SB), Z21
-	VMOVDQU64    lead3_6<>+0(SB), Z30
-	VPBROADCASTW number6<>+0(SB), Z22
-	VMOVDQU64    lead3_7<>+0(SB), Z31
-	VPBROADCASTW number7<>+0(SB), Z23
-	VPBROADCASTW far<>+0(SB), Z11
-	VMOVDQU64    (DI), Z8
+TEXT ·viterbi2x4AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead2_0<>+0(SB), Z24
+	VMOVDQU64 number2_0<>+0(SB), Z17
+	VMOVDQU64 lead2_1<>+0(SB), Z25
+	VMOVDQU64 number2_1<>+0(SB), Z17
+	VMOVDQU64 lead2_2<>+0(SB), Z26
+	VMOVDQU64 number2_2<>+0(SB), Z18
+	VMOVDQU64 lead2_3<>+0(SB), Z27
+	VMOVDQU64 number2_3<>+0(SB), Z18
+	VMOVDQU64 lead2_4<>+0(SB), Z24
+	VMOVDQU64 number2_4<>+0(SB), Z19
+	VMOVDQU64 lead2_5<>+0(SB), Z25
+	VMOVDQU64 number2_5<>+0(SB), Z19
+	VMOVDQU64 lead2_6<>+0(SB), Z26
+	VMOVDQU64 number2_6<>+0(SB), Z20
+	VMOVDQU64 lead2_7<>+0(SB), Z27
+	VMOVDQU64 number2_7<>+0(SB), Z20
+	VMOVDQU64 (BX), Z28
+	VMOVDQU64 64(BX), Z29
+	VMOVDQU64 128(BX), Z30
+	VMOVDQU64 192(BX), Z31
+	VMOVDQU64 (DI), Z8
+	VMOVDQU64 64(DI), Z9
+	VMOVDQU64 128(DI), Z10
+	VMOVDQU64 192(DI), Z11
+	VMOVDQU64 256(DI), Z12
+	VMOVDQU64 320(DI), Z13
+	VMOVDQU64 384(DI), Z14
+	VMOVDQU64 448(DI), Z16
 
 loop2:
-	VPBROADCASTW  (DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z8, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z8, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z8, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z8, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
 	VPCMPUW       $0x01, Z0, Z1, K1
 	VPMINUW       Z1, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z2, Z3, K1
-	VPMINUW       Z3, Z2, Z2
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z4, Z5, K1
-	VPMINUW       Z5, Z4, Z4
-	VPBLENDMW     Z21, Z20, K1, Z14
-	VPCMPUW       $0x01, Z6, Z7, K1
-	VPMINUW       Z7, Z6, Z6
-	VPBLENDMW     Z23, Z22, K1, Z15
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z15, Z14, K1, Z14
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z14, Z12, K1, Z12
-	VPMOVWB       Z12, (SI)
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, (SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 32(SI)
 	VMOVDQA64     Z0, Z8
-	VPBROADCASTW  2(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z8, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z8, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z8, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z8, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       512(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z10, Z26, Z7
+	VPADDUSW      128(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z24, Z1
+	VPADDUSW      256(R9), Z1, Z1
+	VPERMW        Z11, Z26, Z7
+	VPADDUSW      384(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
 	VPCMPUW       $0x01, Z0, Z1, K1
 	VPMINUW       Z1, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z2, Z3, K1
-	VPMINUW       Z3, Z2, Z2
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z4, Z5, K1
-	VPMINUW       Z5, Z4, Z4
-	VPBLENDMW     Z21, Z20, K1, Z14
-	VPCMPUW       $0x01, Z6, Z7, K1
-	VPMINUW       Z7, Z6, Z6
-	VPBLENDMW     Z23, Z22, K1, Z15
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z15, Z14, K1, Z14
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z14, Z12, K1, Z12
-	VPMOVWB       Z12, 32(SI)
-	VMOVDQA64     Z0, Z8
-	VPBROADCASTW  4(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z8, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z8, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z8, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z8, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 17920(SI)
+	VPERMW        Z10, Z25, Z5
+	VPADDUSW      64(R9), Z5, Z5
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z25, Z1
+	VPADDUSW      320(R9), Z1, Z1
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 17952(SI)
+	VMOVDQA64     Z0, Z10
+	VMOVDQA64     Z5, Z11
+	MOVWQSX       1024(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z12, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z12, Z26, Z7
+	VPADDUSW      128(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z24, Z1
+	VPADDUSW      256(R10), Z1, Z1
+	VPERMW        Z13, Z26, Z7
+	VPADDUSW      384(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
 	VPCMPUW       $0x01, Z0, Z1, K1
 	VPMINUW       Z1, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z2, Z3, K1
-	VPMINUW       Z3, Z2, Z2
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z4, Z5, K1
-	VPMINUW       Z5, Z4, Z4
-	VPBLENDMW     Z21, Z20, K1, Z14
-	VPCMPUW       $0x01, Z6, Z7, K1
-	VPMINUW       Z7, Z6, Z6
-	VPBLENDMW     Z23, Z22, K1, Z15
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z15, Z14, K1, Z14
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z14, Z12, K1, Z12
-	VPMOVWB       Z12, 64(SI)
-	VMOVDQA64     Z0, Z8
-	VPBROADCASTW  6(DX), Z10
-	VPSUBW        (AX), Z10, Z0
-	VPABSW        Z0, Z0
-	VPMINUW       Z11, Z0, Z0
-	VPMULLW       Z0, Z0, Z0
-	VPERMW        Z8, Z24, Z12
-	VPADDUSW      Z12, Z0, Z0
-	VPSUBW        64(AX), Z10, Z1
-	VPABSW        Z1, Z1
-	VPMINUW       Z11, Z1, Z1
-	VPMULLW       Z1, Z1, Z1
-	VPERMW        Z8, Z25, Z13
-	VPADDUSW      Z13, Z1, Z1
-	VPSUBW        128(AX), Z10, Z2
-	VPABSW        Z2, Z2
-	VPMINUW       Z11, Z2, Z2
-	VPMULLW       Z2, Z2, Z2
-	VPERMW        Z8, Z26, Z14
-	VPADDUSW      Z14, Z2, Z2
-	VPSUBW        192(AX), Z10, Z3
-	VPABSW        Z3, Z3
-	VPMINUW       Z11, Z3, Z3
-	VPMULLW       Z3, Z3, Z3
-	VPERMW        Z8, Z27, Z15
-	VPADDUSW      Z15, Z3, Z3
-	VPSUBW        256(AX), Z10, Z4
-	VPABSW        Z4, Z4
-	VPMINUW       Z11, Z4, Z4
-	VPMULLW       Z4, Z4, Z4
-	VPERMW        Z8, Z28, Z12
-	VPADDUSW      Z12, Z4, Z4
-	VPSUBW        320(AX), Z10, Z5
-	VPABSW        Z5, Z5
-	VPMINUW       Z11, Z5, Z5
-	VPMULLW       Z5, Z5, Z5
-	VPERMW        Z8, Z29, Z13
-	VPADDUSW      Z13, Z5, Z5
-	VPSUBW        384(AX), Z10, Z6
-	VPABSW        Z6, Z6
-	VPMINUW       Z11, Z6, Z6
-	VPMULLW       Z6, Z6, Z6
-	VPERMW        Z8, Z30, Z14
-	VPADDUSW      Z14, Z6, Z6
-	VPSUBW        448(AX), Z10, Z7
-	VPABSW        Z7, Z7
-	VPMINUW       Z11, Z7, Z7
-	VPMULLW       Z7, Z7, Z7
-	VPERMW        Z8, Z31, Z15
-	VPADDUSW      Z15, Z7, Z7
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 35840(SI)
+	VPERMW        Z12, Z25, Z5
+	VPADDUSW      64(R10), Z5, Z5
+	VPERMW        Z12, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z25, Z1
+	VPADDUSW      320(R10), Z1, Z1
+	VPERMW        Z13, Z27, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 35872(SI)
+	VMOVDQA64     Z0, Z12
+	VMOVDQA64     Z5, Z13
+	MOVWQSX       1536(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z14, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z14, Z26, Z7
+	VPADDUSW      128(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z24, Z1
+	VPADDUSW      256(R11), Z1, Z1
+	VPERMW        Z16, Z26, Z7
+	VPADDUSW      384(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
 	VPCMPUW       $0x01, Z0, Z1, K1
 	VPMINUW       Z1, Z0, Z0
-	VPBLENDMW     Z17, Z16, K1, Z12
-	VPCMPUW       $0x01, Z2, Z3, K1
-	VPMINUW       Z3, Z2, Z2
-	VPBLENDMW     Z19, Z18, K1, Z13
-	VPCMPUW       $0x01, Z4, Z5, K1
-	VPMINUW       Z5, Z4, Z4
-	VPBLENDMW     Z21, Z20, K1, Z14
-	VPCMPUW       $0x01, Z6, Z7, K1
-	VPMINUW       Z7, Z6, Z6
-	VPBLENDMW     Z23, Z22, K1, Z15
-	VPCMPUW       $0x01, Z0, Z2, K1
-	VPMINUW       Z2, Z0, Z0
-	VPBLENDMW     Z13, Z12, K1, Z12
-	VPCMPUW       $0x01, Z4, Z6, K1
-	VPMINUW       Z6, Z4, Z4
-	VPBLENDMW     Z15, Z14, K1, Z14
-	VPCMPUW       $0x01, Z0, Z4, K1
-	VPMINUW       Z4, Z0, Z0
-	VPBLENDMW     Z14, Z12, K1, Z12
-	VPMOVWB       Z12, 96(SI)
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53760(SI)
+	VPERMW        Z14, Z25, Z5
+	VPADDUSW      64(R11), Z5, Z5
+	VPERMW        Z14, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z25, Z1
+	VPADDUSW      320(R11), Z1, Z1
+	VPERMW        Z16, Z27, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53792(SI)
+	VMOVDQA64     Z0, Z14
+	VMOVDQA64     Z5, Z16
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 64(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 96(SI)
 	VMOVDQA64     Z0, Z8
-	VEXTRACTI64X4 $0x01, Z8, Y1
-	VPMINUW       Y1, Y8, Y0
-	VEXTRACTI128  $0x01, Y0, X1
-	VPMINUW       X1, X0, X0
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       510(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z10, Z26, Z7
+	VPADDUSW      128(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z24, Z1
+	VPADDUSW      256(R9), Z1, Z1
+	VPERMW        Z11, Z26, Z7
+	VPADDUSW      384(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 17984(SI)
+	VPERMW        Z10, Z25, Z5
+	VPADDUSW      64(R9), Z5, Z5
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z25, Z1
+	VPADDUSW      320(R9), Z1, Z1
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 18016(SI)
+	VMOVDQA64     Z0, Z10
+	VMOVDQA64     Z5, Z11
+	MOVWQSX       1022(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z12, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z12, Z26, Z7
+	VPADDUSW      128(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z24, Z1
+	VPADDUSW      256(R10), Z1, Z1
+	VPERMW        Z13, Z26, Z7
+	VPADDUSW      384(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 35904(SI)
+	VPERMW        Z12, Z25, Z5
+	VPADDUSW      64(R10), Z5, Z5
+	VPERMW        Z12, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z25, Z1
+	VPADDUSW      320(R10), Z1, Z1
+	VPERMW        Z13, Z27, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 35936(SI)
+	VMOVDQA64     Z0, Z12
+	VMOVDQA64     Z5, Z13
+	MOVWQSX       1534(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z14, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z14, Z26, Z7
+	VPADDUSW      128(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z24, Z1
+	VPADDUSW      256(R11), Z1, Z1
+	VPERMW        Z16, Z26, Z7
+	VPADDUSW      384(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53824(SI)
+	VPERMW        Z14, Z25, Z5
+	VPADDUSW      64(R11), Z5, Z5
+	VPERMW        Z14, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z25, Z1
+	VPADDUSW      320(R11), Z1, Z1
+	VPERMW        Z16, Z27, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53856(SI)
+	VMOVDQA64     Z0, Z14
+	VMOVDQA64     Z5, Z16
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 128(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 160(SI)
+	VMOVDQA64     Z0, Z8
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       508(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z10, Z26, Z7
+	VPADDUSW      128(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z24, Z1
+	VPADDUSW      256(R9), Z1, Z1
+	VPERMW        Z11, Z26, Z7
+	VPADDUSW      384(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 18048(SI)
+	VPERMW        Z10, Z25, Z5
+	VPADDUSW      64(R9), Z5, Z5
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z25, Z1
+	VPADDUSW      320(R9), Z1, Z1
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 18080(SI)
+	VMOVDQA64     Z0, Z10
+	VMOVDQA64     Z5, Z11
+	MOVWQSX       1020(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z12, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z12, Z26, Z7
+	VPADDUSW      128(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z24, Z1
+	VPADDUSW      256(R10), Z1, Z1
+	VPERMW        Z13, Z26, Z7
+	VPADDUSW      384(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 35968(SI)
+	VPERMW        Z12, Z25, Z5
+	VPADDUSW      64(R10), Z5, Z5
+	VPERMW        Z12, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z25, Z1
+	VPADDUSW      320(R10), Z1, Z1
+	VPERMW        Z13, Z27, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 36000(SI)
+	VMOVDQA64     Z0, Z12
+	VMOVDQA64     Z5, Z13
+	MOVWQSX       1532(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z14, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z14, Z26, Z7
+	VPADDUSW      128(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z24, Z1
+	VPADDUSW      256(R11), Z1, Z1
+	VPERMW        Z16, Z26, Z7
+	VPADDUSW      384(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53888(SI)
+	VPERMW        Z14, Z25, Z5
+	VPADDUSW      64(R11), Z5, Z5
+	VPERMW        Z14, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z25, Z1
+	VPADDUSW      320(R11), Z1, Z1
+	VPERMW        Z16, Z27, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53920(SI)
+	VMOVDQA64     Z0, Z14
+	VMOVDQA64     Z5, Z16
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z26, Z7
+	VPADDUSW      128(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z24, Z1
+	VPADDUSW      256(R8), Z1, Z1
+	VPERMW        Z9, Z26, Z7
+	VPADDUSW      384(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 192(SI)
+	VPERMW        Z8, Z25, Z5
+	VPADDUSW      64(R8), Z5, Z5
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z9, Z25, Z1
+	VPADDUSW      320(R8), Z1, Z1
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 224(SI)
+	VMOVDQA64     Z0, Z8
+	VMOVDQA64     Z5, Z9
+	MOVWQSX       506(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z10, Z26, Z7
+	VPADDUSW      128(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z24, Z1
+	VPADDUSW      256(R9), Z1, Z1
+	VPERMW        Z11, Z26, Z7
+	VPADDUSW      384(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 18112(SI)
+	VPERMW        Z10, Z25, Z5
+	VPADDUSW      64(R9), Z5, Z5
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z11, Z25, Z1
+	VPADDUSW      320(R9), Z1, Z1
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 18144(SI)
+	VMOVDQA64     Z0, Z10
+	VMOVDQA64     Z5, Z11
+	MOVWQSX       1018(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z12, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z12, Z26, Z7
+	VPADDUSW      128(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z24, Z1
+	VPADDUSW      256(R10), Z1, Z1
+	VPERMW        Z13, Z26, Z7
+	VPADDUSW      384(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 36032(SI)
+	VPERMW        Z12, Z25, Z5
+	VPADDUSW      64(R10), Z5, Z5
+	VPERMW        Z12, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z13, Z25, Z1
+	VPADDUSW      320(R10), Z1, Z1
+	VPERMW        Z13, Z27, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 36064(SI)
+	VMOVDQA64     Z0, Z12
+	VMOVDQA64     Z5, Z13
+	MOVWQSX       1530(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z14, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z14, Z26, Z7
+	VPADDUSW      128(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z24, Z1
+	VPADDUSW      256(R11), Z1, Z1
+	VPERMW        Z16, Z26, Z7
+	VPADDUSW      384(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z0, Z1, K1
+	VPMINUW       Z1, Z0, Z0
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53952(SI)
+	VPERMW        Z14, Z25, Z5
+	VPADDUSW      64(R11), Z5, Z5
+	VPERMW        Z14, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z5, Z7, K1
+	VPMINUW       Z7, Z5, Z5
+	VPBLENDMW     Z18, Z17, K1, Z2
+	VPERMW        Z16, Z25, Z1
+	VPADDUSW      320(R11), Z1, Z1
+	VPERMW        Z16, Z27, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z1, Z7, K1
+	VPMINUW       Z7, Z1, Z1
+	VPBLENDMW     Z20, Z19, K1, Z3
+	VPCMPUW       $0x01, Z5, Z1, K1
+	VPMINUW       Z1, Z5, Z5
+	VPBLENDMW     Z3, Z2, K1, Z2
+	VPMOVWB       Z2, 53984(SI)
+	VMOVDQA64     Z0, Z14
+	VMOVDQA64     Z5, Z16
+	VPMAXUW       Z8, Z28, Z28
+	VPMAXUW       Z9, Z28, Z28
+	VPMINUW       Z8, Z9, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y4
+	VPMINUW       Y4, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
 	VPHMINPOSUW   X0, X0
 	VPBROADCASTW  X0, Z0
 	VPSUBW        Z0, Z8, Z8
-	ADDQ          $0x08, DX
-	ADDQ          $0x80, SI
+	VMOVDQU64     Z8, (R12)
+	VPSUBW        Z0, Z9, Z9
+	VMOVDQU64     Z9, 64(R12)
+	VPMAXUW       Z10, Z29, Z29
+	VPMAXUW       Z11, Z29, Z29
+	VPMINUW       Z10, Z11, Z1
+	VEXTRACTI64X4 $0x01, Z1, Y4
+	VPMINUW       Y4, Y1, Y1
+	VEXTRACTI128  $0x01, Y1, X4
+	VPMINUW       X4, X1, X1
+	VPHMINPOSUW   X1, X1
+	VPBROADCASTW  X1, Z1
+	VPSUBW        Z1, Z10, Z10
+	VMOVDQU64     Z10, 8960(R12)
+	VPSUBW        Z1, Z11, Z11
+	VMOVDQU64     Z11, 9024(R12)
+	VPMAXUW       Z12, Z30, Z30
+	VPMAXUW       Z13, Z30, Z30
+	VPMINUW       Z12, Z13, Z2
+	VEXTRACTI64X4 $0x01, Z2, Y4
+	VPMINUW       Y4, Y2, Y2
+	VEXTRACTI128  $0x01, Y2, X4
+	VPMINUW       X4, X2, X2
+	VPHMINPOSUW   X2, X2
+	VPBROADCASTW  X2, Z2
+	VPSUBW        Z2, Z12, Z12
+	VMOVDQU64     Z12, 17920(R12)
+	VPSUBW        Z2, Z13, Z13
+	VMOVDQU64     Z13, 17984(R12)
+	VPMAXUW       Z14, Z31, Z31
+	VPMAXUW       Z16, Z31, Z31
+	VPMINUW       Z14, Z16, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPMINUW       Y4, Y3, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPMINUW       X4, X3, X3
+	VPHMINPOSUW   X3, X3
+	VPBROADCASTW  X3, Z3
+	VPSUBW        Z3, Z14, Z14
+	VMOVDQU64     Z14, 26880(R12)
+	VPSUBW        Z3, Z16, Z16
+	VMOVDQU64     Z16, 26944(R12)
+	SUBQ          $0x08, DX
+	ADDQ          $0x00000100, SI
+	ADDQ          $0x80, R12
 	DECQ          CX
 	JNZ           loop2
+	VMOVDQU64     Z28, (BX)
+	VMOVDQU64     Z29, 64(BX)
+	VMOVDQU64     Z30, 128(BX)
+	VMOVDQU64     Z31, 192(BX)
+	VMOVDQU64     Z8, (DI)
+	VMOVDQU64     Z9, 64(DI)
+	VMOVDQU64     Z10, 128(DI)
+	VMOVDQU64     Z11, 192(DI)
+	VMOVDQU64     Z12, 256(DI)
+	VMOVDQU64     Z13, 320(DI)
+	VMOVDQU64     Z14, 384(DI)
+	VMOVDQU64     Z16, 448(DI)
+	VZEROUPPER
+	RET
+
+// func viterbi3x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·viterbi3x1AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead3_0<>+0(SB), Z24
+	VMOVDQU64 number3_0<>+0(SB), Z16
+	VMOVDQU64 lead3_1<>+0(SB), Z25
+	VMOVDQU64 number3_1<>+0(SB), Z17
+	VMOVDQU64 lead3_2<>+0(SB), Z26
+	VMOVDQU64 number3_2<>+0(SB), Z18
+	VMOVDQU64 lead3_3<>+0(SB), Z27
+	VMOVDQU64 number3_3<>+0(SB), Z19
+	VMOVDQU64 lead3_4<>+0(SB), Z28
+	VMOVDQU64 number3_4<>+0(SB), Z20
+	VMOVDQU64 lead3_5<>+0(SB), Z29
+	VMOVDQU64 number3_5<>+0(SB), Z21
+	VMOVDQU64 lead3_6<>+0(SB), Z30
+	VMOVDQU64 number3_6<>+0(SB), Z22
+	VMOVDQU64 lead3_7<>+0(SB), Z31
+	VMOVDQU64 number3_7<>+0(SB), Z23
+	VMOVDQU64 (BX), Z12
+	VMOVDQU64 (DI), Z8
+
+loop3:
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, (SI)
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 32(SI)
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 64(SI)
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 96(SI)
+	VPMAXUW       Z8, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z8, Y4
+	VPMINUW       Y4, Y8, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
+	VPHMINPOSUW   X0, X0
+	VPBROADCASTW  X0, Z0
+	VPSUBW        Z0, Z8, Z8
+	VMOVDQU64     Z8, (R12)
+	SUBQ          $0x08, DX
+	ADDQ          $0x80, SI
+	ADDQ          $0x40, R12
+	DECQ          CX
+	JNZ           loop3
+	VMOVDQU64     Z12, (BX)
 	VMOVDQU64     Z8, (DI)
 	VZEROUPPER
 	RET
@@ -1278,6 +1786,40 @@ DATA lead3_0<>+60(SB)/2, $0x0003
 DATA lead3_0<>+62(SB)/2, $0x0003
 GLOBL lead3_0<>(SB), RODATA|NOPTR, $64
 
+DATA number3_0<>+0(SB)/2, $0x0000
+DATA number3_0<>+2(SB)/2, $0x0000
+DATA number3_0<>+4(SB)/2, $0x0000
+DATA number3_0<>+6(SB)/2, $0x0000
+DATA number3_0<>+8(SB)/2, $0x0000
+DATA number3_0<>+10(SB)/2, $0x0000
+DATA number3_0<>+12(SB)/2, $0x0000
+DATA number3_0<>+14(SB)/2, $0x0000
+DATA number3_0<>+16(SB)/2, $0x0000
+DATA number3_0<>+18(SB)/2, $0x0000
+DATA number3_0<>+20(SB)/2, $0x0000
+DATA number3_0<>+22(SB)/2, $0x0000
+DATA number3_0<>+24(SB)/2, $0x0000
+DATA number3_0<>+26(SB)/2, $0x0000
+DATA number3_0<>+28(SB)/2, $0x0000
+DATA number3_0<>+30(SB)/2, $0x0000
+DATA number3_0<>+32(SB)/2, $0x0000
+DATA number3_0<>+34(SB)/2, $0x0000
+DATA number3_0<>+36(SB)/2, $0x0000
+DATA number3_0<>+38(SB)/2, $0x0000
+DATA number3_0<>+40(SB)/2, $0x0000
+DATA number3_0<>+42(SB)/2, $0x0000
+DATA number3_0<>+44(SB)/2, $0x0000
+DATA number3_0<>+46(SB)/2, $0x0000
+DATA number3_0<>+48(SB)/2, $0x0000
+DATA number3_0<>+50(SB)/2, $0x0000
+DATA number3_0<>+52(SB)/2, $0x0000
+DATA number3_0<>+54(SB)/2, $0x0000
+DATA number3_0<>+56(SB)/2, $0x0000
+DATA number3_0<>+58(SB)/2, $0x0000
+DATA number3_0<>+60(SB)/2, $0x0000
+DATA number3_0<>+62(SB)/2, $0x0000
+GLOBL number3_0<>(SB), RODATA|NOPTR, $64
+
 DATA lead3_1<>+0(SB)/2, $0x0004
 DATA lead3_1<>+2(SB)/2, $0x0004
 DATA lead3_1<>+4(SB)/2, $0x0004
@@ -1311,6 +1853,40 @@ DATA lead3_1<>+58(SB)/2, $0x0007
 DATA lead3_1<>+60(SB)/2, $0x0007
 DATA lead3_1<>+62(SB)/2, $0x0007
 GLOBL lead3_1<>(SB), RODATA|NOPTR, $64
+
+DATA number3_1<>+0(SB)/2, $0x0020
+DATA number3_1<>+2(SB)/2, $0x0020
+DATA number3_1<>+4(SB)/2, $0x0020
+DATA number3_1<>+6(SB)/2, $0x0020
+DATA number3_1<>+8(SB)/2, $0x0020
+DATA number3_1<>+10(SB)/2, $0x0020
+DATA number3_1<>+12(SB)/2, $0x0020
+DATA number3_1<>+14(SB)/2, $0x0020
+DATA number3_1<>+16(SB)/2, $0x0020
+DATA number3_1<>+18(SB)/2, $0x0020
+DATA number3_1<>+20(SB)/2, $0x0020
+DATA number3_1<>+22(SB)/2, $0x0020
+DATA number3_1<>+24(SB)/2, $0x0020
+DATA number3_1<>+26(SB)/2, $0x0020
+DATA number3_1<>+28(SB)/2, $0x0020
+DATA number3_1<>+30(SB)/2, $0x0020
+DATA number3_1<>+32(SB)/2, $0x0020
+DATA number3_1<>+34(SB)/2, $0x0020
+DATA number3_1<>+36(SB)/2, $0x0020
+DATA number3_1<>+38(SB)/2, $0x0020
+DATA number3_1<>+40(SB)/2, $0x0020
+DATA number3_1<>+42(SB)/2, $0x0020
+DATA number3_1<>+44(SB)/2, $0x0020
+DATA number3_1<>+46(SB)/2, $0x0020
+DATA number3_1<>+48(SB)/2, $0x0020
+DATA number3_1<>+50(SB)/2, $0x0020
+DATA number3_1<>+52(SB)/2, $0x0020
+DATA number3_1<>+54(SB)/2, $0x0020
+DATA number3_1<>+56(SB)/2, $0x0020
+DATA number3_1<>+58(SB)/2, $0x0020
+DATA number3_1<>+60(SB)/2, $0x0020
+DATA number3_1<>+62(SB)/2, $0x0020
+GLOBL number3_1<>(SB), RODATA|NOPTR, $64
 
 DATA lead3_2<>+0(SB)/2, $0x0008
 DATA lead3_2<>+2(SB)/2, $0x0008
@@ -1346,6 +1922,40 @@ DATA lead3_2<>+60(SB)/2, $0x000b
 DATA lead3_2<>+62(SB)/2, $0x000b
 GLOBL lead3_2<>(SB), RODATA|NOPTR, $64
 
+DATA number3_2<>+0(SB)/2, $0x0040
+DATA number3_2<>+2(SB)/2, $0x0040
+DATA number3_2<>+4(SB)/2, $0x0040
+DATA number3_2<>+6(SB)/2, $0x0040
+DATA number3_2<>+8(SB)/2, $0x0040
+DATA number3_2<>+10(SB)/2, $0x0040
+DATA number3_2<>+12(SB)/2, $0x0040
+DATA number3_2<>+14(SB)/2, $0x0040
+DATA number3_2<>+16(SB)/2, $0x0040
+DATA number3_2<>+18(SB)/2, $0x0040
+DATA number3_2<>+20(SB)/2, $0x0040
+DATA number3_2<>+22(SB)/2, $0x0040
+DATA number3_2<>+24(SB)/2, $0x0040
+DATA number3_2<>+26(SB)/2, $0x0040
+DATA number3_2<>+28(SB)/2, $0x0040
+DATA number3_2<>+30(SB)/2, $0x0040
+DATA number3_2<>+32(SB)/2, $0x0040
+DATA number3_2<>+34(SB)/2, $0x0040
+DATA number3_2<>+36(SB)/2, $0x0040
+DATA number3_2<>+38(SB)/2, $0x0040
+DATA number3_2<>+40(SB)/2, $0x0040
+DATA number3_2<>+42(SB)/2, $0x0040
+DATA number3_2<>+44(SB)/2, $0x0040
+DATA number3_2<>+46(SB)/2, $0x0040
+DATA number3_2<>+48(SB)/2, $0x0040
+DATA number3_2<>+50(SB)/2, $0x0040
+DATA number3_2<>+52(SB)/2, $0x0040
+DATA number3_2<>+54(SB)/2, $0x0040
+DATA number3_2<>+56(SB)/2, $0x0040
+DATA number3_2<>+58(SB)/2, $0x0040
+DATA number3_2<>+60(SB)/2, $0x0040
+DATA number3_2<>+62(SB)/2, $0x0040
+GLOBL number3_2<>(SB), RODATA|NOPTR, $64
+
 DATA lead3_3<>+0(SB)/2, $0x000c
 DATA lead3_3<>+2(SB)/2, $0x000c
 DATA lead3_3<>+4(SB)/2, $0x000c
@@ -1379,6 +1989,40 @@ DATA lead3_3<>+58(SB)/2, $0x000f
 DATA lead3_3<>+60(SB)/2, $0x000f
 DATA lead3_3<>+62(SB)/2, $0x000f
 GLOBL lead3_3<>(SB), RODATA|NOPTR, $64
+
+DATA number3_3<>+0(SB)/2, $0x0060
+DATA number3_3<>+2(SB)/2, $0x0060
+DATA number3_3<>+4(SB)/2, $0x0060
+DATA number3_3<>+6(SB)/2, $0x0060
+DATA number3_3<>+8(SB)/2, $0x0060
+DATA number3_3<>+10(SB)/2, $0x0060
+DATA number3_3<>+12(SB)/2, $0x0060
+DATA number3_3<>+14(SB)/2, $0x0060
+DATA number3_3<>+16(SB)/2, $0x0060
+DATA number3_3<>+18(SB)/2, $0x0060
+DATA number3_3<>+20(SB)/2, $0x0060
+DATA number3_3<>+22(SB)/2, $0x0060
+DATA number3_3<>+24(SB)/2, $0x0060
+DATA number3_3<>+26(SB)/2, $0x0060
+DATA number3_3<>+28(SB)/2, $0x0060
+DATA number3_3<>+30(SB)/2, $0x0060
+DATA number3_3<>+32(SB)/2, $0x0060
+DATA number3_3<>+34(SB)/2, $0x0060
+DATA number3_3<>+36(SB)/2, $0x0060
+DATA number3_3<>+38(SB)/2, $0x0060
+DATA number3_3<>+40(SB)/2, $0x0060
+DATA number3_3<>+42(SB)/2, $0x0060
+DATA number3_3<>+44(SB)/2, $0x0060
+DATA number3_3<>+46(SB)/2, $0x0060
+DATA number3_3<>+48(SB)/2, $0x0060
+DATA number3_3<>+50(SB)/2, $0x0060
+DATA number3_3<>+52(SB)/2, $0x0060
+DATA number3_3<>+54(SB)/2, $0x0060
+DATA number3_3<>+56(SB)/2, $0x0060
+DATA number3_3<>+58(SB)/2, $0x0060
+DATA number3_3<>+60(SB)/2, $0x0060
+DATA number3_3<>+62(SB)/2, $0x0060
+GLOBL number3_3<>(SB), RODATA|NOPTR, $64
 
 DATA lead3_4<>+0(SB)/2, $0x0010
 DATA lead3_4<>+2(SB)/2, $0x0010
@@ -1414,6 +2058,40 @@ DATA lead3_4<>+60(SB)/2, $0x0013
 DATA lead3_4<>+62(SB)/2, $0x0013
 GLOBL lead3_4<>(SB), RODATA|NOPTR, $64
 
+DATA number3_4<>+0(SB)/2, $0x0080
+DATA number3_4<>+2(SB)/2, $0x0080
+DATA number3_4<>+4(SB)/2, $0x0080
+DATA number3_4<>+6(SB)/2, $0x0080
+DATA number3_4<>+8(SB)/2, $0x0080
+DATA number3_4<>+10(SB)/2, $0x0080
+DATA number3_4<>+12(SB)/2, $0x0080
+DATA number3_4<>+14(SB)/2, $0x0080
+DATA number3_4<>+16(SB)/2, $0x0080
+DATA number3_4<>+18(SB)/2, $0x0080
+DATA number3_4<>+20(SB)/2, $0x0080
+DATA number3_4<>+22(SB)/2, $0x0080
+DATA number3_4<>+24(SB)/2, $0x0080
+DATA number3_4<>+26(SB)/2, $0x0080
+DATA number3_4<>+28(SB)/2, $0x0080
+DATA number3_4<>+30(SB)/2, $0x0080
+DATA number3_4<>+32(SB)/2, $0x0080
+DATA number3_4<>+34(SB)/2, $0x0080
+DATA number3_4<>+36(SB)/2, $0x0080
+DATA number3_4<>+38(SB)/2, $0x0080
+DATA number3_4<>+40(SB)/2, $0x0080
+DATA number3_4<>+42(SB)/2, $0x0080
+DATA number3_4<>+44(SB)/2, $0x0080
+DATA number3_4<>+46(SB)/2, $0x0080
+DATA number3_4<>+48(SB)/2, $0x0080
+DATA number3_4<>+50(SB)/2, $0x0080
+DATA number3_4<>+52(SB)/2, $0x0080
+DATA number3_4<>+54(SB)/2, $0x0080
+DATA number3_4<>+56(SB)/2, $0x0080
+DATA number3_4<>+58(SB)/2, $0x0080
+DATA number3_4<>+60(SB)/2, $0x0080
+DATA number3_4<>+62(SB)/2, $0x0080
+GLOBL number3_4<>(SB), RODATA|NOPTR, $64
+
 DATA lead3_5<>+0(SB)/2, $0x0014
 DATA lead3_5<>+2(SB)/2, $0x0014
 DATA lead3_5<>+4(SB)/2, $0x0014
@@ -1447,6 +2125,40 @@ DATA lead3_5<>+58(SB)/2, $0x0017
 DATA lead3_5<>+60(SB)/2, $0x0017
 DATA lead3_5<>+62(SB)/2, $0x0017
 GLOBL lead3_5<>(SB), RODATA|NOPTR, $64
+
+DATA number3_5<>+0(SB)/2, $0x00a0
+DATA number3_5<>+2(SB)/2, $0x00a0
+DATA number3_5<>+4(SB)/2, $0x00a0
+DATA number3_5<>+6(SB)/2, $0x00a0
+DATA number3_5<>+8(SB)/2, $0x00a0
+DATA number3_5<>+10(SB)/2, $0x00a0
+DATA number3_5<>+12(SB)/2, $0x00a0
+DATA number3_5<>+14(SB)/2, $0x00a0
+DATA number3_5<>+16(SB)/2, $0x00a0
+DATA number3_5<>+18(SB)/2, $0x00a0
+DATA number3_5<>+20(SB)/2, $0x00a0
+DATA number3_5<>+22(SB)/2, $0x00a0
+DATA number3_5<>+24(SB)/2, $0x00a0
+DATA number3_5<>+26(SB)/2, $0x00a0
+DATA number3_5<>+28(SB)/2, $0x00a0
+DATA number3_5<>+30(SB)/2, $0x00a0
+DATA number3_5<>+32(SB)/2, $0x00a0
+DATA number3_5<>+34(SB)/2, $0x00a0
+DATA number3_5<>+36(SB)/2, $0x00a0
+DATA number3_5<>+38(SB)/2, $0x00a0
+DATA number3_5<>+40(SB)/2, $0x00a0
+DATA number3_5<>+42(SB)/2, $0x00a0
+DATA number3_5<>+44(SB)/2, $0x00a0
+DATA number3_5<>+46(SB)/2, $0x00a0
+DATA number3_5<>+48(SB)/2, $0x00a0
+DATA number3_5<>+50(SB)/2, $0x00a0
+DATA number3_5<>+52(SB)/2, $0x00a0
+DATA number3_5<>+54(SB)/2, $0x00a0
+DATA number3_5<>+56(SB)/2, $0x00a0
+DATA number3_5<>+58(SB)/2, $0x00a0
+DATA number3_5<>+60(SB)/2, $0x00a0
+DATA number3_5<>+62(SB)/2, $0x00a0
+GLOBL number3_5<>(SB), RODATA|NOPTR, $64
 
 DATA lead3_6<>+0(SB)/2, $0x0018
 DATA lead3_6<>+2(SB)/2, $0x0018
@@ -1482,6 +2194,40 @@ DATA lead3_6<>+60(SB)/2, $0x001b
 DATA lead3_6<>+62(SB)/2, $0x001b
 GLOBL lead3_6<>(SB), RODATA|NOPTR, $64
 
+DATA number3_6<>+0(SB)/2, $0x00c0
+DATA number3_6<>+2(SB)/2, $0x00c0
+DATA number3_6<>+4(SB)/2, $0x00c0
+DATA number3_6<>+6(SB)/2, $0x00c0
+DATA number3_6<>+8(SB)/2, $0x00c0
+DATA number3_6<>+10(SB)/2, $0x00c0
+DATA number3_6<>+12(SB)/2, $0x00c0
+DATA number3_6<>+14(SB)/2, $0x00c0
+DATA number3_6<>+16(SB)/2, $0x00c0
+DATA number3_6<>+18(SB)/2, $0x00c0
+DATA number3_6<>+20(SB)/2, $0x00c0
+DATA number3_6<>+22(SB)/2, $0x00c0
+DATA number3_6<>+24(SB)/2, $0x00c0
+DATA number3_6<>+26(SB)/2, $0x00c0
+DATA number3_6<>+28(SB)/2, $0x00c0
+DATA number3_6<>+30(SB)/2, $0x00c0
+DATA number3_6<>+32(SB)/2, $0x00c0
+DATA number3_6<>+34(SB)/2, $0x00c0
+DATA number3_6<>+36(SB)/2, $0x00c0
+DATA number3_6<>+38(SB)/2, $0x00c0
+DATA number3_6<>+40(SB)/2, $0x00c0
+DATA number3_6<>+42(SB)/2, $0x00c0
+DATA number3_6<>+44(SB)/2, $0x00c0
+DATA number3_6<>+46(SB)/2, $0x00c0
+DATA number3_6<>+48(SB)/2, $0x00c0
+DATA number3_6<>+50(SB)/2, $0x00c0
+DATA number3_6<>+52(SB)/2, $0x00c0
+DATA number3_6<>+54(SB)/2, $0x00c0
+DATA number3_6<>+56(SB)/2, $0x00c0
+DATA number3_6<>+58(SB)/2, $0x00c0
+DATA number3_6<>+60(SB)/2, $0x00c0
+DATA number3_6<>+62(SB)/2, $0x00c0
+GLOBL number3_6<>(SB), RODATA|NOPTR, $64
+
 DATA lead3_7<>+0(SB)/2, $0x001c
 DATA lead3_7<>+2(SB)/2, $0x001c
 DATA lead3_7<>+4(SB)/2, $0x001c
@@ -1516,361 +2262,1041 @@ DATA lead3_7<>+60(SB)/2, $0x001f
 DATA lead3_7<>+62(SB)/2, $0x001f
 GLOBL lead3_7<>(SB), RODATA|NOPTR, $64
 
-// func viterbi4AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL
-TEXT ·viterbi4AVX512(SB), NOSPLIT, $0-40
-	MOVQ            cost+0(FP), DI
-	MOVQ            from+8(FP), SI
-	MOVQ            z+16(FP), DX
-	MOVQ            table+24(FP), AX
-	MOVQ            groups+32(FP), CX
-	VMOVDQU64       lead4_0<>+0(SB), Z24
-	VPBROADCASTW    number0<>+0(SB), Z16
-	VMOVDQU64       lead4_1<>+0(SB), Z25
-	VPBROADCASTW    number1<>+0(SB), Z17
-	VMOVDQU64       lead4_2<>+0(SB), Z26
-	VPBROADCASTW    number2<>+0(SB), Z18
-	VMOVDQU64       lead4_3<>+0(SB), Z27
-	VPBROADCASTW    number3<>+0(SB), Z19
-	VMOVDQU64       lead4_4<>+0(SB), Z28
-	VPBROADCASTW    number4<>+0(SB), Z20
-	VMOVDQU64       lead4_5<>+0(SB), Z29
-	VPBROADCASTW    number5<>+0(SB), Z21
-	VMOVDQU64       lead4_6<>+0(SB), Z30
-	VPBROADCASTW    number6<>+0(SB), Z22
-	VMOVDQU64       lead4_7<>+0(SB), Z31
-	VPBROADCASTW    number7<>+0(SB), Z23
-	VPBROADCASTW    far<>+0(SB), Z11
-	VBROADCASTI64X4 (DI), Z8
+DATA number3_7<>+0(SB)/2, $0x00e0
+DATA number3_7<>+2(SB)/2, $0x00e0
+DATA number3_7<>+4(SB)/2, $0x00e0
+DATA number3_7<>+6(SB)/2, $0x00e0
+DATA number3_7<>+8(SB)/2, $0x00e0
+DATA number3_7<>+10(SB)/2, $0x00e0
+DATA number3_7<>+12(SB)/2, $0x00e0
+DATA number3_7<>+14(SB)/2, $0x00e0
+DATA number3_7<>+16(SB)/2, $0x00e0
+DATA number3_7<>+18(SB)/2, $0x00e0
+DATA number3_7<>+20(SB)/2, $0x00e0
+DATA number3_7<>+22(SB)/2, $0x00e0
+DATA number3_7<>+24(SB)/2, $0x00e0
+DATA number3_7<>+26(SB)/2, $0x00e0
+DATA number3_7<>+28(SB)/2, $0x00e0
+DATA number3_7<>+30(SB)/2, $0x00e0
+DATA number3_7<>+32(SB)/2, $0x00e0
+DATA number3_7<>+34(SB)/2, $0x00e0
+DATA number3_7<>+36(SB)/2, $0x00e0
+DATA number3_7<>+38(SB)/2, $0x00e0
+DATA number3_7<>+40(SB)/2, $0x00e0
+DATA number3_7<>+42(SB)/2, $0x00e0
+DATA number3_7<>+44(SB)/2, $0x00e0
+DATA number3_7<>+46(SB)/2, $0x00e0
+DATA number3_7<>+48(SB)/2, $0x00e0
+DATA number3_7<>+50(SB)/2, $0x00e0
+DATA number3_7<>+52(SB)/2, $0x00e0
+DATA number3_7<>+54(SB)/2, $0x00e0
+DATA number3_7<>+56(SB)/2, $0x00e0
+DATA number3_7<>+58(SB)/2, $0x00e0
+DATA number3_7<>+60(SB)/2, $0x00e0
+DATA number3_7<>+62(SB)/2, $0x00e0
+GLOBL number3_7<>(SB), RODATA|NOPTR, $64
 
-loop3:
-	VPBROADCASTW (DX), Z10
-	VPSUBW       (AX), Z10, Z0
-	VPABSW       Z0, Z0
-	VPMINUW      Z11, Z0, Z0
-	VPMULLW      Z0, Z0, Z0
-	VPERMW       Z8, Z24, Z12
-	VPADDUSW     Z12, Z0, Z0
-	VPSUBW       64(AX), Z10, Z1
-	VPABSW       Z1, Z1
-	VPMINUW      Z11, Z1, Z1
-	VPMULLW      Z1, Z1, Z1
-	VPERMW       Z8, Z25, Z13
-	VPADDUSW     Z13, Z1, Z1
-	VPSUBW       128(AX), Z10, Z2
-	VPABSW       Z2, Z2
-	VPMINUW      Z11, Z2, Z2
-	VPMULLW      Z2, Z2, Z2
-	VPERMW       Z8, Z26, Z14
-	VPADDUSW     Z14, Z2, Z2
-	VPSUBW       192(AX), Z10, Z3
-	VPABSW       Z3, Z3
-	VPMINUW      Z11, Z3, Z3
-	VPMULLW      Z3, Z3, Z3
-	VPERMW       Z8, Z27, Z15
-	VPADDUSW     Z15, Z3, Z3
-	VPSUBW       256(AX), Z10, Z4
-	VPABSW       Z4, Z4
-	VPMINUW      Z11, Z4, Z4
-	VPMULLW      Z4, Z4, Z4
-	VPERMW       Z8, Z28, Z12
-	VPADDUSW     Z12, Z4, Z4
-	VPSUBW       320(AX), Z10, Z5
-	VPABSW       Z5, Z5
-	VPMINUW      Z11, Z5, Z5
-	VPMULLW      Z5, Z5, Z5
-	VPERMW       Z8, Z29, Z13
-	VPADDUSW     Z13, Z5, Z5
-	VPSUBW       384(AX), Z10, Z6
-	VPABSW       Z6, Z6
-	VPMINUW      Z11, Z6, Z6
-	VPMULLW      Z6, Z6, Z6
-	VPERMW       Z8, Z30, Z14
-	VPADDUSW     Z14, Z6, Z6
-	VPSUBW       448(AX), Z10, Z7
-	VPABSW       Z7, Z7
-	VPMINUW      Z11, Z7, Z7
-	VPMULLW      Z7, Z7, Z7
-	VPERMW       Z8, Z31, Z15
-	VPADDUSW     Z15, Z7, Z7
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPMINUW      Z1, Z0, Z0
-	VPBLENDMW    Z17, Z16, K1, Z12
-	VPCMPUW      $0x01, Z2, Z3, K1
-	VPMINUW      Z3, Z2, Z2
-	VPBLENDMW    Z19, Z18, K1, Z13
-	VPCMPUW      $0x01, Z4, Z5, K1
-	VPMINUW      Z5, Z4, Z4
-	VPBLENDMW    Z21, Z20, K1, Z14
-	VPCMPUW      $0x01, Z6, Z7, K1
-	VPMINUW      Z7, Z6, Z6
-	VPBLENDMW    Z23, Z22, K1, Z15
-	VPCMPUW      $0x01, Z0, Z2, K1
-	VPMINUW      Z2, Z0, Z0
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPCMPUW      $0x01, Z4, Z6, K1
-	VPMINUW      Z6, Z4, Z4
-	VPBLENDMW    Z15, Z14, K1, Z14
-	VPCMPUW      $0x01, Z0, Z4, K1
-	VPMINUW      Z4, Z0, Z0
-	VPBLENDMW    Z14, Z12, K1, Z12
-	VSHUFI64X2   $0x4e, Z0, Z0, Z1
-	VSHUFI64X2   $0x4e, Z12, Z12, Z13
-	VPADDW       Z17, Z23, Z14
-	VPADDW       Z14, Z13, Z13
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPMINUW      Z1, Z0, Z8
-	VSHUFI64X2   $0x44, Z8, Z8, Z8
-	VPMOVWB      Y12, (SI)
-	VPBROADCASTW 2(DX), Z10
-	VPSUBW       (AX), Z10, Z0
-	VPABSW       Z0, Z0
-	VPMINUW      Z11, Z0, Z0
-	VPMULLW      Z0, Z0, Z0
-	VPERMW       Z8, Z24, Z12
-	VPADDUSW     Z12, Z0, Z0
-	VPSUBW       64(AX), Z10, Z1
-	VPABSW       Z1, Z1
-	VPMINUW      Z11, Z1, Z1
-	VPMULLW      Z1, Z1, Z1
-	VPERMW       Z8, Z25, Z13
-	VPADDUSW     Z13, Z1, Z1
-	VPSUBW       128(AX), Z10, Z2
-	VPABSW       Z2, Z2
-	VPMINUW      Z11, Z2, Z2
-	VPMULLW      Z2, Z2, Z2
-	VPERMW       Z8, Z26, Z14
-	VPADDUSW     Z14, Z2, Z2
-	VPSUBW       192(AX), Z10, Z3
-	VPABSW       Z3, Z3
-	VPMINUW      Z11, Z3, Z3
-	VPMULLW      Z3, Z3, Z3
-	VPERMW       Z8, Z27, Z15
-	VPADDUSW     Z15, Z3, Z3
-	VPSUBW       256(AX), Z10, Z4
-	VPABSW       Z4, Z4
-	VPMINUW      Z11, Z4, Z4
-	VPMULLW      Z4, Z4, Z4
-	VPERMW       Z8, Z28, Z12
-	VPADDUSW     Z12, Z4, Z4
-	VPSUBW       320(AX), Z10, Z5
-	VPABSW       Z5, Z5
-	VPMINUW      Z11, Z5, Z5
-	VPMULLW      Z5, Z5, Z5
-	VPERMW       Z8, Z29, Z13
-	VPADDUSW     Z13, Z5, Z5
-	VPSUBW       384(AX), Z10, Z6
-	VPABSW       Z6, Z6
-	VPMINUW      Z11, Z6, Z6
-	VPMULLW      Z6, Z6, Z6
-	VPERMW       Z8, Z30, Z14
-	VPADDUSW     Z14, Z6, Z6
-	VPSUBW       448(AX), Z10, Z7
-	VPABSW       Z7, Z7
-	VPMINUW      Z11, Z7, Z7
-	VPMULLW      Z7, Z7, Z7
-	VPERMW       Z8, Z31, Z15
-	VPADDUSW     Z15, Z7, Z7
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPMINUW      Z1, Z0, Z0
-	VPBLENDMW    Z17, Z16, K1, Z12
-	VPCMPUW      $0x01, Z2, Z3, K1
-	VPMINUW      Z3, Z2, Z2
-	VPBLENDMW    Z19, Z18, K1, Z13
-	VPCMPUW      $0x01, Z4, Z5, K1
-	VPMINUW      Z5, Z4, Z4
-	VPBLENDMW    Z21, Z20, K1, Z14
-	VPCMPUW      $0x01, Z6, Z7, K1
-	VPMINUW      Z7, Z6, Z6
-	VPBLENDMW    Z23, Z22, K1, Z15
-	VPCMPUW      $0x01, Z0, Z2, K1
-	VPMINUW      Z2, Z0, Z0
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPCMPUW      $0x01, Z4, Z6, K1
-	VPMINUW      Z6, Z4, Z4
-	VPBLENDMW    Z15, Z14, K1, Z14
-	VPCMPUW      $0x01, Z0, Z4, K1
-	VPMINUW      Z4, Z0, Z0
-	VPBLENDMW    Z14, Z12, K1, Z12
-	VSHUFI64X2   $0x4e, Z0, Z0, Z1
-	VSHUFI64X2   $0x4e, Z12, Z12, Z13
-	VPADDW       Z17, Z23, Z14
-	VPADDW       Z14, Z13, Z13
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPMINUW      Z1, Z0, Z8
-	VSHUFI64X2   $0x44, Z8, Z8, Z8
-	VPMOVWB      Y12, 16(SI)
-	VPBROADCASTW 4(DX), Z10
-	VPSUBW       (AX), Z10, Z0
-	VPABSW       Z0, Z0
-	VPMINUW      Z11, Z0, Z0
-	VPMULLW      Z0, Z0, Z0
-	VPERMW       Z8, Z24, Z12
-	VPADDUSW     Z12, Z0, Z0
-	VPSUBW       64(AX), Z10, Z1
-	VPABSW       Z1, Z1
-	VPMINUW      Z11, Z1, Z1
-	VPMULLW      Z1, Z1, Z1
-	VPERMW       Z8, Z25, Z13
-	VPADDUSW     Z13, Z1, Z1
-	VPSUBW       128(AX), Z10, Z2
-	VPABSW       Z2, Z2
-	VPMINUW      Z11, Z2, Z2
-	VPMULLW      Z2, Z2, Z2
-	VPERMW       Z8, Z26, Z14
-	VPADDUSW     Z14, Z2, Z2
-	VPSUBW       192(AX), Z10, Z3
-	VPABSW       Z3, Z3
-	VPMINUW      Z11, Z3, Z3
-	VPMULLW      Z3, Z3, Z3
-	VPERMW       Z8, Z27, Z15
-	VPADDUSW     Z15, Z3, Z3
-	VPSUBW       256(AX), Z10, Z4
-	VPABSW       Z4, Z4
-	VPMINUW      Z11, Z4, Z4
-	VPMULLW      Z4, Z4, Z4
-	VPERMW       Z8, Z28, Z12
-	VPADDUSW     Z12, Z4, Z4
-	VPSUBW       320(AX), Z10, Z5
-	VPABSW       Z5, Z5
-	VPMINUW      Z11, Z5, Z5
-	VPMULLW      Z5, Z5, Z5
-	VPERMW       Z8, Z29, Z13
-	VPADDUSW     Z13, Z5, Z5
-	VPSUBW       384(AX), Z10, Z6
-	VPABSW       Z6, Z6
-	VPMINUW      Z11, Z6, Z6
-	VPMULLW      Z6, Z6, Z6
-	VPERMW       Z8, Z30, Z14
-	VPADDUSW     Z14, Z6, Z6
-	VPSUBW       448(AX), Z10, Z7
-	VPABSW       Z7, Z7
-	VPMINUW      Z11, Z7, Z7
-	VPMULLW      Z7, Z7, Z7
-	VPERMW       Z8, Z31, Z15
-	VPADDUSW     Z15, Z7, Z7
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPMINUW      Z1, Z0, Z0
-	VPBLENDMW    Z17, Z16, K1, Z12
-	VPCMPUW      $0x01, Z2, Z3, K1
-	VPMINUW      Z3, Z2, Z2
-	VPBLENDMW    Z19, Z18, K1, Z13
-	VPCMPUW      $0x01, Z4, Z5, K1
-	VPMINUW      Z5, Z4, Z4
-	VPBLENDMW    Z21, Z20, K1, Z14
-	VPCMPUW      $0x01, Z6, Z7, K1
-	VPMINUW      Z7, Z6, Z6
-	VPBLENDMW    Z23, Z22, K1, Z15
-	VPCMPUW      $0x01, Z0, Z2, K1
-	VPMINUW      Z2, Z0, Z0
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPCMPUW      $0x01, Z4, Z6, K1
-	VPMINUW      Z6, Z4, Z4
-	VPBLENDMW    Z15, Z14, K1, Z14
-	VPCMPUW      $0x01, Z0, Z4, K1
-	VPMINUW      Z4, Z0, Z0
-	VPBLENDMW    Z14, Z12, K1, Z12
-	VSHUFI64X2   $0x4e, Z0, Z0, Z1
-	VSHUFI64X2   $0x4e, Z12, Z12, Z13
-	VPADDW       Z17, Z23, Z14
-	VPADDW       Z14, Z13, Z13
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPMINUW      Z1, Z0, Z8
-	VSHUFI64X2   $0x44, Z8, Z8, Z8
-	VPMOVWB      Y12, 32(SI)
-	VPBROADCASTW 6(DX), Z10
-	VPSUBW       (AX), Z10, Z0
-	VPABSW       Z0, Z0
-	VPMINUW      Z11, Z0, Z0
-	VPMULLW      Z0, Z0, Z0
-	VPERMW       Z8, Z24, Z12
-	VPADDUSW     Z12, Z0, Z0
-	VPSUBW       64(AX), Z10, Z1
-	VPABSW       Z1, Z1
-	VPMINUW      Z11, Z1, Z1
-	VPMULLW      Z1, Z1, Z1
-	VPERMW       Z8, Z25, Z13
-	VPADDUSW     Z13, Z1, Z1
-	VPSUBW       128(AX), Z10, Z2
-	VPABSW       Z2, Z2
-	VPMINUW      Z11, Z2, Z2
-	VPMULLW      Z2, Z2, Z2
-	VPERMW       Z8, Z26, Z14
-	VPADDUSW     Z14, Z2, Z2
-	VPSUBW       192(AX), Z10, Z3
-	VPABSW       Z3, Z3
-	VPMINUW      Z11, Z3, Z3
-	VPMULLW      Z3, Z3, Z3
-	VPERMW       Z8, Z27, Z15
-	VPADDUSW     Z15, Z3, Z3
-	VPSUBW       256(AX), Z10, Z4
-	VPABSW       Z4, Z4
-	VPMINUW      Z11, Z4, Z4
-	VPMULLW      Z4, Z4, Z4
-	VPERMW       Z8, Z28, Z12
-	VPADDUSW     Z12, Z4, Z4
-	VPSUBW       320(AX), Z10, Z5
-	VPABSW       Z5, Z5
-	VPMINUW      Z11, Z5, Z5
-	VPMULLW      Z5, Z5, Z5
-	VPERMW       Z8, Z29, Z13
-	VPADDUSW     Z13, Z5, Z5
-	VPSUBW       384(AX), Z10, Z6
-	VPABSW       Z6, Z6
-	VPMINUW      Z11, Z6, Z6
-	VPMULLW      Z6, Z6, Z6
-	VPERMW       Z8, Z30, Z14
-	VPADDUSW     Z14, Z6, Z6
-	VPSUBW       448(AX), Z10, Z7
-	VPABSW       Z7, Z7
-	VPMINUW      Z11, Z7, Z7
-	VPMULLW      Z7, Z7, Z7
-	VPERMW       Z8, Z31, Z15
-	VPADDUSW     Z15, Z7, Z7
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPMINUW      Z1, Z0, Z0
-	VPBLENDMW    Z17, Z16, K1, Z12
-	VPCMPUW      $0x01, Z2, Z3, K1
-	VPMINUW      Z3, Z2, Z2
-	VPBLENDMW    Z19, Z18, K1, Z13
-	VPCMPUW      $0x01, Z4, Z5, K1
-	VPMINUW      Z5, Z4, Z4
-	VPBLENDMW    Z21, Z20, K1, Z14
-	VPCMPUW      $0x01, Z6, Z7, K1
-	VPMINUW      Z7, Z6, Z6
-	VPBLENDMW    Z23, Z22, K1, Z15
-	VPCMPUW      $0x01, Z0, Z2, K1
-	VPMINUW      Z2, Z0, Z0
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPCMPUW      $0x01, Z4, Z6, K1
-	VPMINUW      Z6, Z4, Z4
-	VPBLENDMW    Z15, Z14, K1, Z14
-	VPCMPUW      $0x01, Z0, Z4, K1
-	VPMINUW      Z4, Z0, Z0
-	VPBLENDMW    Z14, Z12, K1, Z12
-	VSHUFI64X2   $0x4e, Z0, Z0, Z1
-	VSHUFI64X2   $0x4e, Z12, Z12, Z13
-	VPADDW       Z17, Z23, Z14
-	VPADDW       Z14, Z13, Z13
-	VPCMPUW      $0x01, Z0, Z1, K1
-	VPBLENDMW    Z13, Z12, K1, Z12
-	VPMINUW      Z1, Z0, Z8
-	VSHUFI64X2   $0x44, Z8, Z8, Z8
-	VPMOVWB      Y12, 48(SI)
-	VMOVDQA64    Z8, Z0
-	VEXTRACTI128 $0x01, Y0, X1
-	VPMINUW      X1, X0, X0
-	VPHMINPOSUW  X0, X0
-	VPBROADCASTW X0, Z0
-	VPSUBW       Z0, Z8, Z8
-	ADDQ         $0x08, DX
-	ADDQ         $0x40, SI
-	DECQ         CX
-	JNZ          loop3
-	VMOVDQU      Y8, (DI)
+// func viterbi3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F
+TEXT ·viterbi3x4AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead3_0<>+0(SB), Z24
+	VMOVDQU64 number3_0<>+0(SB), Z16
+	VMOVDQU64 lead3_1<>+0(SB), Z25
+	VMOVDQU64 number3_1<>+0(SB), Z17
+	VMOVDQU64 lead3_2<>+0(SB), Z26
+	VMOVDQU64 number3_2<>+0(SB), Z18
+	VMOVDQU64 lead3_3<>+0(SB), Z27
+	VMOVDQU64 number3_3<>+0(SB), Z19
+	VMOVDQU64 lead3_4<>+0(SB), Z28
+	VMOVDQU64 number3_4<>+0(SB), Z20
+	VMOVDQU64 lead3_5<>+0(SB), Z29
+	VMOVDQU64 number3_5<>+0(SB), Z21
+	VMOVDQU64 lead3_6<>+0(SB), Z30
+	VMOVDQU64 number3_6<>+0(SB), Z22
+	VMOVDQU64 lead3_7<>+0(SB), Z31
+	VMOVDQU64 number3_7<>+0(SB), Z23
+	VMOVDQU64 (BX), Z12
+	VMOVDQU64 64(BX), Z13
+	VMOVDQU64 128(BX), Z14
+	VMOVDQU64 192(BX), Z15
+	VMOVDQU64 (DI), Z8
+	VMOVDQU64 128(DI), Z9
+	VMOVDQU64 256(DI), Z10
+	VMOVDQU64 384(DI), Z11
+
+loop4:
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, (SI)
+	MOVWQSX       512(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z9
+	VPMOVWB       Z1, 17920(SI)
+	MOVWQSX       1024(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z10
+	VPMOVWB       Z1, 35840(SI)
+	MOVWQSX       1536(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z11
+	VPMOVWB       Z1, 53760(SI)
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 32(SI)
+	MOVWQSX       510(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z9
+	VPMOVWB       Z1, 17952(SI)
+	MOVWQSX       1022(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z10
+	VPMOVWB       Z1, 35872(SI)
+	MOVWQSX       1534(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z11
+	VPMOVWB       Z1, 53792(SI)
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 64(SI)
+	MOVWQSX       508(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z9
+	VPMOVWB       Z1, 17984(SI)
+	MOVWQSX       1020(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z10
+	VPMOVWB       Z1, 35904(SI)
+	MOVWQSX       1532(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z11
+	VPMOVWB       Z1, 53824(SI)
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z8
+	VPMOVWB       Z1, 96(SI)
+	MOVWQSX       506(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z9
+	VPMOVWB       Z1, 18016(SI)
+	MOVWQSX       1018(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z10
+	VPMOVWB       Z1, 35936(SI)
+	MOVWQSX       1530(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VMOVDQA64     Z0, Z11
+	VPMOVWB       Z1, 53856(SI)
+	VPMAXUW       Z8, Z12, Z12
+	VEXTRACTI64X4 $0x01, Z8, Y4
+	VPMINUW       Y4, Y8, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
+	VPHMINPOSUW   X0, X0
+	VPBROADCASTW  X0, Z0
+	VPSUBW        Z0, Z8, Z8
+	VMOVDQU64     Z8, (R12)
+	VPMAXUW       Z9, Z13, Z13
+	VEXTRACTI64X4 $0x01, Z9, Y4
+	VPMINUW       Y4, Y9, Y1
+	VEXTRACTI128  $0x01, Y1, X4
+	VPMINUW       X4, X1, X1
+	VPHMINPOSUW   X1, X1
+	VPBROADCASTW  X1, Z1
+	VPSUBW        Z1, Z9, Z9
+	VMOVDQU64     Z9, 8960(R12)
+	VPMAXUW       Z10, Z14, Z14
+	VEXTRACTI64X4 $0x01, Z10, Y4
+	VPMINUW       Y4, Y10, Y2
+	VEXTRACTI128  $0x01, Y2, X4
+	VPMINUW       X4, X2, X2
+	VPHMINPOSUW   X2, X2
+	VPBROADCASTW  X2, Z2
+	VPSUBW        Z2, Z10, Z10
+	VMOVDQU64     Z10, 17920(R12)
+	VPMAXUW       Z11, Z15, Z15
+	VEXTRACTI64X4 $0x01, Z11, Y4
+	VPMINUW       Y4, Y11, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPMINUW       X4, X3, X3
+	VPHMINPOSUW   X3, X3
+	VPBROADCASTW  X3, Z3
+	VPSUBW        Z3, Z11, Z11
+	VMOVDQU64     Z11, 26880(R12)
+	SUBQ          $0x08, DX
+	ADDQ          $0x80, SI
+	ADDQ          $0x40, R12
+	DECQ          CX
+	JNZ           loop4
+	VMOVDQU64     Z12, (BX)
+	VMOVDQU64     Z13, 64(BX)
+	VMOVDQU64     Z14, 128(BX)
+	VMOVDQU64     Z15, 192(BX)
+	VMOVDQU64     Z8, (DI)
+	VMOVDQU64     Z9, 128(DI)
+	VMOVDQU64     Z10, 256(DI)
+	VMOVDQU64     Z11, 384(DI)
+	VZEROUPPER
+	RET
+
+// func viterbi4x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL
+TEXT ·viterbi4x1AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead4_0<>+0(SB), Z24
+	VMOVDQU64 number4_0<>+0(SB), Z16
+	VMOVDQU64 lead4_1<>+0(SB), Z25
+	VMOVDQU64 number4_1<>+0(SB), Z17
+	VMOVDQU64 lead4_2<>+0(SB), Z26
+	VMOVDQU64 number4_2<>+0(SB), Z18
+	VMOVDQU64 lead4_3<>+0(SB), Z27
+	VMOVDQU64 number4_3<>+0(SB), Z19
+	VMOVDQU64 lead4_4<>+0(SB), Z28
+	VMOVDQU64 number4_4<>+0(SB), Z20
+	VMOVDQU64 lead4_5<>+0(SB), Z29
+	VMOVDQU64 number4_5<>+0(SB), Z21
+	VMOVDQU64 lead4_6<>+0(SB), Z30
+	VMOVDQU64 number4_6<>+0(SB), Z22
+	VMOVDQU64 lead4_7<>+0(SB), Z31
+	VMOVDQU64 number4_7<>+0(SB), Z23
+	VMOVDQU64 (BX), Z12
+	VMOVDQU   (DI), Y8
+
+loop5:
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, (SI)
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 16(SI)
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 32(SI)
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 48(SI)
+	VPMAXUW       Z8, Z12, Z12
+	VMOVDQA       Y8, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
+	VPHMINPOSUW   X0, X0
+	VPBROADCASTW  X0, Z0
+	VPSUBW        Z0, Z8, Z8
+	VMOVDQU       Y8, (R12)
+	SUBQ          $0x08, DX
+	ADDQ          $0x40, SI
+	ADDQ          $0x20, R12
+	DECQ          CX
+	JNZ           loop5
+	VMOVDQU64     Z12, (BX)
+	VMOVDQU       Y8, (DI)
 	VZEROUPPER
 	RET
 
@@ -1890,244 +3316,482 @@ DATA lead4_0<>+24(SB)/2, $0x0000
 DATA lead4_0<>+26(SB)/2, $0x0000
 DATA lead4_0<>+28(SB)/2, $0x0000
 DATA lead4_0<>+30(SB)/2, $0x0000
-DATA lead4_0<>+32(SB)/2, $0x0008
-DATA lead4_0<>+34(SB)/2, $0x0008
-DATA lead4_0<>+36(SB)/2, $0x0008
-DATA lead4_0<>+38(SB)/2, $0x0008
-DATA lead4_0<>+40(SB)/2, $0x0008
-DATA lead4_0<>+42(SB)/2, $0x0008
-DATA lead4_0<>+44(SB)/2, $0x0008
-DATA lead4_0<>+46(SB)/2, $0x0008
-DATA lead4_0<>+48(SB)/2, $0x0008
-DATA lead4_0<>+50(SB)/2, $0x0008
-DATA lead4_0<>+52(SB)/2, $0x0008
-DATA lead4_0<>+54(SB)/2, $0x0008
-DATA lead4_0<>+56(SB)/2, $0x0008
-DATA lead4_0<>+58(SB)/2, $0x0008
-DATA lead4_0<>+60(SB)/2, $0x0008
-DATA lead4_0<>+62(SB)/2, $0x0008
+DATA lead4_0<>+32(SB)/2, $0x0001
+DATA lead4_0<>+34(SB)/2, $0x0001
+DATA lead4_0<>+36(SB)/2, $0x0001
+DATA lead4_0<>+38(SB)/2, $0x0001
+DATA lead4_0<>+40(SB)/2, $0x0001
+DATA lead4_0<>+42(SB)/2, $0x0001
+DATA lead4_0<>+44(SB)/2, $0x0001
+DATA lead4_0<>+46(SB)/2, $0x0001
+DATA lead4_0<>+48(SB)/2, $0x0001
+DATA lead4_0<>+50(SB)/2, $0x0001
+DATA lead4_0<>+52(SB)/2, $0x0001
+DATA lead4_0<>+54(SB)/2, $0x0001
+DATA lead4_0<>+56(SB)/2, $0x0001
+DATA lead4_0<>+58(SB)/2, $0x0001
+DATA lead4_0<>+60(SB)/2, $0x0001
+DATA lead4_0<>+62(SB)/2, $0x0001
 GLOBL lead4_0<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_1<>+0(SB)/2, $0x0001
-DATA lead4_1<>+2(SB)/2, $0x0001
-DATA lead4_1<>+4(SB)/2, $0x0001
-DATA lead4_1<>+6(SB)/2, $0x0001
-DATA lead4_1<>+8(SB)/2, $0x0001
-DATA lead4_1<>+10(SB)/2, $0x0001
-DATA lead4_1<>+12(SB)/2, $0x0001
-DATA lead4_1<>+14(SB)/2, $0x0001
-DATA lead4_1<>+16(SB)/2, $0x0001
-DATA lead4_1<>+18(SB)/2, $0x0001
-DATA lead4_1<>+20(SB)/2, $0x0001
-DATA lead4_1<>+22(SB)/2, $0x0001
-DATA lead4_1<>+24(SB)/2, $0x0001
-DATA lead4_1<>+26(SB)/2, $0x0001
-DATA lead4_1<>+28(SB)/2, $0x0001
-DATA lead4_1<>+30(SB)/2, $0x0001
-DATA lead4_1<>+32(SB)/2, $0x0009
-DATA lead4_1<>+34(SB)/2, $0x0009
-DATA lead4_1<>+36(SB)/2, $0x0009
-DATA lead4_1<>+38(SB)/2, $0x0009
-DATA lead4_1<>+40(SB)/2, $0x0009
-DATA lead4_1<>+42(SB)/2, $0x0009
-DATA lead4_1<>+44(SB)/2, $0x0009
-DATA lead4_1<>+46(SB)/2, $0x0009
-DATA lead4_1<>+48(SB)/2, $0x0009
-DATA lead4_1<>+50(SB)/2, $0x0009
-DATA lead4_1<>+52(SB)/2, $0x0009
-DATA lead4_1<>+54(SB)/2, $0x0009
-DATA lead4_1<>+56(SB)/2, $0x0009
-DATA lead4_1<>+58(SB)/2, $0x0009
-DATA lead4_1<>+60(SB)/2, $0x0009
-DATA lead4_1<>+62(SB)/2, $0x0009
+DATA number4_0<>+0(SB)/2, $0x0000
+DATA number4_0<>+2(SB)/2, $0x0000
+DATA number4_0<>+4(SB)/2, $0x0000
+DATA number4_0<>+6(SB)/2, $0x0000
+DATA number4_0<>+8(SB)/2, $0x0000
+DATA number4_0<>+10(SB)/2, $0x0000
+DATA number4_0<>+12(SB)/2, $0x0000
+DATA number4_0<>+14(SB)/2, $0x0000
+DATA number4_0<>+16(SB)/2, $0x0000
+DATA number4_0<>+18(SB)/2, $0x0000
+DATA number4_0<>+20(SB)/2, $0x0000
+DATA number4_0<>+22(SB)/2, $0x0000
+DATA number4_0<>+24(SB)/2, $0x0000
+DATA number4_0<>+26(SB)/2, $0x0000
+DATA number4_0<>+28(SB)/2, $0x0000
+DATA number4_0<>+30(SB)/2, $0x0000
+DATA number4_0<>+32(SB)/2, $0x0010
+DATA number4_0<>+34(SB)/2, $0x0010
+DATA number4_0<>+36(SB)/2, $0x0010
+DATA number4_0<>+38(SB)/2, $0x0010
+DATA number4_0<>+40(SB)/2, $0x0010
+DATA number4_0<>+42(SB)/2, $0x0010
+DATA number4_0<>+44(SB)/2, $0x0010
+DATA number4_0<>+46(SB)/2, $0x0010
+DATA number4_0<>+48(SB)/2, $0x0010
+DATA number4_0<>+50(SB)/2, $0x0010
+DATA number4_0<>+52(SB)/2, $0x0010
+DATA number4_0<>+54(SB)/2, $0x0010
+DATA number4_0<>+56(SB)/2, $0x0010
+DATA number4_0<>+58(SB)/2, $0x0010
+DATA number4_0<>+60(SB)/2, $0x0010
+DATA number4_0<>+62(SB)/2, $0x0010
+GLOBL number4_0<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_1<>+0(SB)/2, $0x0002
+DATA lead4_1<>+2(SB)/2, $0x0002
+DATA lead4_1<>+4(SB)/2, $0x0002
+DATA lead4_1<>+6(SB)/2, $0x0002
+DATA lead4_1<>+8(SB)/2, $0x0002
+DATA lead4_1<>+10(SB)/2, $0x0002
+DATA lead4_1<>+12(SB)/2, $0x0002
+DATA lead4_1<>+14(SB)/2, $0x0002
+DATA lead4_1<>+16(SB)/2, $0x0002
+DATA lead4_1<>+18(SB)/2, $0x0002
+DATA lead4_1<>+20(SB)/2, $0x0002
+DATA lead4_1<>+22(SB)/2, $0x0002
+DATA lead4_1<>+24(SB)/2, $0x0002
+DATA lead4_1<>+26(SB)/2, $0x0002
+DATA lead4_1<>+28(SB)/2, $0x0002
+DATA lead4_1<>+30(SB)/2, $0x0002
+DATA lead4_1<>+32(SB)/2, $0x0003
+DATA lead4_1<>+34(SB)/2, $0x0003
+DATA lead4_1<>+36(SB)/2, $0x0003
+DATA lead4_1<>+38(SB)/2, $0x0003
+DATA lead4_1<>+40(SB)/2, $0x0003
+DATA lead4_1<>+42(SB)/2, $0x0003
+DATA lead4_1<>+44(SB)/2, $0x0003
+DATA lead4_1<>+46(SB)/2, $0x0003
+DATA lead4_1<>+48(SB)/2, $0x0003
+DATA lead4_1<>+50(SB)/2, $0x0003
+DATA lead4_1<>+52(SB)/2, $0x0003
+DATA lead4_1<>+54(SB)/2, $0x0003
+DATA lead4_1<>+56(SB)/2, $0x0003
+DATA lead4_1<>+58(SB)/2, $0x0003
+DATA lead4_1<>+60(SB)/2, $0x0003
+DATA lead4_1<>+62(SB)/2, $0x0003
 GLOBL lead4_1<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_2<>+0(SB)/2, $0x0002
-DATA lead4_2<>+2(SB)/2, $0x0002
-DATA lead4_2<>+4(SB)/2, $0x0002
-DATA lead4_2<>+6(SB)/2, $0x0002
-DATA lead4_2<>+8(SB)/2, $0x0002
-DATA lead4_2<>+10(SB)/2, $0x0002
-DATA lead4_2<>+12(SB)/2, $0x0002
-DATA lead4_2<>+14(SB)/2, $0x0002
-DATA lead4_2<>+16(SB)/2, $0x0002
-DATA lead4_2<>+18(SB)/2, $0x0002
-DATA lead4_2<>+20(SB)/2, $0x0002
-DATA lead4_2<>+22(SB)/2, $0x0002
-DATA lead4_2<>+24(SB)/2, $0x0002
-DATA lead4_2<>+26(SB)/2, $0x0002
-DATA lead4_2<>+28(SB)/2, $0x0002
-DATA lead4_2<>+30(SB)/2, $0x0002
-DATA lead4_2<>+32(SB)/2, $0x000a
-DATA lead4_2<>+34(SB)/2, $0x000a
-DATA lead4_2<>+36(SB)/2, $0x000a
-DATA lead4_2<>+38(SB)/2, $0x000a
-DATA lead4_2<>+40(SB)/2, $0x000a
-DATA lead4_2<>+42(SB)/2, $0x000a
-DATA lead4_2<>+44(SB)/2, $0x000a
-DATA lead4_2<>+46(SB)/2, $0x000a
-DATA lead4_2<>+48(SB)/2, $0x000a
-DATA lead4_2<>+50(SB)/2, $0x000a
-DATA lead4_2<>+52(SB)/2, $0x000a
-DATA lead4_2<>+54(SB)/2, $0x000a
-DATA lead4_2<>+56(SB)/2, $0x000a
-DATA lead4_2<>+58(SB)/2, $0x000a
-DATA lead4_2<>+60(SB)/2, $0x000a
-DATA lead4_2<>+62(SB)/2, $0x000a
+DATA number4_1<>+0(SB)/2, $0x0020
+DATA number4_1<>+2(SB)/2, $0x0020
+DATA number4_1<>+4(SB)/2, $0x0020
+DATA number4_1<>+6(SB)/2, $0x0020
+DATA number4_1<>+8(SB)/2, $0x0020
+DATA number4_1<>+10(SB)/2, $0x0020
+DATA number4_1<>+12(SB)/2, $0x0020
+DATA number4_1<>+14(SB)/2, $0x0020
+DATA number4_1<>+16(SB)/2, $0x0020
+DATA number4_1<>+18(SB)/2, $0x0020
+DATA number4_1<>+20(SB)/2, $0x0020
+DATA number4_1<>+22(SB)/2, $0x0020
+DATA number4_1<>+24(SB)/2, $0x0020
+DATA number4_1<>+26(SB)/2, $0x0020
+DATA number4_1<>+28(SB)/2, $0x0020
+DATA number4_1<>+30(SB)/2, $0x0020
+DATA number4_1<>+32(SB)/2, $0x0030
+DATA number4_1<>+34(SB)/2, $0x0030
+DATA number4_1<>+36(SB)/2, $0x0030
+DATA number4_1<>+38(SB)/2, $0x0030
+DATA number4_1<>+40(SB)/2, $0x0030
+DATA number4_1<>+42(SB)/2, $0x0030
+DATA number4_1<>+44(SB)/2, $0x0030
+DATA number4_1<>+46(SB)/2, $0x0030
+DATA number4_1<>+48(SB)/2, $0x0030
+DATA number4_1<>+50(SB)/2, $0x0030
+DATA number4_1<>+52(SB)/2, $0x0030
+DATA number4_1<>+54(SB)/2, $0x0030
+DATA number4_1<>+56(SB)/2, $0x0030
+DATA number4_1<>+58(SB)/2, $0x0030
+DATA number4_1<>+60(SB)/2, $0x0030
+DATA number4_1<>+62(SB)/2, $0x0030
+GLOBL number4_1<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_2<>+0(SB)/2, $0x0004
+DATA lead4_2<>+2(SB)/2, $0x0004
+DATA lead4_2<>+4(SB)/2, $0x0004
+DATA lead4_2<>+6(SB)/2, $0x0004
+DATA lead4_2<>+8(SB)/2, $0x0004
+DATA lead4_2<>+10(SB)/2, $0x0004
+DATA lead4_2<>+12(SB)/2, $0x0004
+DATA lead4_2<>+14(SB)/2, $0x0004
+DATA lead4_2<>+16(SB)/2, $0x0004
+DATA lead4_2<>+18(SB)/2, $0x0004
+DATA lead4_2<>+20(SB)/2, $0x0004
+DATA lead4_2<>+22(SB)/2, $0x0004
+DATA lead4_2<>+24(SB)/2, $0x0004
+DATA lead4_2<>+26(SB)/2, $0x0004
+DATA lead4_2<>+28(SB)/2, $0x0004
+DATA lead4_2<>+30(SB)/2, $0x0004
+DATA lead4_2<>+32(SB)/2, $0x0005
+DATA lead4_2<>+34(SB)/2, $0x0005
+DATA lead4_2<>+36(SB)/2, $0x0005
+DATA lead4_2<>+38(SB)/2, $0x0005
+DATA lead4_2<>+40(SB)/2, $0x0005
+DATA lead4_2<>+42(SB)/2, $0x0005
+DATA lead4_2<>+44(SB)/2, $0x0005
+DATA lead4_2<>+46(SB)/2, $0x0005
+DATA lead4_2<>+48(SB)/2, $0x0005
+DATA lead4_2<>+50(SB)/2, $0x0005
+DATA lead4_2<>+52(SB)/2, $0x0005
+DATA lead4_2<>+54(SB)/2, $0x0005
+DATA lead4_2<>+56(SB)/2, $0x0005
+DATA lead4_2<>+58(SB)/2, $0x0005
+DATA lead4_2<>+60(SB)/2, $0x0005
+DATA lead4_2<>+62(SB)/2, $0x0005
 GLOBL lead4_2<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_3<>+0(SB)/2, $0x0003
-DATA lead4_3<>+2(SB)/2, $0x0003
-DATA lead4_3<>+4(SB)/2, $0x0003
-DATA lead4_3<>+6(SB)/2, $0x0003
-DATA lead4_3<>+8(SB)/2, $0x0003
-DATA lead4_3<>+10(SB)/2, $0x0003
-DATA lead4_3<>+12(SB)/2, $0x0003
-DATA lead4_3<>+14(SB)/2, $0x0003
-DATA lead4_3<>+16(SB)/2, $0x0003
-DATA lead4_3<>+18(SB)/2, $0x0003
-DATA lead4_3<>+20(SB)/2, $0x0003
-DATA lead4_3<>+22(SB)/2, $0x0003
-DATA lead4_3<>+24(SB)/2, $0x0003
-DATA lead4_3<>+26(SB)/2, $0x0003
-DATA lead4_3<>+28(SB)/2, $0x0003
-DATA lead4_3<>+30(SB)/2, $0x0003
-DATA lead4_3<>+32(SB)/2, $0x000b
-DATA lead4_3<>+34(SB)/2, $0x000b
-DATA lead4_3<>+36(SB)/2, $0x000b
-DATA lead4_3<>+38(SB)/2, $0x000b
-DATA lead4_3<>+40(SB)/2, $0x000b
-DATA lead4_3<>+42(SB)/2, $0x000b
-DATA lead4_3<>+44(SB)/2, $0x000b
-DATA lead4_3<>+46(SB)/2, $0x000b
-DATA lead4_3<>+48(SB)/2, $0x000b
-DATA lead4_3<>+50(SB)/2, $0x000b
-DATA lead4_3<>+52(SB)/2, $0x000b
-DATA lead4_3<>+54(SB)/2, $0x000b
-DATA lead4_3<>+56(SB)/2, $0x000b
-DATA lead4_3<>+58(SB)/2, $0x000b
-DATA lead4_3<>+60(SB)/2, $0x000b
-DATA lead4_3<>+62(SB)/2, $0x000b
+DATA number4_2<>+0(SB)/2, $0x0040
+DATA number4_2<>+2(SB)/2, $0x0040
+DATA number4_2<>+4(SB)/2, $0x0040
+DATA number4_2<>+6(SB)/2, $0x0040
+DATA number4_2<>+8(SB)/2, $0x0040
+DATA number4_2<>+10(SB)/2, $0x0040
+DATA number4_2<>+12(SB)/2, $0x0040
+DATA number4_2<>+14(SB)/2, $0x0040
+DATA number4_2<>+16(SB)/2, $0x0040
+DATA number4_2<>+18(SB)/2, $0x0040
+DATA number4_2<>+20(SB)/2, $0x0040
+DATA number4_2<>+22(SB)/2, $0x0040
+DATA number4_2<>+24(SB)/2, $0x0040
+DATA number4_2<>+26(SB)/2, $0x0040
+DATA number4_2<>+28(SB)/2, $0x0040
+DATA number4_2<>+30(SB)/2, $0x0040
+DATA number4_2<>+32(SB)/2, $0x0050
+DATA number4_2<>+34(SB)/2, $0x0050
+DATA number4_2<>+36(SB)/2, $0x0050
+DATA number4_2<>+38(SB)/2, $0x0050
+DATA number4_2<>+40(SB)/2, $0x0050
+DATA number4_2<>+42(SB)/2, $0x0050
+DATA number4_2<>+44(SB)/2, $0x0050
+DATA number4_2<>+46(SB)/2, $0x0050
+DATA number4_2<>+48(SB)/2, $0x0050
+DATA number4_2<>+50(SB)/2, $0x0050
+DATA number4_2<>+52(SB)/2, $0x0050
+DATA number4_2<>+54(SB)/2, $0x0050
+DATA number4_2<>+56(SB)/2, $0x0050
+DATA number4_2<>+58(SB)/2, $0x0050
+DATA number4_2<>+60(SB)/2, $0x0050
+DATA number4_2<>+62(SB)/2, $0x0050
+GLOBL number4_2<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_3<>+0(SB)/2, $0x0006
+DATA lead4_3<>+2(SB)/2, $0x0006
+DATA lead4_3<>+4(SB)/2, $0x0006
+DATA lead4_3<>+6(SB)/2, $0x0006
+DATA lead4_3<>+8(SB)/2, $0x0006
+DATA lead4_3<>+10(SB)/2, $0x0006
+DATA lead4_3<>+12(SB)/2, $0x0006
+DATA lead4_3<>+14(SB)/2, $0x0006
+DATA lead4_3<>+16(SB)/2, $0x0006
+DATA lead4_3<>+18(SB)/2, $0x0006
+DATA lead4_3<>+20(SB)/2, $0x0006
+DATA lead4_3<>+22(SB)/2, $0x0006
+DATA lead4_3<>+24(SB)/2, $0x0006
+DATA lead4_3<>+26(SB)/2, $0x0006
+DATA lead4_3<>+28(SB)/2, $0x0006
+DATA lead4_3<>+30(SB)/2, $0x0006
+DATA lead4_3<>+32(SB)/2, $0x0007
+DATA lead4_3<>+34(SB)/2, $0x0007
+DATA lead4_3<>+36(SB)/2, $0x0007
+DATA lead4_3<>+38(SB)/2, $0x0007
+DATA lead4_3<>+40(SB)/2, $0x0007
+DATA lead4_3<>+42(SB)/2, $0x0007
+DATA lead4_3<>+44(SB)/2, $0x0007
+DATA lead4_3<>+46(SB)/2, $0x0007
+DATA lead4_3<>+48(SB)/2, $0x0007
+DATA lead4_3<>+50(SB)/2, $0x0007
+DATA lead4_3<>+52(SB)/2, $0x0007
+DATA lead4_3<>+54(SB)/2, $0x0007
+DATA lead4_3<>+56(SB)/2, $0x0007
+DATA lead4_3<>+58(SB)/2, $0x0007
+DATA lead4_3<>+60(SB)/2, $0x0007
+DATA lead4_3<>+62(SB)/2, $0x0007
 GLOBL lead4_3<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_4<>+0(SB)/2, $0x0004
-DATA lead4_4<>+2(SB)/2, $0x0004
-DATA lead4_4<>+4(SB)/2, $0x0004
-DATA lead4_4<>+6(SB)/2, $0x0004
-DATA lead4_4<>+8(SB)/2, $0x0004
-DATA lead4_4<>+10(SB)/2, $0x0004
-DATA lead4_4<>+12(SB)/2, $0x0004
-DATA lead4_4<>+14(SB)/2, $0x0004
-DATA lead4_4<>+16(SB)/2, $0x0004
-DATA lead4_4<>+18(SB)/2, $0x0004
-DATA lead4_4<>+20(SB)/2, $0x0004
-DATA lead4_4<>+22(SB)/2, $0x0004
-DATA lead4_4<>+24(SB)/2, $0x0004
-DATA lead4_4<>+26(SB)/2, $0x0004
-DATA lead4_4<>+28(SB)/2, $0x0004
-DATA lead4_4<>+30(SB)/2, $0x0004
-DATA lead4_4<>+32(SB)/2, $0x000c
-DATA lead4_4<>+34(SB)/2, $0x000c
-DATA lead4_4<>+36(SB)/2, $0x000c
-DATA lead4_4<>+38(SB)/2, $0x000c
-DATA lead4_4<>+40(SB)/2, $0x000c
-DATA lead4_4<>+42(SB)/2, $0x000c
-DATA lead4_4<>+44(SB)/2, $0x000c
-DATA lead4_4<>+46(SB)/2, $0x000c
-DATA lead4_4<>+48(SB)/2, $0x000c
-DATA lead4_4<>+50(SB)/2, $0x000c
-DATA lead4_4<>+52(SB)/2, $0x000c
-DATA lead4_4<>+54(SB)/2, $0x000c
-DATA lead4_4<>+56(SB)/2, $0x000c
-DATA lead4_4<>+58(SB)/2, $0x000c
-DATA lead4_4<>+60(SB)/2, $0x000c
-DATA lead4_4<>+62(SB)/2, $0x000c
+DATA number4_3<>+0(SB)/2, $0x0060
+DATA number4_3<>+2(SB)/2, $0x0060
+DATA number4_3<>+4(SB)/2, $0x0060
+DATA number4_3<>+6(SB)/2, $0x0060
+DATA number4_3<>+8(SB)/2, $0x0060
+DATA number4_3<>+10(SB)/2, $0x0060
+DATA number4_3<>+12(SB)/2, $0x0060
+DATA number4_3<>+14(SB)/2, $0x0060
+DATA number4_3<>+16(SB)/2, $0x0060
+DATA number4_3<>+18(SB)/2, $0x0060
+DATA number4_3<>+20(SB)/2, $0x0060
+DATA number4_3<>+22(SB)/2, $0x0060
+DATA number4_3<>+24(SB)/2, $0x0060
+DATA number4_3<>+26(SB)/2, $0x0060
+DATA number4_3<>+28(SB)/2, $0x0060
+DATA number4_3<>+30(SB)/2, $0x0060
+DATA number4_3<>+32(SB)/2, $0x0070
+DATA number4_3<>+34(SB)/2, $0x0070
+DATA number4_3<>+36(SB)/2, $0x0070
+DATA number4_3<>+38(SB)/2, $0x0070
+DATA number4_3<>+40(SB)/2, $0x0070
+DATA number4_3<>+42(SB)/2, $0x0070
+DATA number4_3<>+44(SB)/2, $0x0070
+DATA number4_3<>+46(SB)/2, $0x0070
+DATA number4_3<>+48(SB)/2, $0x0070
+DATA number4_3<>+50(SB)/2, $0x0070
+DATA number4_3<>+52(SB)/2, $0x0070
+DATA number4_3<>+54(SB)/2, $0x0070
+DATA number4_3<>+56(SB)/2, $0x0070
+DATA number4_3<>+58(SB)/2, $0x0070
+DATA number4_3<>+60(SB)/2, $0x0070
+DATA number4_3<>+62(SB)/2, $0x0070
+GLOBL number4_3<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_4<>+0(SB)/2, $0x0008
+DATA lead4_4<>+2(SB)/2, $0x0008
+DATA lead4_4<>+4(SB)/2, $0x0008
+DATA lead4_4<>+6(SB)/2, $0x0008
+DATA lead4_4<>+8(SB)/2, $0x0008
+DATA lead4_4<>+10(SB)/2, $0x0008
+DATA lead4_4<>+12(SB)/2, $0x0008
+DATA lead4_4<>+14(SB)/2, $0x0008
+DATA lead4_4<>+16(SB)/2, $0x0008
+DATA lead4_4<>+18(SB)/2, $0x0008
+DATA lead4_4<>+20(SB)/2, $0x0008
+DATA lead4_4<>+22(SB)/2, $0x0008
+DATA lead4_4<>+24(SB)/2, $0x0008
+DATA lead4_4<>+26(SB)/2, $0x0008
+DATA lead4_4<>+28(SB)/2, $0x0008
+DATA lead4_4<>+30(SB)/2, $0x0008
+DATA lead4_4<>+32(SB)/2, $0x0009
+DATA lead4_4<>+34(SB)/2, $0x0009
+DATA lead4_4<>+36(SB)/2, $0x0009
+DATA lead4_4<>+38(SB)/2, $0x0009
+DATA lead4_4<>+40(SB)/2, $0x0009
+DATA lead4_4<>+42(SB)/2, $0x0009
+DATA lead4_4<>+44(SB)/2, $0x0009
+DATA lead4_4<>+46(SB)/2, $0x0009
+DATA lead4_4<>+48(SB)/2, $0x0009
+DATA lead4_4<>+50(SB)/2, $0x0009
+DATA lead4_4<>+52(SB)/2, $0x0009
+DATA lead4_4<>+54(SB)/2, $0x0009
+DATA lead4_4<>+56(SB)/2, $0x0009
+DATA lead4_4<>+58(SB)/2, $0x0009
+DATA lead4_4<>+60(SB)/2, $0x0009
+DATA lead4_4<>+62(SB)/2, $0x0009
 GLOBL lead4_4<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_5<>+0(SB)/2, $0x0005
-DATA lead4_5<>+2(SB)/2, $0x0005
-DATA lead4_5<>+4(SB)/2, $0x0005
-DATA lead4_5<>+6(SB)/2, $0x0005
-DATA lead4_5<>+8(SB)/2, $0x0005
-DATA lead4_5<>+10(SB)/2, $0x0005
-DATA lead4_5<>+12(SB)/2, $0x0005
-DATA lead4_5<>+14(SB)/2, $0x0005
-DATA lead4_5<>+16(SB)/2, $0x0005
-DATA lead4_5<>+18(SB)/2, $0x0005
-DATA lead4_5<>+20(SB)/2, $0x0005
-DATA lead4_5<>+22(SB)/2, $0x0005
-DATA lead4_5<>+24(SB)/2, $0x0005
-DATA lead4_5<>+26(SB)/2, $0x0005
-DATA lead4_5<>+28(SB)/2, $0x0005
-DATA lead4_5<>+30(SB)/2, $0x0005
-DATA lead4_5<>+32(SB)/2, $0x000d
-DATA lead4_5<>+34(SB)/2, $0x000d
-DATA lead4_5<>+36(SB)/2, $0x000d
-DATA lead4_5<>+38(SB)/2, $0x000d
-DATA lead4_5<>+40(SB)/2, $0x000d
-DATA lead4_5<>+42(SB)/2, $0x000d
-DATA lead4_5<>+44(SB)/2, $0x000d
-DATA lead4_5<>+46(SB)/2, $0x000d
-DATA lead4_5<>+48(SB)/2, $0x000d
-DATA lead4_5<>+50(SB)/2, $0x000d
-DATA lead4_5<>+52(SB)/2, $0x000d
-DATA lead4_5<>+54(SB)/2, $0x000d
-DATA lead4_5<>+56(SB)/2, $0x000d
-DATA lead4_5<>+58(SB)/2, $0x000d
-DATA lead4_5<>+60(SB)/2, $0x000d
-DATA lead4_5<>+62(SB)/2, $0x000d
+DATA number4_4<>+0(SB)/2, $0x0080
+DATA number4_4<>+2(SB)/2, $0x0080
+DATA number4_4<>+4(SB)/2, $0x0080
+DATA number4_4<>+6(SB)/2, $0x0080
+DATA number4_4<>+8(SB)/2, $0x0080
+DATA number4_4<>+10(SB)/2, $0x0080
+DATA number4_4<>+12(SB)/2, $0x0080
+DATA number4_4<>+14(SB)/2, $0x0080
+DATA number4_4<>+16(SB)/2, $0x0080
+DATA number4_4<>+18(SB)/2, $0x0080
+DATA number4_4<>+20(SB)/2, $0x0080
+DATA number4_4<>+22(SB)/2, $0x0080
+DATA number4_4<>+24(SB)/2, $0x0080
+DATA number4_4<>+26(SB)/2, $0x0080
+DATA number4_4<>+28(SB)/2, $0x0080
+DATA number4_4<>+30(SB)/2, $0x0080
+DATA number4_4<>+32(SB)/2, $0x0090
+DATA number4_4<>+34(SB)/2, $0x0090
+DATA number4_4<>+36(SB)/2, $0x0090
+DATA number4_4<>+38(SB)/2, $0x0090
+DATA number4_4<>+40(SB)/2, $0x0090
+DATA number4_4<>+42(SB)/2, $0x0090
+DATA number4_4<>+44(SB)/2, $0x0090
+DATA number4_4<>+46(SB)/2, $0x0090
+DATA number4_4<>+48(SB)/2, $0x0090
+DATA number4_4<>+50(SB)/2, $0x0090
+DATA number4_4<>+52(SB)/2, $0x0090
+DATA number4_4<>+54(SB)/2, $0x0090
+DATA number4_4<>+56(SB)/2, $0x0090
+DATA number4_4<>+58(SB)/2, $0x0090
+DATA number4_4<>+60(SB)/2, $0x0090
+DATA number4_4<>+62(SB)/2, $0x0090
+GLOBL number4_4<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_5<>+0(SB)/2, $0x000a
+DATA lead4_5<>+2(SB)/2, $0x000a
+DATA lead4_5<>+4(SB)/2, $0x000a
+DATA lead4_5<>+6(SB)/2, $0x000a
+DATA lead4_5<>+8(SB)/2, $0x000a
+DATA lead4_5<>+10(SB)/2, $0x000a
+DATA lead4_5<>+12(SB)/2, $0x000a
+DATA lead4_5<>+14(SB)/2, $0x000a
+DATA lead4_5<>+16(SB)/2, $0x000a
+DATA lead4_5<>+18(SB)/2, $0x000a
+DATA lead4_5<>+20(SB)/2, $0x000a
+DATA lead4_5<>+22(SB)/2, $0x000a
+DATA lead4_5<>+24(SB)/2, $0x000a
+DATA lead4_5<>+26(SB)/2, $0x000a
+DATA lead4_5<>+28(SB)/2, $0x000a
+DATA lead4_5<>+30(SB)/2, $0x000a
+DATA lead4_5<>+32(SB)/2, $0x000b
+DATA lead4_5<>+34(SB)/2, $0x000b
+DATA lead4_5<>+36(SB)/2, $0x000b
+DATA lead4_5<>+38(SB)/2, $0x000b
+DATA lead4_5<>+40(SB)/2, $0x000b
+DATA lead4_5<>+42(SB)/2, $0x000b
+DATA lead4_5<>+44(SB)/2, $0x000b
+DATA lead4_5<>+46(SB)/2, $0x000b
+DATA lead4_5<>+48(SB)/2, $0x000b
+DATA lead4_5<>+50(SB)/2, $0x000b
+DATA lead4_5<>+52(SB)/2, $0x000b
+DATA lead4_5<>+54(SB)/2, $0x000b
+DATA lead4_5<>+56(SB)/2, $0x000b
+DATA lead4_5<>+58(SB)/2, $0x000b
+DATA lead4_5<>+60(SB)/2, $0x000b
+DATA lead4_5<>+62(SB)/2, $0x000b
 GLOBL lead4_5<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_6<>+0(SB)/2, $0x0006
-DATA lead4_6<>+2(SB)/2, $0x0006
-DATA lead4_6<>+4(SB)/2, $0x0006
-DATA lead4_6<>+6(SB)/2, $0x0006
-DATA lead4_6<>+8(SB)/2, $0x0006
-DATA lead4_6<>+10(SB)/2, $0x0006
-DATA lead4_6<>+12(SB)/2, $0x0006
-DATA lead4_6<>+14(SB)/2, $0x0006
-DATA lead4_6<>+16(SB)/2, $0x0006
-DATA lead4_6<>+18(SB)/2, $0x0006
-DATA lead4_6<>+20(SB)/2, $0x0006
-DATA lead4_6<>+22(SB)/2, $0x0006
-DATA lead4_6<>+24(SB)/2, $0x0006
-DATA lead4_6<>+26(SB)/2, $0x0006
-DATA lead4_6<>+28(SB)/2, $0x0006
-DATA lead4_6<>+30(SB)/2, $0x0006
-DATA lead4_6<>+32(SB)/2, $0x000e
-DATA lead4_6<>+34(SB)/2, $0x000e
-DATA lead4_6<>+36(SB)/2, $0x000e
-DATA lead4_6<>+38(SB)/2, $0x000e
-DATA lead4_6<>+40(SB)/2, $0x000e
-DATA lead4_6<>+42(SB)/2, $0x000e
-DATA lead4_6<>+44(SB)/2, $0x000e
-DATA lead4_6<>+46(SB)/2, $0x000e
-DATA lead4_6<>+48(SB)/2, $0x000e
-DATA lead4_6<>+50(SB)/2, $0x000e
-DATA lead4_6<>+52(SB)/2, $0x000e
-DATA lead4_6<>+54(SB)/2, $0x000e
-DATA lead4_6<>+56(SB)/2, $0x000e
-DATA lead4_6<>+58(SB)/2, $0x000e
-DATA lead4_6<>+60(SB)/2, $0x000e
-DATA lead4_6<>+62(SB)/2, $0x000e
+DATA number4_5<>+0(SB)/2, $0x00a0
+DATA number4_5<>+2(SB)/2, $0x00a0
+DATA number4_5<>+4(SB)/2, $0x00a0
+DATA number4_5<>+6(SB)/2, $0x00a0
+DATA number4_5<>+8(SB)/2, $0x00a0
+DATA number4_5<>+10(SB)/2, $0x00a0
+DATA number4_5<>+12(SB)/2, $0x00a0
+DATA number4_5<>+14(SB)/2, $0x00a0
+DATA number4_5<>+16(SB)/2, $0x00a0
+DATA number4_5<>+18(SB)/2, $0x00a0
+DATA number4_5<>+20(SB)/2, $0x00a0
+DATA number4_5<>+22(SB)/2, $0x00a0
+DATA number4_5<>+24(SB)/2, $0x00a0
+DATA number4_5<>+26(SB)/2, $0x00a0
+DATA number4_5<>+28(SB)/2, $0x00a0
+DATA number4_5<>+30(SB)/2, $0x00a0
+DATA number4_5<>+32(SB)/2, $0x00b0
+DATA number4_5<>+34(SB)/2, $0x00b0
+DATA number4_5<>+36(SB)/2, $0x00b0
+DATA number4_5<>+38(SB)/2, $0x00b0
+DATA number4_5<>+40(SB)/2, $0x00b0
+DATA number4_5<>+42(SB)/2, $0x00b0
+DATA number4_5<>+44(SB)/2, $0x00b0
+DATA number4_5<>+46(SB)/2, $0x00b0
+DATA number4_5<>+48(SB)/2, $0x00b0
+DATA number4_5<>+50(SB)/2, $0x00b0
+DATA number4_5<>+52(SB)/2, $0x00b0
+DATA number4_5<>+54(SB)/2, $0x00b0
+DATA number4_5<>+56(SB)/2, $0x00b0
+DATA number4_5<>+58(SB)/2, $0x00b0
+DATA number4_5<>+60(SB)/2, $0x00b0
+DATA number4_5<>+62(SB)/2, $0x00b0
+GLOBL number4_5<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_6<>+0(SB)/2, $0x000c
+DATA lead4_6<>+2(SB)/2, $0x000c
+DATA lead4_6<>+4(SB)/2, $0x000c
+DATA lead4_6<>+6(SB)/2, $0x000c
+DATA lead4_6<>+8(SB)/2, $0x000c
+DATA lead4_6<>+10(SB)/2, $0x000c
+DATA lead4_6<>+12(SB)/2, $0x000c
+DATA lead4_6<>+14(SB)/2, $0x000c
+DATA lead4_6<>+16(SB)/2, $0x000c
+DATA lead4_6<>+18(SB)/2, $0x000c
+DATA lead4_6<>+20(SB)/2, $0x000c
+DATA lead4_6<>+22(SB)/2, $0x000c
+DATA lead4_6<>+24(SB)/2, $0x000c
+DATA lead4_6<>+26(SB)/2, $0x000c
+DATA lead4_6<>+28(SB)/2, $0x000c
+DATA lead4_6<>+30(SB)/2, $0x000c
+DATA lead4_6<>+32(SB)/2, $0x000d
+DATA lead4_6<>+34(SB)/2, $0x000d
+DATA lead4_6<>+36(SB)/2, $0x000d
+DATA lead4_6<>+38(SB)/2, $0x000d
+DATA lead4_6<>+40(SB)/2, $0x000d
+DATA lead4_6<>+42(SB)/2, $0x000d
+DATA lead4_6<>+44(SB)/2, $0x000d
+DATA lead4_6<>+46(SB)/2, $0x000d
+DATA lead4_6<>+48(SB)/2, $0x000d
+DATA lead4_6<>+50(SB)/2, $0x000d
+DATA lead4_6<>+52(SB)/2, $0x000d
+DATA lead4_6<>+54(SB)/2, $0x000d
+DATA lead4_6<>+56(SB)/2, $0x000d
+DATA lead4_6<>+58(SB)/2, $0x000d
+DATA lead4_6<>+60(SB)/2, $0x000d
+DATA lead4_6<>+62(SB)/2, $0x000d
 GLOBL lead4_6<>(SB), RODATA|NOPTR, $64
 
-DATA lead4_7<>+0(SB)/2, $0x0007
-DATA lead4_7<>+2(SB)/2, $0x0007
-DATA lead4_7<>+4(SB)/2, $0x0007
-DATA lead4_7<>+6(SB)/2, $0x0007
-DATA lead4_7<>+8(SB)/2, $0x0007
-DATA lead4_7<>+10(SB)/2, $0x0007
-DATA lead4_7<>+12(SB)/2, $0x0007
-DATA lead4_7<>+14(SB)/2, $0x0007
-DATA lead4_7<>+16(SB)/2, $0x0007
-DATA lead4_7<>+18(SB)/2, $0x0007
-DATA lead4_7<>+20(SB)/2, $0x0007
-DATA lead4_7<>+22(SB)/2, $0x0007
-DATA lead4_7<>+24(SB)/2, $0x0007
-DATA lead4_7<>+26(SB)/2, $0x0007
-DATA lead4_7<>+28(SB)/2, $0x0007
-DATA lead4_7<>+30(SB)/2, $0x0007
+DATA number4_6<>+0(SB)/2, $0x00c0
+DATA number4_6<>+2(SB)/2, $0x00c0
+DATA number4_6<>+4(SB)/2, $0x00c0
+DATA number4_6<>+6(SB)/2, $0x00c0
+DATA number4_6<>+8(SB)/2, $0x00c0
+DATA number4_6<>+10(SB)/2, $0x00c0
+DATA number4_6<>+12(SB)/2, $0x00c0
+DATA number4_6<>+14(SB)/2, $0x00c0
+DATA number4_6<>+16(SB)/2, $0x00c0
+DATA number4_6<>+18(SB)/2, $0x00c0
+DATA number4_6<>+20(SB)/2, $0x00c0
+DATA number4_6<>+22(SB)/2, $0x00c0
+DATA number4_6<>+24(SB)/2, $0x00c0
+DATA number4_6<>+26(SB)/2, $0x00c0
+DATA number4_6<>+28(SB)/2, $0x00c0
+DATA number4_6<>+30(SB)/2, $0x00c0
+DATA number4_6<>+32(SB)/2, $0x00d0
+DATA number4_6<>+34(SB)/2, $0x00d0
+DATA number4_6<>+36(SB)/2, $0x00d0
+DATA number4_6<>+38(SB)/2, $0x00d0
+DATA number4_6<>+40(SB)/2, $0x00d0
+DATA number4_6<>+42(SB)/2, $0x00d0
+DATA number4_6<>+44(SB)/2, $0x00d0
+DATA number4_6<>+46(SB)/2, $0x00d0
+DATA number4_6<>+48(SB)/2, $0x00d0
+DATA number4_6<>+50(SB)/2, $0x00d0
+DATA number4_6<>+52(SB)/2, $0x00d0
+DATA number4_6<>+54(SB)/2, $0x00d0
+DATA number4_6<>+56(SB)/2, $0x00d0
+DATA number4_6<>+58(SB)/2, $0x00d0
+DATA number4_6<>+60(SB)/2, $0x00d0
+DATA number4_6<>+62(SB)/2, $0x00d0
+GLOBL number4_6<>(SB), RODATA|NOPTR, $64
+
+DATA lead4_7<>+0(SB)/2, $0x000e
+DATA lead4_7<>+2(SB)/2, $0x000e
+DATA lead4_7<>+4(SB)/2, $0x000e
+DATA lead4_7<>+6(SB)/2, $0x000e
+DATA lead4_7<>+8(SB)/2, $0x000e
+DATA lead4_7<>+10(SB)/2, $0x000e
+DATA lead4_7<>+12(SB)/2, $0x000e
+DATA lead4_7<>+14(SB)/2, $0x000e
+DATA lead4_7<>+16(SB)/2, $0x000e
+DATA lead4_7<>+18(SB)/2, $0x000e
+DATA lead4_7<>+20(SB)/2, $0x000e
+DATA lead4_7<>+22(SB)/2, $0x000e
+DATA lead4_7<>+24(SB)/2, $0x000e
+DATA lead4_7<>+26(SB)/2, $0x000e
+DATA lead4_7<>+28(SB)/2, $0x000e
+DATA lead4_7<>+30(SB)/2, $0x000e
 DATA lead4_7<>+32(SB)/2, $0x000f
 DATA lead4_7<>+34(SB)/2, $0x000f
 DATA lead4_7<>+36(SB)/2, $0x000f
@@ -2145,3 +3809,905 @@ DATA lead4_7<>+58(SB)/2, $0x000f
 DATA lead4_7<>+60(SB)/2, $0x000f
 DATA lead4_7<>+62(SB)/2, $0x000f
 GLOBL lead4_7<>(SB), RODATA|NOPTR, $64
+
+DATA number4_7<>+0(SB)/2, $0x00e0
+DATA number4_7<>+2(SB)/2, $0x00e0
+DATA number4_7<>+4(SB)/2, $0x00e0
+DATA number4_7<>+6(SB)/2, $0x00e0
+DATA number4_7<>+8(SB)/2, $0x00e0
+DATA number4_7<>+10(SB)/2, $0x00e0
+DATA number4_7<>+12(SB)/2, $0x00e0
+DATA number4_7<>+14(SB)/2, $0x00e0
+DATA number4_7<>+16(SB)/2, $0x00e0
+DATA number4_7<>+18(SB)/2, $0x00e0
+DATA number4_7<>+20(SB)/2, $0x00e0
+DATA number4_7<>+22(SB)/2, $0x00e0
+DATA number4_7<>+24(SB)/2, $0x00e0
+DATA number4_7<>+26(SB)/2, $0x00e0
+DATA number4_7<>+28(SB)/2, $0x00e0
+DATA number4_7<>+30(SB)/2, $0x00e0
+DATA number4_7<>+32(SB)/2, $0x00f0
+DATA number4_7<>+34(SB)/2, $0x00f0
+DATA number4_7<>+36(SB)/2, $0x00f0
+DATA number4_7<>+38(SB)/2, $0x00f0
+DATA number4_7<>+40(SB)/2, $0x00f0
+DATA number4_7<>+42(SB)/2, $0x00f0
+DATA number4_7<>+44(SB)/2, $0x00f0
+DATA number4_7<>+46(SB)/2, $0x00f0
+DATA number4_7<>+48(SB)/2, $0x00f0
+DATA number4_7<>+50(SB)/2, $0x00f0
+DATA number4_7<>+52(SB)/2, $0x00f0
+DATA number4_7<>+54(SB)/2, $0x00f0
+DATA number4_7<>+56(SB)/2, $0x00f0
+DATA number4_7<>+58(SB)/2, $0x00f0
+DATA number4_7<>+60(SB)/2, $0x00f0
+DATA number4_7<>+62(SB)/2, $0x00f0
+GLOBL number4_7<>(SB), RODATA|NOPTR, $64
+
+// func viterbi4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL
+TEXT ·viterbi4x4AVX512(SB), NOSPLIT, $0-56
+	MOVQ      cost+0(FP), DI
+	MOVQ      most+8(FP), BX
+	MOVQ      kept+16(FP), R12
+	MOVQ      from+24(FP), SI
+	MOVQ      z+32(FP), DX
+	MOVQ      squares+40(FP), AX
+	MOVQ      groups+48(FP), CX
+	VMOVDQU64 lead4_0<>+0(SB), Z24
+	VMOVDQU64 number4_0<>+0(SB), Z16
+	VMOVDQU64 lead4_1<>+0(SB), Z25
+	VMOVDQU64 number4_1<>+0(SB), Z17
+	VMOVDQU64 lead4_2<>+0(SB), Z26
+	VMOVDQU64 number4_2<>+0(SB), Z18
+	VMOVDQU64 lead4_3<>+0(SB), Z27
+	VMOVDQU64 number4_3<>+0(SB), Z19
+	VMOVDQU64 lead4_4<>+0(SB), Z28
+	VMOVDQU64 number4_4<>+0(SB), Z20
+	VMOVDQU64 lead4_5<>+0(SB), Z29
+	VMOVDQU64 number4_5<>+0(SB), Z21
+	VMOVDQU64 lead4_6<>+0(SB), Z30
+	VMOVDQU64 number4_6<>+0(SB), Z22
+	VMOVDQU64 lead4_7<>+0(SB), Z31
+	VMOVDQU64 number4_7<>+0(SB), Z23
+	VMOVDQU64 (BX), Z12
+	VMOVDQU64 64(BX), Z13
+	VMOVDQU64 128(BX), Z14
+	VMOVDQU64 192(BX), Z15
+	VMOVDQU   (DI), Y8
+	VMOVDQU   128(DI), Y9
+	VMOVDQU   256(DI), Y10
+	VMOVDQU   384(DI), Y11
+
+loop6:
+	MOVWQSX       (DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, (SI)
+	MOVWQSX       512(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y9
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 17920(SI)
+	MOVWQSX       1024(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y10
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 35840(SI)
+	MOVWQSX       1536(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y11
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 53760(SI)
+	MOVWQSX       -2(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 16(SI)
+	MOVWQSX       510(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y9
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 17936(SI)
+	MOVWQSX       1022(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y10
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 35856(SI)
+	MOVWQSX       1534(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y11
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 53776(SI)
+	MOVWQSX       -4(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 32(SI)
+	MOVWQSX       508(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y9
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 17952(SI)
+	MOVWQSX       1020(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y10
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 35872(SI)
+	MOVWQSX       1532(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y11
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 53792(SI)
+	MOVWQSX       -6(DX), R8
+	SHLQ          $0x09, R8
+	ADDQ          AX, R8
+	VPERMW        Z8, Z24, Z0
+	VPADDUSW      (R8), Z0, Z0
+	VPERMW        Z8, Z25, Z7
+	VPADDUSW      64(R8), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z8, Z26, Z2
+	VPADDUSW      128(R8), Z2, Z2
+	VPERMW        Z8, Z27, Z7
+	VPADDUSW      192(R8), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z8, Z28, Z4
+	VPADDUSW      256(R8), Z4, Z4
+	VPERMW        Z8, Z29, Z7
+	VPADDUSW      320(R8), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z8, Z30, Z6
+	VPADDUSW      384(R8), Z6, Z6
+	VPERMW        Z8, Z31, Z7
+	VPADDUSW      448(R8), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y8
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 48(SI)
+	MOVWQSX       506(DX), R9
+	SHLQ          $0x09, R9
+	ADDQ          AX, R9
+	VPERMW        Z9, Z24, Z0
+	VPADDUSW      (R9), Z0, Z0
+	VPERMW        Z9, Z25, Z7
+	VPADDUSW      64(R9), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z9, Z26, Z2
+	VPADDUSW      128(R9), Z2, Z2
+	VPERMW        Z9, Z27, Z7
+	VPADDUSW      192(R9), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z9, Z28, Z4
+	VPADDUSW      256(R9), Z4, Z4
+	VPERMW        Z9, Z29, Z7
+	VPADDUSW      320(R9), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z9, Z30, Z6
+	VPADDUSW      384(R9), Z6, Z6
+	VPERMW        Z9, Z31, Z7
+	VPADDUSW      448(R9), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y9
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 17968(SI)
+	MOVWQSX       1018(DX), R10
+	SHLQ          $0x09, R10
+	ADDQ          AX, R10
+	VPERMW        Z10, Z24, Z0
+	VPADDUSW      (R10), Z0, Z0
+	VPERMW        Z10, Z25, Z7
+	VPADDUSW      64(R10), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z10, Z26, Z2
+	VPADDUSW      128(R10), Z2, Z2
+	VPERMW        Z10, Z27, Z7
+	VPADDUSW      192(R10), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z10, Z28, Z4
+	VPADDUSW      256(R10), Z4, Z4
+	VPERMW        Z10, Z29, Z7
+	VPADDUSW      320(R10), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z10, Z30, Z6
+	VPADDUSW      384(R10), Z6, Z6
+	VPERMW        Z10, Z31, Z7
+	VPADDUSW      448(R10), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y10
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 35888(SI)
+	MOVWQSX       1530(DX), R11
+	SHLQ          $0x09, R11
+	ADDQ          AX, R11
+	VPERMW        Z11, Z24, Z0
+	VPADDUSW      (R11), Z0, Z0
+	VPERMW        Z11, Z25, Z7
+	VPADDUSW      64(R11), Z7, Z7
+	VPCMPUW       $0x01, Z0, Z7, K1
+	VPMINUW       Z7, Z0, Z0
+	VPBLENDMW     Z17, Z16, K1, Z1
+	VPERMW        Z11, Z26, Z2
+	VPADDUSW      128(R11), Z2, Z2
+	VPERMW        Z11, Z27, Z7
+	VPADDUSW      192(R11), Z7, Z7
+	VPCMPUW       $0x01, Z2, Z7, K1
+	VPMINUW       Z7, Z2, Z2
+	VPBLENDMW     Z19, Z18, K1, Z3
+	VPCMPUW       $0x01, Z0, Z2, K1
+	VPMINUW       Z2, Z0, Z0
+	VPBLENDMW     Z3, Z1, K1, Z1
+	VPERMW        Z11, Z28, Z4
+	VPADDUSW      256(R11), Z4, Z4
+	VPERMW        Z11, Z29, Z7
+	VPADDUSW      320(R11), Z7, Z7
+	VPCMPUW       $0x01, Z4, Z7, K1
+	VPMINUW       Z7, Z4, Z4
+	VPBLENDMW     Z21, Z20, K1, Z5
+	VPERMW        Z11, Z30, Z6
+	VPADDUSW      384(R11), Z6, Z6
+	VPERMW        Z11, Z31, Z7
+	VPADDUSW      448(R11), Z7, Z7
+	VPCMPUW       $0x01, Z6, Z7, K1
+	VPMINUW       Z7, Z6, Z6
+	VPBLENDMW     Z23, Z22, K1, Z7
+	VPCMPUW       $0x01, Z4, Z6, K1
+	VPMINUW       Z6, Z4, Z4
+	VPBLENDMW     Z7, Z5, K1, Z5
+	VPCMPUW       $0x01, Z0, Z4, K1
+	VPMINUW       Z4, Z0, Z0
+	VPBLENDMW     Z5, Z1, K1, Z1
+	VEXTRACTI64X4 $0x01, Z0, Y2
+	VEXTRACTI64X4 $0x01, Z1, Y3
+	VPCMPEQW      Y2, Y0, K1
+	VPCMPUW       $0x01, Y1, Y3, K1, K1
+	VPCMPUW       $0x01, Y0, Y2, K2
+	KORW          K1, K2, K1
+	VPMINUW       Y2, Y0, Y11
+	VPBLENDMW     Y3, Y1, K1, Y1
+	VPMOVWB       Y1, 53808(SI)
+	VPMAXUW       Z8, Z12, Z12
+	VMOVDQA       Y8, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPMINUW       X4, X0, X0
+	VPHMINPOSUW   X0, X0
+	VPBROADCASTW  X0, Z0
+	VPSUBW        Z0, Z8, Z8
+	VMOVDQU       Y8, (R12)
+	VPMAXUW       Z9, Z13, Z13
+	VMOVDQA       Y9, Y1
+	VEXTRACTI128  $0x01, Y1, X4
+	VPMINUW       X4, X1, X1
+	VPHMINPOSUW   X1, X1
+	VPBROADCASTW  X1, Z1
+	VPSUBW        Z1, Z9, Z9
+	VMOVDQU       Y9, 8960(R12)
+	VPMAXUW       Z10, Z14, Z14
+	VMOVDQA       Y10, Y2
+	VEXTRACTI128  $0x01, Y2, X4
+	VPMINUW       X4, X2, X2
+	VPHMINPOSUW   X2, X2
+	VPBROADCASTW  X2, Z2
+	VPSUBW        Z2, Z10, Z10
+	VMOVDQU       Y10, 17920(R12)
+	VPMAXUW       Z11, Z15, Z15
+	VMOVDQA       Y11, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPMINUW       X4, X3, X3
+	VPHMINPOSUW   X3, X3
+	VPBROADCASTW  X3, Z3
+	VPSUBW        Z3, Z11, Z11
+	VMOVDQU       Y11, 26880(R12)
+	SUBQ          $0x08, DX
+	ADDQ          $0x40, SI
+	ADDQ          $0x20, R12
+	DECQ          CX
+	JNZ           loop6
+	VMOVDQU64     Z12, (BX)
+	VMOVDQU64     Z13, 64(BX)
+	VMOVDQU64     Z14, 128(BX)
+	VMOVDQU64     Z15, 192(BX)
+	VMOVDQU       Y8, (DI)
+	VMOVDQU       Y9, 128(DI)
+	VMOVDQU       Y10, 256(DI)
+	VMOVDQU       Y11, 384(DI)
+	VZEROUPPER
+	RET

@@ -4,17 +4,32 @@
 
 package attn
 
-// viterbi2AVX512 adds groups of four values to the paths; table has the levels of the windows in the order of the vectors.
+// viterbi2x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
 //
 //go:noescape
-func viterbi2AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
+func viterbi2x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi3AVX512 adds groups of four values to the paths; table has the levels of the windows in the order of the vectors.
+// viterbi2x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
 //
 //go:noescape
-func viterbi3AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
+func viterbi2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi4AVX512 adds groups of four values to the paths; table has the levels of the windows in the order of the vectors.
+// viterbi3x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
 //
 //go:noescape
-func viterbi4AVX512(cost *uint16, from *byte, z *int16, table *int16, groups int)
+func viterbi3x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
+// viterbi3x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
+//
+//go:noescape
+func viterbi3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
+// viterbi4x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+//
+//go:noescape
+func viterbi4x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
+// viterbi4x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
+//
+//go:noescape
+func viterbi4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)

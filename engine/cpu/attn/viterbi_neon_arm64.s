@@ -18,13 +18,16 @@ DATA pair3<>+0(SB)/8, $0x0d0c0d0c0d0c0d0c
 DATA pair3<>+8(SB)/8, $0x0f0e0f0e0f0e0f0e
 GLOBL pair3<>(SB), RODATA|NOPTR, $16
 
-// func viterbi2NEON(cost *uint16, from *byte, z, table *int16, groups int)
-TEXT ·viterbi2NEON(SB), NOSPLIT, $0-40
+// func viterbi2NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)
+TEXT ·viterbi2NEON(SB), NOSPLIT, $0-56
 	MOVD cost+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD z+16(FP), R2
-	MOVD table+24(FP), R3
-	MOVD groups+32(FP), R4
+	MOVD most+8(FP), R1
+	MOVD kept+16(FP), R2
+	MOVD from+24(FP), R3
+	MOVD z+32(FP), R4
+	MOVD table+40(FP), R5
+	MOVD groups+48(FP), R6
+	FMOVQ 0(R1), F24
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
@@ -33,9 +36,9 @@ TEXT ·viterbi2NEON(SB), NOSPLIT, $0-40
 	FMOVQ 80(R0), F5
 	FMOVQ 96(R0), F6
 	FMOVQ 112(R0), F7
-	WORD $0x4f00e430 // movi v16.16b, #1
-	WORD $0x4f00e451 // movi v17.16b, #2
-	WORD $0x4f00e472 // movi v18.16b, #3
+	WORD $0x4f02e410 // movi v16.16b, #64
+	WORD $0x4f04e411 // movi v17.16b, #128
+	WORD $0x4f06e412 // movi v18.16b, #192
 	MOVW $0x00ff00ff, R19
 	VDUP R19, V26.S4
 	MOVD $pair0<>(SB), R19
@@ -48,16 +51,16 @@ TEXT ·viterbi2NEON(SB), NOSPLIT, $0-40
 	FMOVQ 0(R19), F22
 
 again1:
-	ADD $0, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	SUB $0, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	WORD $0x4e13001d // tbl v29.16b, {v0.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	WORD $0x4e13005d // tbl v29.16b, {v2.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -66,7 +69,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	WORD $0x4e13009d // tbl v29.16b, {v4.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -75,7 +78,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	WORD $0x4e1300dd // tbl v29.16b, {v6.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -86,15 +89,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V8.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 0(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 0(R3)
+	FMOVQ 16(R5), F30
 	WORD $0x4e14001d // tbl v29.16b, {v0.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	WORD $0x4e14005d // tbl v29.16b, {v2.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -103,7 +106,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	WORD $0x4e14009d // tbl v29.16b, {v4.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -112,7 +115,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	WORD $0x4e1400dd // tbl v29.16b, {v6.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -123,15 +126,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V9.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 8(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 8(R3)
+	FMOVQ 32(R5), F30
 	WORD $0x4e15001d // tbl v29.16b, {v0.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	WORD $0x4e15005d // tbl v29.16b, {v2.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -140,7 +143,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	WORD $0x4e15009d // tbl v29.16b, {v4.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -149,7 +152,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	WORD $0x4e1500dd // tbl v29.16b, {v6.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -160,15 +163,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V10.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 16(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 16(R3)
+	FMOVQ 48(R5), F30
 	WORD $0x4e16001d // tbl v29.16b, {v0.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	WORD $0x4e16005d // tbl v29.16b, {v2.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -177,7 +180,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	WORD $0x4e16009d // tbl v29.16b, {v4.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -186,7 +189,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	WORD $0x4e1600dd // tbl v29.16b, {v6.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -197,15 +200,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V11.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 24(R1)
-	FMOVQ 64(R3), F30
+	FMOVD F28, 24(R3)
+	FMOVQ 64(R5), F30
 	WORD $0x4e13003d // tbl v29.16b, {v1.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	WORD $0x4e13007d // tbl v29.16b, {v3.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -214,7 +217,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	WORD $0x4e1300bd // tbl v29.16b, {v5.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -223,7 +226,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	WORD $0x4e1300fd // tbl v29.16b, {v7.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -234,15 +237,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V12.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 32(R1)
-	FMOVQ 80(R3), F30
+	FMOVD F28, 32(R3)
+	FMOVQ 80(R5), F30
 	WORD $0x4e14003d // tbl v29.16b, {v1.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	WORD $0x4e14007d // tbl v29.16b, {v3.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -251,7 +254,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	WORD $0x4e1400bd // tbl v29.16b, {v5.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -260,7 +263,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	WORD $0x4e1400fd // tbl v29.16b, {v7.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -271,15 +274,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 40(R1)
-	FMOVQ 96(R3), F30
+	FMOVD F28, 40(R3)
+	FMOVQ 96(R5), F30
 	WORD $0x4e15003d // tbl v29.16b, {v1.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	WORD $0x4e15007d // tbl v29.16b, {v3.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -288,7 +291,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	WORD $0x4e1500bd // tbl v29.16b, {v5.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -297,7 +300,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	WORD $0x4e1500fd // tbl v29.16b, {v7.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -308,15 +311,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V14.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 48(R1)
-	FMOVQ 112(R3), F30
+	FMOVD F28, 48(R3)
+	FMOVQ 112(R5), F30
 	WORD $0x4e16003d // tbl v29.16b, {v1.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	WORD $0x4e16007d // tbl v29.16b, {v3.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -325,7 +328,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	WORD $0x4e1600bd // tbl v29.16b, {v5.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -334,7 +337,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	WORD $0x4e1600fd // tbl v29.16b, {v7.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -345,17 +348,17 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V15.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 56(R1)
-	ADD $2, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 56(R3)
+	SUB $2, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	WORD $0x4e13011d // tbl v29.16b, {v8.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	WORD $0x4e13015d // tbl v29.16b, {v10.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -364,7 +367,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	WORD $0x4e13019d // tbl v29.16b, {v12.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -373,7 +376,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	WORD $0x4e1301dd // tbl v29.16b, {v14.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -384,15 +387,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 64(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 64(R3)
+	FMOVQ 16(R5), F30
 	WORD $0x4e14011d // tbl v29.16b, {v8.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	WORD $0x4e14015d // tbl v29.16b, {v10.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -401,7 +404,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	WORD $0x4e14019d // tbl v29.16b, {v12.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -410,7 +413,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	WORD $0x4e1401dd // tbl v29.16b, {v14.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -421,15 +424,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 72(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 72(R3)
+	FMOVQ 32(R5), F30
 	WORD $0x4e15011d // tbl v29.16b, {v8.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	WORD $0x4e15015d // tbl v29.16b, {v10.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -438,7 +441,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	WORD $0x4e15019d // tbl v29.16b, {v12.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -447,7 +450,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	WORD $0x4e1501dd // tbl v29.16b, {v14.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -458,15 +461,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 80(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 80(R3)
+	FMOVQ 48(R5), F30
 	WORD $0x4e16011d // tbl v29.16b, {v8.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	WORD $0x4e16015d // tbl v29.16b, {v10.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -475,7 +478,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	WORD $0x4e16019d // tbl v29.16b, {v12.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -484,7 +487,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	WORD $0x4e1601dd // tbl v29.16b, {v14.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -495,15 +498,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 88(R1)
-	FMOVQ 64(R3), F30
+	FMOVD F28, 88(R3)
+	FMOVQ 64(R5), F30
 	WORD $0x4e13013d // tbl v29.16b, {v9.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	WORD $0x4e13017d // tbl v29.16b, {v11.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -512,7 +515,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	WORD $0x4e1301bd // tbl v29.16b, {v13.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -521,7 +524,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	WORD $0x4e1301fd // tbl v29.16b, {v15.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -532,15 +535,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V4.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 96(R1)
-	FMOVQ 80(R3), F30
+	FMOVD F28, 96(R3)
+	FMOVQ 80(R5), F30
 	WORD $0x4e14013d // tbl v29.16b, {v9.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	WORD $0x4e14017d // tbl v29.16b, {v11.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -549,7 +552,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	WORD $0x4e1401bd // tbl v29.16b, {v13.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -558,7 +561,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	WORD $0x4e1401fd // tbl v29.16b, {v15.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -569,15 +572,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V5.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 104(R1)
-	FMOVQ 96(R3), F30
+	FMOVD F28, 104(R3)
+	FMOVQ 96(R5), F30
 	WORD $0x4e15013d // tbl v29.16b, {v9.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	WORD $0x4e15017d // tbl v29.16b, {v11.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -586,7 +589,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	WORD $0x4e1501bd // tbl v29.16b, {v13.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -595,7 +598,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	WORD $0x4e1501fd // tbl v29.16b, {v15.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -606,15 +609,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V6.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 112(R1)
-	FMOVQ 112(R3), F30
+	FMOVD F28, 112(R3)
+	FMOVQ 112(R5), F30
 	WORD $0x4e16013d // tbl v29.16b, {v9.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	WORD $0x4e16017d // tbl v29.16b, {v11.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -623,7 +626,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	WORD $0x4e1601bd // tbl v29.16b, {v13.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -632,7 +635,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	WORD $0x4e1601fd // tbl v29.16b, {v15.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -643,17 +646,17 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V7.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 120(R1)
-	ADD $4, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 120(R3)
+	SUB $4, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	WORD $0x4e13001d // tbl v29.16b, {v0.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	WORD $0x4e13005d // tbl v29.16b, {v2.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -662,7 +665,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	WORD $0x4e13009d // tbl v29.16b, {v4.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -671,7 +674,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	WORD $0x4e1300dd // tbl v29.16b, {v6.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -682,15 +685,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V8.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 128(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 128(R3)
+	FMOVQ 16(R5), F30
 	WORD $0x4e14001d // tbl v29.16b, {v0.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	WORD $0x4e14005d // tbl v29.16b, {v2.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -699,7 +702,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	WORD $0x4e14009d // tbl v29.16b, {v4.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -708,7 +711,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	WORD $0x4e1400dd // tbl v29.16b, {v6.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -719,15 +722,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V9.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 136(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 136(R3)
+	FMOVQ 32(R5), F30
 	WORD $0x4e15001d // tbl v29.16b, {v0.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	WORD $0x4e15005d // tbl v29.16b, {v2.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -736,7 +739,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	WORD $0x4e15009d // tbl v29.16b, {v4.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -745,7 +748,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	WORD $0x4e1500dd // tbl v29.16b, {v6.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -756,15 +759,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V10.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 144(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 144(R3)
+	FMOVQ 48(R5), F30
 	WORD $0x4e16001d // tbl v29.16b, {v0.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	WORD $0x4e16005d // tbl v29.16b, {v2.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -773,7 +776,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	WORD $0x4e16009d // tbl v29.16b, {v4.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -782,7 +785,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	WORD $0x4e1600dd // tbl v29.16b, {v6.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -793,15 +796,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V11.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 152(R1)
-	FMOVQ 64(R3), F30
+	FMOVD F28, 152(R3)
+	FMOVQ 64(R5), F30
 	WORD $0x4e13003d // tbl v29.16b, {v1.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	WORD $0x4e13007d // tbl v29.16b, {v3.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -810,7 +813,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	WORD $0x4e1300bd // tbl v29.16b, {v5.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -819,7 +822,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	WORD $0x4e1300fd // tbl v29.16b, {v7.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -830,15 +833,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V12.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 160(R1)
-	FMOVQ 80(R3), F30
+	FMOVD F28, 160(R3)
+	FMOVQ 80(R5), F30
 	WORD $0x4e14003d // tbl v29.16b, {v1.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	WORD $0x4e14007d // tbl v29.16b, {v3.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -847,7 +850,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	WORD $0x4e1400bd // tbl v29.16b, {v5.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -856,7 +859,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	WORD $0x4e1400fd // tbl v29.16b, {v7.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -867,15 +870,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V13.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 168(R1)
-	FMOVQ 96(R3), F30
+	FMOVD F28, 168(R3)
+	FMOVQ 96(R5), F30
 	WORD $0x4e15003d // tbl v29.16b, {v1.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	WORD $0x4e15007d // tbl v29.16b, {v3.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -884,7 +887,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	WORD $0x4e1500bd // tbl v29.16b, {v5.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -893,7 +896,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	WORD $0x4e1500fd // tbl v29.16b, {v7.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -904,15 +907,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V14.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 176(R1)
-	FMOVQ 112(R3), F30
+	FMOVD F28, 176(R3)
+	FMOVQ 112(R5), F30
 	WORD $0x4e16003d // tbl v29.16b, {v1.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	WORD $0x4e16007d // tbl v29.16b, {v3.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -921,7 +924,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	WORD $0x4e1600bd // tbl v29.16b, {v5.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -930,7 +933,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	WORD $0x4e1600fd // tbl v29.16b, {v7.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -941,17 +944,17 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V15.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 184(R1)
-	ADD $6, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 184(R3)
+	SUB $6, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	WORD $0x4e13011d // tbl v29.16b, {v8.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	WORD $0x4e13015d // tbl v29.16b, {v10.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -960,7 +963,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	WORD $0x4e13019d // tbl v29.16b, {v12.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -969,7 +972,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	WORD $0x4e1301dd // tbl v29.16b, {v14.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -980,15 +983,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 192(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 192(R3)
+	FMOVQ 16(R5), F30
 	WORD $0x4e14011d // tbl v29.16b, {v8.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	WORD $0x4e14015d // tbl v29.16b, {v10.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -997,7 +1000,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	WORD $0x4e14019d // tbl v29.16b, {v12.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1006,7 +1009,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	WORD $0x4e1401dd // tbl v29.16b, {v14.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1017,15 +1020,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 200(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 200(R3)
+	FMOVQ 32(R5), F30
 	WORD $0x4e15011d // tbl v29.16b, {v8.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	WORD $0x4e15015d // tbl v29.16b, {v10.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1034,7 +1037,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	WORD $0x4e15019d // tbl v29.16b, {v12.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1043,7 +1046,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	WORD $0x4e1501dd // tbl v29.16b, {v14.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1054,15 +1057,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 208(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 208(R3)
+	FMOVQ 48(R5), F30
 	WORD $0x4e16011d // tbl v29.16b, {v8.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	WORD $0x4e16015d // tbl v29.16b, {v10.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1071,7 +1074,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	WORD $0x4e16019d // tbl v29.16b, {v12.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1080,7 +1083,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	WORD $0x4e1601dd // tbl v29.16b, {v14.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1091,15 +1094,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 216(R1)
-	FMOVQ 64(R3), F30
+	FMOVD F28, 216(R3)
+	FMOVQ 64(R5), F30
 	WORD $0x4e13013d // tbl v29.16b, {v9.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	WORD $0x4e13017d // tbl v29.16b, {v11.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1108,7 +1111,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	WORD $0x4e1301bd // tbl v29.16b, {v13.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1117,7 +1120,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	WORD $0x4e1301fd // tbl v29.16b, {v15.16b}, v19.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1128,15 +1131,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V4.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 224(R1)
-	FMOVQ 80(R3), F30
+	FMOVD F28, 224(R3)
+	FMOVQ 80(R5), F30
 	WORD $0x4e14013d // tbl v29.16b, {v9.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	WORD $0x4e14017d // tbl v29.16b, {v11.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1145,7 +1148,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	WORD $0x4e1401bd // tbl v29.16b, {v13.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1154,7 +1157,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	WORD $0x4e1401fd // tbl v29.16b, {v15.16b}, v20.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1165,15 +1168,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V5.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 232(R1)
-	FMOVQ 96(R3), F30
+	FMOVD F28, 232(R3)
+	FMOVQ 96(R5), F30
 	WORD $0x4e15013d // tbl v29.16b, {v9.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	WORD $0x4e15017d // tbl v29.16b, {v11.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1182,7 +1185,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	WORD $0x4e1501bd // tbl v29.16b, {v13.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1191,7 +1194,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	WORD $0x4e1501fd // tbl v29.16b, {v15.16b}, v21.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1202,15 +1205,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V6.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 240(R1)
-	FMOVQ 112(R3), F30
+	FMOVD F28, 240(R3)
+	FMOVQ 112(R5), F30
 	WORD $0x4e16013d // tbl v29.16b, {v9.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	WORD $0x4e16017d // tbl v29.16b, {v11.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1219,7 +1222,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	WORD $0x4e1601bd // tbl v29.16b, {v13.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1228,7 +1231,7 @@ again1:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	WORD $0x4e1601fd // tbl v29.16b, {v15.16b}, v22.16b
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1239,7 +1242,15 @@ again1:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V7.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 248(R1)
+	FMOVD F28, 248(R3)
+	VUMAX V0.H8, V24.H8, V24.H8
+	VUMAX V1.H8, V24.H8, V24.H8
+	VUMAX V2.H8, V24.H8, V24.H8
+	VUMAX V3.H8, V24.H8, V24.H8
+	VUMAX V4.H8, V24.H8, V24.H8
+	VUMAX V5.H8, V24.H8, V24.H8
+	VUMAX V6.H8, V24.H8, V24.H8
+	VUMAX V7.H8, V24.H8, V24.H8
 	VORR V0.B16, V0.B16, V29.B16
 	VUMIN V1.H8, V29.H8, V29.H8
 	VUMIN V2.H8, V29.H8, V29.H8
@@ -1258,10 +1269,20 @@ again1:
 	VSUB V29.H8, V5.H8, V5.H8
 	VSUB V29.H8, V6.H8, V6.H8
 	VSUB V29.H8, V7.H8, V7.H8
-	ADD $8, R2, R2
-	ADD $256, R1, R1
-	SUBS $1, R4, R4
+	FMOVQ F0, 0(R2)
+	FMOVQ F1, 16(R2)
+	FMOVQ F2, 32(R2)
+	FMOVQ F3, 48(R2)
+	FMOVQ F4, 64(R2)
+	FMOVQ F5, 80(R2)
+	FMOVQ F6, 96(R2)
+	FMOVQ F7, 112(R2)
+	SUB $8, R4, R4
+	ADD $256, R3, R3
+	ADD $128, R2, R2
+	SUBS $1, R6, R6
 	BGT again1
+	FMOVQ F24, 0(R1)
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
@@ -1272,38 +1293,41 @@ again1:
 	FMOVQ F7, 112(R0)
 	RET
 
-// func viterbi3NEON(cost *uint16, from *byte, z, table *int16, groups int)
-TEXT ·viterbi3NEON(SB), NOSPLIT, $0-40
+// func viterbi3NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)
+TEXT ·viterbi3NEON(SB), NOSPLIT, $0-56
 	MOVD cost+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD z+16(FP), R2
-	MOVD table+24(FP), R3
-	MOVD groups+32(FP), R4
+	MOVD most+8(FP), R1
+	MOVD kept+16(FP), R2
+	MOVD from+24(FP), R3
+	MOVD z+32(FP), R4
+	MOVD table+40(FP), R5
+	MOVD groups+48(FP), R6
+	FMOVQ 0(R1), F24
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	WORD $0x4f00e428 // movi v8.16b, #1
-	WORD $0x4f00e449 // movi v9.16b, #2
-	WORD $0x4f00e46a // movi v10.16b, #3
-	WORD $0x4f00e48b // movi v11.16b, #4
-	WORD $0x4f00e4ac // movi v12.16b, #5
-	WORD $0x4f00e4cd // movi v13.16b, #6
-	WORD $0x4f00e4ee // movi v14.16b, #7
+	WORD $0x4f01e408 // movi v8.16b, #32
+	WORD $0x4f02e409 // movi v9.16b, #64
+	WORD $0x4f03e40a // movi v10.16b, #96
+	WORD $0x4f04e40b // movi v11.16b, #128
+	WORD $0x4f05e40c // movi v12.16b, #160
+	WORD $0x4f06e40d // movi v13.16b, #192
+	WORD $0x4f07e40e // movi v14.16b, #224
 	MOVW $0x00ff00ff, R19
 	VDUP R19, V26.S4
 
 again2:
-	ADD $0, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	SUB $0, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1312,7 +1336,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1321,7 +1345,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1330,7 +1354,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1339,7 +1363,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1348,7 +1372,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1357,7 +1381,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1368,15 +1392,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V4.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 0(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 0(R3)
+	FMOVQ 16(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1385,7 +1409,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1394,7 +1418,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1403,7 +1427,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1412,7 +1436,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1421,7 +1445,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1430,7 +1454,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1441,15 +1465,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V5.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 8(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 8(R3)
+	FMOVQ 32(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1458,7 +1482,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1467,7 +1491,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1476,7 +1500,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1485,7 +1509,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1494,7 +1518,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1503,7 +1527,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1514,15 +1538,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V6.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 16(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 16(R3)
+	FMOVQ 48(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1531,7 +1555,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1540,7 +1564,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1549,7 +1573,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1558,7 +1582,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1567,7 +1591,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1576,7 +1600,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1587,17 +1611,17 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V7.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 24(R1)
-	ADD $2, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 24(R3)
+	SUB $2, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V4.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V4.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1606,7 +1630,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V5.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1615,7 +1639,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V5.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1624,7 +1648,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V6.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1633,7 +1657,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V6.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1642,7 +1666,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V7.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1651,7 +1675,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V7.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1662,15 +1686,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 32(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 32(R3)
+	FMOVQ 16(R5), F30
 	VDUP V4.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V4.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1679,7 +1703,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V5.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1688,7 +1712,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V5.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1697,7 +1721,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V6.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1706,7 +1730,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V6.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1715,7 +1739,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V7.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1724,7 +1748,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V7.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1735,15 +1759,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 40(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 40(R3)
+	FMOVQ 32(R5), F30
 	VDUP V4.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V4.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1752,7 +1776,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V5.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1761,7 +1785,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V5.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1770,7 +1794,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V6.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1779,7 +1803,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V6.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1788,7 +1812,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V7.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1797,7 +1821,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V7.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1808,15 +1832,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 48(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 48(R3)
+	FMOVQ 48(R5), F30
 	VDUP V4.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V4.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1825,7 +1849,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V5.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1834,7 +1858,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V5.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1843,7 +1867,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V6.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1852,7 +1876,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V6.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1861,7 +1885,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V7.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1870,7 +1894,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V7.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1881,17 +1905,17 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 56(R1)
-	ADD $4, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 56(R3)
+	SUB $4, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1900,7 +1924,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1909,7 +1933,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1918,7 +1942,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1927,7 +1951,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1936,7 +1960,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1945,7 +1969,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1956,15 +1980,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V4.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 64(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 64(R3)
+	FMOVQ 16(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1973,7 +1997,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1982,7 +2006,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -1991,7 +2015,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2000,7 +2024,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2009,7 +2033,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2018,7 +2042,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2029,15 +2053,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V5.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 72(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 72(R3)
+	FMOVQ 32(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2046,7 +2070,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2055,7 +2079,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2064,7 +2088,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2073,7 +2097,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2082,7 +2106,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2091,7 +2115,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2102,15 +2126,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V6.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 80(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 80(R3)
+	FMOVQ 48(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2119,7 +2143,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2128,7 +2152,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2137,7 +2161,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2146,7 +2170,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2155,7 +2179,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2164,7 +2188,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2175,17 +2199,17 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V7.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 88(R1)
-	ADD $6, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 88(R3)
+	SUB $6, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V4.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V4.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2194,7 +2218,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V5.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2203,7 +2227,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V5.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2212,7 +2236,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V6.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2221,7 +2245,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V6.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2230,7 +2254,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V7.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2239,7 +2263,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V7.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2250,15 +2274,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 96(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 96(R3)
+	FMOVQ 16(R5), F30
 	VDUP V4.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V4.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2267,7 +2291,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V5.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2276,7 +2300,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V5.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2285,7 +2309,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V6.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2294,7 +2318,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V6.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2303,7 +2327,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V7.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2312,7 +2336,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V7.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2323,15 +2347,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 104(R1)
-	FMOVQ 32(R3), F30
+	FMOVD F28, 104(R3)
+	FMOVQ 32(R5), F30
 	VDUP V4.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V4.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2340,7 +2364,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V5.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2349,7 +2373,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V5.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2358,7 +2382,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V6.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2367,7 +2391,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V6.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2376,7 +2400,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V7.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2385,7 +2409,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V7.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2396,15 +2420,15 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 112(R1)
-	FMOVQ 48(R3), F30
+	FMOVD F28, 112(R3)
+	FMOVQ 48(R5), F30
 	VDUP V4.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V4.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2413,7 +2437,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V5.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2422,7 +2446,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V5.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2431,7 +2455,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V6.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2440,7 +2464,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V6.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2449,7 +2473,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V7.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2458,7 +2482,7 @@ again2:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V7.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2469,7 +2493,11 @@ again2:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 120(R1)
+	FMOVD F28, 120(R3)
+	VUMAX V0.H8, V24.H8, V24.H8
+	VUMAX V1.H8, V24.H8, V24.H8
+	VUMAX V2.H8, V24.H8, V24.H8
+	VUMAX V3.H8, V24.H8, V24.H8
 	VORR V0.B16, V0.B16, V29.B16
 	VUMIN V1.H8, V29.H8, V29.H8
 	VUMIN V2.H8, V29.H8, V29.H8
@@ -2480,54 +2508,63 @@ again2:
 	VSUB V29.H8, V1.H8, V1.H8
 	VSUB V29.H8, V2.H8, V2.H8
 	VSUB V29.H8, V3.H8, V3.H8
-	ADD $8, R2, R2
-	ADD $128, R1, R1
-	SUBS $1, R4, R4
+	FMOVQ F0, 0(R2)
+	FMOVQ F1, 16(R2)
+	FMOVQ F2, 32(R2)
+	FMOVQ F3, 48(R2)
+	SUB $8, R4, R4
+	ADD $128, R3, R3
+	ADD $64, R2, R2
+	SUBS $1, R6, R6
 	BGT again2
+	FMOVQ F24, 0(R1)
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
 	RET
 
-// func viterbi4NEON(cost *uint16, from *byte, z, table *int16, groups int)
-TEXT ·viterbi4NEON(SB), NOSPLIT, $0-40
+// func viterbi4NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)
+TEXT ·viterbi4NEON(SB), NOSPLIT, $0-56
 	MOVD cost+0(FP), R0
-	MOVD from+8(FP), R1
-	MOVD z+16(FP), R2
-	MOVD table+24(FP), R3
-	MOVD groups+32(FP), R4
+	MOVD most+8(FP), R1
+	MOVD kept+16(FP), R2
+	MOVD from+24(FP), R3
+	MOVD z+32(FP), R4
+	MOVD table+40(FP), R5
+	MOVD groups+48(FP), R6
+	FMOVQ 0(R1), F24
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
-	WORD $0x4f00e424 // movi v4.16b, #1
-	WORD $0x4f00e445 // movi v5.16b, #2
-	WORD $0x4f00e466 // movi v6.16b, #3
-	WORD $0x4f00e487 // movi v7.16b, #4
-	WORD $0x4f00e4a8 // movi v8.16b, #5
-	WORD $0x4f00e4c9 // movi v9.16b, #6
-	WORD $0x4f00e4ea // movi v10.16b, #7
-	WORD $0x4f00e50b // movi v11.16b, #8
-	WORD $0x4f00e52c // movi v12.16b, #9
-	WORD $0x4f00e54d // movi v13.16b, #10
-	WORD $0x4f00e56e // movi v14.16b, #11
-	WORD $0x4f00e58f // movi v15.16b, #12
-	WORD $0x4f00e5b0 // movi v16.16b, #13
-	WORD $0x4f00e5d1 // movi v17.16b, #14
-	WORD $0x4f00e5f2 // movi v18.16b, #15
+	WORD $0x4f00e604 // movi v4.16b, #16
+	WORD $0x4f01e405 // movi v5.16b, #32
+	WORD $0x4f01e606 // movi v6.16b, #48
+	WORD $0x4f02e407 // movi v7.16b, #64
+	WORD $0x4f02e608 // movi v8.16b, #80
+	WORD $0x4f03e409 // movi v9.16b, #96
+	WORD $0x4f03e60a // movi v10.16b, #112
+	WORD $0x4f04e40b // movi v11.16b, #128
+	WORD $0x4f04e60c // movi v12.16b, #144
+	WORD $0x4f05e40d // movi v13.16b, #160
+	WORD $0x4f05e60e // movi v14.16b, #176
+	WORD $0x4f06e40f // movi v15.16b, #192
+	WORD $0x4f06e610 // movi v16.16b, #208
+	WORD $0x4f07e411 // movi v17.16b, #224
+	WORD $0x4f07e612 // movi v18.16b, #240
 	MOVW $0x00ff00ff, R19
 	VDUP R19, V26.S4
 
 again3:
-	ADD $0, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	SUB $0, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 32(R3), F30
+	FMOVQ 32(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2536,7 +2573,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2545,7 +2582,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2554,7 +2591,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2563,7 +2600,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2572,7 +2609,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2581,7 +2618,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2590,7 +2627,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2599,7 +2636,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2608,7 +2645,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2617,7 +2654,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2626,7 +2663,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2635,7 +2672,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2644,7 +2681,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2653,7 +2690,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2664,15 +2701,15 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 0(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 0(R3)
+	FMOVQ 16(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 48(R3), F30
+	FMOVQ 48(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2681,7 +2718,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2690,7 +2727,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2699,7 +2736,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2708,7 +2745,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2717,7 +2754,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2726,7 +2763,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2735,7 +2772,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2744,7 +2781,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2753,7 +2790,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2762,7 +2799,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2771,7 +2808,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2780,7 +2817,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2789,7 +2826,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2798,7 +2835,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2809,17 +2846,17 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 8(R1)
-	ADD $2, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 8(R3)
+	SUB $2, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 32(R3), F30
+	FMOVQ 32(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2828,7 +2865,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2837,7 +2874,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2846,7 +2883,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2855,7 +2892,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2864,7 +2901,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2873,7 +2910,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2882,7 +2919,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2891,7 +2928,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2900,7 +2937,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2909,7 +2946,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2918,7 +2955,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2927,7 +2964,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2936,7 +2973,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2945,7 +2982,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2956,15 +2993,15 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 16(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 16(R3)
+	FMOVQ 16(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 48(R3), F30
+	FMOVQ 48(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2973,7 +3010,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2982,7 +3019,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -2991,7 +3028,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3000,7 +3037,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3009,7 +3046,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3018,7 +3055,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3027,7 +3064,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3036,7 +3073,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3045,7 +3082,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3054,7 +3091,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3063,7 +3100,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3072,7 +3109,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3081,7 +3118,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3090,7 +3127,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3101,17 +3138,17 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 24(R1)
-	ADD $4, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 24(R3)
+	SUB $4, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 32(R3), F30
+	FMOVQ 32(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3120,7 +3157,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3129,7 +3166,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3138,7 +3175,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3147,7 +3184,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3156,7 +3193,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3165,7 +3202,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3174,7 +3211,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3183,7 +3220,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3192,7 +3229,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3201,7 +3238,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3210,7 +3247,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3219,7 +3256,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3228,7 +3265,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3237,7 +3274,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3248,15 +3285,15 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V2.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 32(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 32(R3)
+	FMOVQ 16(R5), F30
 	VDUP V0.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 48(R3), F30
+	FMOVQ 48(R5), F30
 	VDUP V0.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3265,7 +3302,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V0.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3274,7 +3311,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V0.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3283,7 +3320,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V0.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3292,7 +3329,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V0.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3301,7 +3338,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V0.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3310,7 +3347,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V0.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3319,7 +3356,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V1.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3328,7 +3365,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V1.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3337,7 +3374,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V1.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3346,7 +3383,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V1.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3355,7 +3392,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V1.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3364,7 +3401,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V1.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3373,7 +3410,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V1.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3382,7 +3419,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V1.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3393,17 +3430,17 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V3.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 40(R1)
-	ADD $6, R2, R5
-	VLD1R (R5), [V25.H8]
-	FMOVQ 0(R3), F30
+	FMOVD F28, 40(R3)
+	SUB $6, R4, R7
+	VLD1R (R7), [V25.H8]
+	FMOVQ 0(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 32(R3), F30
+	FMOVQ 32(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3412,7 +3449,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 64(R3), F30
+	FMOVQ 64(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3421,7 +3458,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 96(R3), F30
+	FMOVQ 96(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3430,7 +3467,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 128(R3), F30
+	FMOVQ 128(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3439,7 +3476,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 160(R3), F30
+	FMOVQ 160(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3448,7 +3485,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 192(R3), F30
+	FMOVQ 192(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3457,7 +3494,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 224(R3), F30
+	FMOVQ 224(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3466,7 +3503,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 256(R3), F30
+	FMOVQ 256(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3475,7 +3512,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 288(R3), F30
+	FMOVQ 288(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3484,7 +3521,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 320(R3), F30
+	FMOVQ 320(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3493,7 +3530,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 352(R3), F30
+	FMOVQ 352(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3502,7 +3539,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 384(R3), F30
+	FMOVQ 384(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3511,7 +3548,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 416(R3), F30
+	FMOVQ 416(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3520,7 +3557,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 448(R3), F30
+	FMOVQ 448(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3529,7 +3566,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 480(R3), F30
+	FMOVQ 480(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3540,15 +3577,15 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V0.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 48(R1)
-	FMOVQ 16(R3), F30
+	FMOVD F28, 48(R3)
+	FMOVQ 16(R5), F30
 	VDUP V2.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
 	WORD $0x4e7e9fde // mul v30.8h, v30.8h, v30.8h
 	WORD $0x6e7e0fbb // uqadd v27.8h, v29.8h, v30.8h
 	WORD $0x6f00e41c // movi v28.2d, #0
-	FMOVQ 48(R3), F30
+	FMOVQ 48(R5), F30
 	VDUP V2.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3557,7 +3594,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V4.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 80(R3), F30
+	FMOVQ 80(R5), F30
 	VDUP V2.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3566,7 +3603,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V5.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 112(R3), F30
+	FMOVQ 112(R5), F30
 	VDUP V2.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3575,7 +3612,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V6.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 144(R3), F30
+	FMOVQ 144(R5), F30
 	VDUP V2.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3584,7 +3621,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V7.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 176(R3), F30
+	FMOVQ 176(R5), F30
 	VDUP V2.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3593,7 +3630,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V8.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 208(R3), F30
+	FMOVQ 208(R5), F30
 	VDUP V2.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3602,7 +3639,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V9.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 240(R3), F30
+	FMOVQ 240(R5), F30
 	VDUP V2.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3611,7 +3648,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V10.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 272(R3), F30
+	FMOVQ 272(R5), F30
 	VDUP V3.H[0], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3620,7 +3657,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V11.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 304(R3), F30
+	FMOVQ 304(R5), F30
 	VDUP V3.H[1], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3629,7 +3666,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V12.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 336(R3), F30
+	FMOVQ 336(R5), F30
 	VDUP V3.H[2], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3638,7 +3675,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V13.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 368(R3), F30
+	FMOVQ 368(R5), F30
 	VDUP V3.H[3], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3647,7 +3684,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V14.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 400(R3), F30
+	FMOVQ 400(R5), F30
 	VDUP V3.H[4], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3656,7 +3693,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V15.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 432(R3), F30
+	FMOVQ 432(R5), F30
 	VDUP V3.H[5], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3665,7 +3702,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V16.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 464(R3), F30
+	FMOVQ 464(R5), F30
 	VDUP V3.H[6], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3674,7 +3711,7 @@ again3:
 	WORD $0x6e7e377f // cmhi v31.8h, v27.8h, v30.8h
 	VBIT V31.B16, V17.B16, V28.B16
 	VUMIN V30.H8, V27.H8, V27.H8
-	FMOVQ 496(R3), F30
+	FMOVQ 496(R5), F30
 	VDUP V3.H[7], V29.H8
 	WORD $0x4e7e773e // sabd v30.8h, v25.8h, v30.8h
 	VUMIN V26.H8, V30.H8, V30.H8
@@ -3685,17 +3722,23 @@ again3:
 	VUMIN V30.H8, V27.H8, V27.H8
 	VORR V27.B16, V27.B16, V1.B16
 	WORD $0x0e212b9c // xtn v28.8b, v28.8h
-	FMOVD F28, 56(R1)
+	FMOVD F28, 56(R3)
+	VUMAX V0.H8, V24.H8, V24.H8
+	VUMAX V1.H8, V24.H8, V24.H8
 	VORR V0.B16, V0.B16, V29.B16
 	VUMIN V1.H8, V29.H8, V29.H8
 	WORD $0x6e71abbd // uminv h29, v29.8h
 	VDUP V29.H[0], V29.H8
 	VSUB V29.H8, V0.H8, V0.H8
 	VSUB V29.H8, V1.H8, V1.H8
-	ADD $8, R2, R2
-	ADD $64, R1, R1
-	SUBS $1, R4, R4
+	FMOVQ F0, 0(R2)
+	FMOVQ F1, 16(R2)
+	SUB $8, R4, R4
+	ADD $64, R3, R3
+	ADD $32, R2, R2
+	SUBS $1, R6, R6
 	BGT again3
+	FMOVQ F24, 0(R1)
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
 	RET

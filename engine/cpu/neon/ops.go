@@ -49,6 +49,7 @@ var three = map[string]op{
 	"trn1.2d":    {0x4ec02800, "", "VTRN1"},
 	"trn2.2d":    {0x4ec06800, "", "VTRN2"},
 	"umax.4s":    {0x6ea06400, "", "VUMAX"},
+	"umax.8h":    {0x6e606400, "", "VUMAX"},
 	"umin.4s":    {0x6ea06c00, "", "VUMIN"},
 	"smax.4s":    {0x4ea06400, "", ""},
 	"addp.4s":    {0x4ea0bc00, "", "VADDP"},

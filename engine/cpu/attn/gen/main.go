@@ -25,6 +25,7 @@ type family struct {
 var families = []family{
 	{"codes_avx512", codes512},
 	{"dot_avx512", dot512},
+	{"encode_avx512", encode512},
 	{"float_avx512", float512},
 	{"fused_avx512", fused512},
 	{"trellis_avx512", trellis512},

@@ -19,8 +19,9 @@ func viterbi2(a *asm) {
 // sets. The metrics of the states are in memory, where a vector finds those
 // that lead to its windows side by side.
 //
-// Y0 to Y3 are the best sums of each set, Y4 to Y7 their numbers, Y8 to Y10
-// free, Y12 the value, Y13 the farthest distance, Y14 spreads metrics.
+// Y0 to Y3 are the best sums of each set, Y4 to Y7 their high bits in place, Y8
+// to Y10 free, Y13 the largest metrics so far, Y14 spreads metrics; R8 finds
+// the squares of a value.
 type viterbi2Code struct {
 	*asm
 	bits int
@@ -37,14 +38,16 @@ func (y *viterbi2Code) words(name string, f func(lane int) int) operand.Mem {
 }
 
 func (y *viterbi2Code) run() {
-	y.fn(fmt.Sprintf("viterbi%dAVX2", y.bits), "(cost *uint16, from *byte, z, table *int16, groups int)",
-		"adds groups of four values to the paths; table has the levels of the windows in order.")
+	y.fn(fmt.Sprintf("viterbi%dAVX2", y.bits), viterbiArgs,
+		"adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.")
 	y.ld("cost", reg.RDI)
+	y.ld("most", reg.RBX)
+	y.ld("kept", reg.R9)
 	y.ld("from", reg.RSI)
 	y.ld("z", reg.RDX)
-	y.ld("table", reg.RAX)
+	y.ld("squares", reg.RAX)
 	y.ld("groups", reg.RCX)
-	y.VMOVDQU(y.words("far", func(int) int { return 255 }), reg.Y13)
+	y.VMOVDQU(at(reg.RBX, 0), reg.Y13)
 	// A lane of 8 words has the metrics of 1 or 2 states.
 	y.VMOVDQU(y.words(fmt.Sprintf("spread%d", y.bits), func(lane int) int {
 		word := lane >> y.bits
@@ -55,24 +58,25 @@ func (y *viterbi2Code) run() {
 	for k := range 4 {
 		y.step(k)
 	}
-	y.ADDQ(imm(8), reg.RDX)
+	y.SUBQ(imm(8), reg.RDX)
 	y.ADDQ(imm(4*256>>y.bits), reg.RSI)
+	y.ADDQ(imm(2*256>>y.bits), reg.R9)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(loop))
+	y.VMOVDQU(reg.Y13, at(reg.RBX, 0))
 	y.end()
 }
 
 // step adds value k of four.
 func (y *viterbi2Code) step(k int) {
-	y.VPBROADCASTW(at(reg.RDX, 2*k), reg.Y12)
+	y.MOVWQSX(at(reg.RDX, -2*k), reg.R8)
+	y.SHLQ(imm(squaresRow), reg.R8)
+	y.ADDQ(reg.RAX, reg.R8)
 	for v := range 16 {
 		x, set := v/y.sets(), v%y.sets()
-		d, num := reg.Y8, y.words(fmt.Sprintf("number%d", x), func(int) int { return x })
+		d, in := reg.Y8, x<<(8-y.bits)
+		num := y.words(fmt.Sprintf("high%d", in), func(int) int { return in })
 		sum, which := ys[set], ys[4+set]
-		y.VPSUBW(at(reg.RAX, 32*v), reg.Y12, d)
-		y.VPABSW(d, d)
-		y.VPMINUW(reg.Y13, d, d)
-		y.VPMULLW(d, d, d)
 		switch y.bits {
 		case 2:
 			y.VPBROADCASTQ(at(reg.RDI, 8*v), reg.Y9)
@@ -84,11 +88,11 @@ func (y *viterbi2Code) step(k int) {
 			y.VPBROADCASTW(at(reg.RDI, 2*v), reg.Y9)
 		}
 		if x == 0 {
-			y.VPADDUSW(reg.Y9, d, sum)
+			y.VPADDUSW(at(reg.R8, 32*v), reg.Y9, sum)
 			y.VPXOR(which, which, which)
 			continue
 		}
-		y.VPADDUSW(reg.Y9, d, d)
+		y.VPADDUSW(at(reg.R8, 32*v), reg.Y9, d)
 		y.VPMINUW(sum, d, d)
 		y.VPCMPEQW(d, sum, reg.Y9) // the lower number stays where it is no worse
 		y.VMOVDQA(d, sum)
@@ -101,10 +105,13 @@ func (y *viterbi2Code) step(k int) {
 	}
 	for set := range y.sets() {
 		y.VMOVDQU(ys[set], at(reg.RDI, 32*set))
+		if k == 3 {
+			y.VMOVDQU(ys[set], at(reg.R9, 32*set))
+		}
 	}
 }
 
-// numbers stores the numbers of the best as bytes.
+// numbers stores the high bits of the best as bytes.
 func (y *viterbi2Code) numbers(disp int) {
 	if y.bits == 4 {
 		y.VEXTRACTI128(imm(1), reg.Y4, reg.X8)
@@ -119,8 +126,11 @@ func (y *viterbi2Code) numbers(disp int) {
 	}
 }
 
-// normalise takes the least metric off all.
+// normalise takes the least metric off all, and keeps the largest.
 func (y *viterbi2Code) normalise() {
+	for set := range y.sets() {
+		y.VPMAXUW(ys[set], reg.Y13, reg.Y13)
+	}
 	y.VMOVDQA(reg.Y0, reg.Y8)
 	for set := 1; set < y.sets(); set++ {
 		y.VPMINUW(ys[set], reg.Y8, reg.Y8)

@@ -10,34 +10,46 @@ import (
 // viterbi512 adds values to the paths of the trellis encoder.
 func viterbi512(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
-		(&viterbi{a, bits}).run()
+		for _, rows := range []int{1, viterbiRows} {
+			(&viterbi{a, bits, rows}).run()
+		}
 	}
 }
 
+// The rows that a kernel goes over side by side, and how far apart theirs are
+// in bytes, as type paths has them.
+const (
+	viterbiRows    = 4
+	viterbiCosts   = 2 * 64
+	viterbiMost    = 2 * 32
+	viterbiKept    = 2 * 64 * (24 + 256) / 4
+	viterbiValues  = 2 * 256
+	viterbiNumbers = 64 * (24 + 256)
+	squaresRow     = 9 // bits of 256 squares
+)
+
+const viterbiArgs = "(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)"
+
 // viterbi is the encoder of one code size, as kv.Trellis describes it. Vector
-// v of eight holds 32 of the 256 windows: high bits x and states s from 0 up.
+// v of eight holds the windows from 32·v up, high bits x and states s:
 //
 //	2 bits   x = v/2, s = 32·(v%2) and on: two sets of states
 //	3 bits   x = v, s = 0 to 31
-//	4 bits   x = v and v+8, s = 0 to 15 each
+//	4 bits   x = 2·v and 2·v+1, s = 0 to 15 each
 //
-// Z0 to Z7 are sums, Z8 and Z9 the metrics of the states, Z10 the value, Z11
-// the farthest distance, Z12 to Z15 free, Z16 to Z23 the numbers 0 to 7, Z24
-// to Z31 the states that lead to the windows of each vector.
+// A row waits for its own metrics most of the time, so that several fill the
+// gaps of each other. Z0 to Z7 are free, from Z8 on stand the metrics of the
+// states of every row and the largest so far, from Z16 or Z17 on the high bits
+// of the windows in place, from Z24 on the states that lead to them.
 type viterbi struct {
 	*asm
-	bits int
+	bits, rows int
 }
 
 // window is the high bits and the state of lane i of vector v.
 func (y *viterbi) window(v, i int) (x, s int) {
-	switch y.bits {
-	case 2:
-		return v / 2, 32*(v%2) + i
-	case 3:
-		return v, i
-	}
-	return v + 8*(i/16), i % 16
+	w := 32*v + i
+	return w >> (8 - y.bits), w & (1<<(8-y.bits) - 1)
 }
 
 // words makes a constant of 32 words.
@@ -49,139 +61,229 @@ func (y *viterbi) words(name string, f func(lane int) int) operand.Mem {
 	return y.constant(name, parts...)
 }
 
+// cost is the metrics of a row; with two bits they take two registers.
+func (y *viterbi) cost(row, set int) reg.VecPhysical {
+	if y.bits == 2 {
+		return []reg.VecPhysical{reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z16}[2*row+set]
+	}
+	return zs[8+row]
+}
+
+// most is the largest metrics of a row.
+func (y *viterbi) most(row int) reg.VecPhysical {
+	if y.bits == 2 {
+		return zs[28+row]
+	}
+	return zs[12+row]
+}
+
+// number is the high bits of vector v in place: with two bits the first half
+// of the registers is enough, and 0 in both its vectors needs none.
+func (y *viterbi) number(v int) reg.VecPhysical {
+	if y.bits == 2 {
+		return zs[17+v/2]
+	}
+	return zs[16+v]
+}
+
+func (y *viterbi) lead(v int) reg.VecPhysical {
+	if y.bits == 2 {
+		return zs[24+v%4]
+	}
+	return zs[24+v]
+}
+
+// squares is the register that finds the squares of a value of a row.
+func (y *viterbi) squares(row int) reg.GPPhysical {
+	return []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11}[row]
+}
+
+func (y *viterbi) sets() int {
+	if y.bits == 2 {
+		return 2
+	}
+	return 1
+}
+
 func (y *viterbi) run() {
-	y.fn(fmt.Sprintf("viterbi%dAVX512", y.bits), "(cost *uint16, from *byte, z, table *int16, groups int)",
-		"adds groups of four values to the paths; table has the levels of the windows in the order of the vectors.")
+	rows := "a row"
+	if y.rows > 1 {
+		rows = fmt.Sprintf("%d rows", y.rows)
+	}
+	y.fn(fmt.Sprintf("viterbi%dx%dAVX512", y.bits, y.rows), viterbiArgs,
+		"adds groups of four values, from z down, to the paths of %s, and keeps the metrics behind each.", rows)
 	y.ld("cost", reg.RDI)
+	y.ld("most", reg.RBX)
+	y.ld("kept", reg.R12)
 	y.ld("from", reg.RSI)
 	y.ld("z", reg.RDX)
-	y.ld("table", reg.RAX)
+	y.ld("squares", reg.RAX)
 	y.ld("groups", reg.RCX)
 	for v := range 8 {
 		y.VMOVDQU64(y.words(fmt.Sprintf("lead%d_%d", y.bits, v), func(lane int) int {
 			x, s := y.window(v, lane)
 			return (x<<(8-y.bits) | s) >> y.bits
-		}), zs[24+v])
-		y.VPBROADCASTW(y.words(fmt.Sprintf("number%d", v), func(int) int { return v }), zs[16+v])
+		}), y.lead(v))
+		y.VMOVDQU64(y.words(fmt.Sprintf("number%d_%d", y.bits, v), func(lane int) int {
+			x, _ := y.window(v, lane)
+			return x << (8 - y.bits)
+		}), y.number(v))
 	}
-	y.VPBROADCASTW(y.words("far", func(int) int { return 255 }), reg.Z11)
-	switch y.bits {
-	case 2:
-		y.VMOVDQU64(at(reg.RDI, 64), reg.Z9)
-		fallthrough
-	case 3:
-		y.VMOVDQU64(at(reg.RDI, 0), reg.Z8)
-	case 4:
-		y.VBROADCASTI64X4(at(reg.RDI, 0), reg.Z8)
+	for row := range y.rows {
+		y.VMOVDQU64(at(reg.RBX, viterbiMost*row), y.most(row))
 	}
+	y.metrics(func(c reg.VecPhysical, m operand.Mem) { y.move(m, c) })
 	loop := y.label("loop")
 	y.Label(loop)
 	for k := range 4 {
-		y.step(k)
+		for row := range y.rows {
+			y.step(k, row)
+		}
 	}
-	y.normalise()
-	y.ADDQ(imm(8), reg.RDX)
+	for row := range y.rows {
+		y.normalise(row)
+	}
+	y.SUBQ(imm(8), reg.RDX)
 	y.ADDQ(imm(4*256>>y.bits), reg.RSI)
+	y.ADDQ(imm(2*256>>y.bits), reg.R12)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(loop))
-	switch y.bits {
-	case 2:
-		y.VMOVDQU64(reg.Z9, at(reg.RDI, 64))
-		fallthrough
-	case 3:
-		y.VMOVDQU64(reg.Z8, at(reg.RDI, 0))
-	case 4:
-		y.VMOVDQU(reg.Y8, at(reg.RDI, 0))
+	for row := range y.rows {
+		y.VMOVDQU64(y.most(row), at(reg.RBX, viterbiMost*row))
 	}
+	y.metrics(func(c reg.VecPhysical, m operand.Mem) { y.move(c, m) })
 	y.end()
 }
 
-// step adds value k of four.
-func (y *viterbi) step(k int) {
-	y.VPBROADCASTW(at(reg.RDX, 2*k), reg.Z10)
-	for v := range 8 {
-		d, cost := zs[v], reg.Z8
-		if y.bits == 2 && v >= 4 {
-			cost = reg.Z9
+// metrics moves the metrics of all rows.
+func (y *viterbi) metrics(move func(c reg.VecPhysical, m operand.Mem)) {
+	for row := range y.rows {
+		for set := range y.sets() {
+			move(y.cost(row, set), at(reg.RDI, viterbiCosts*row+64*set))
 		}
-		y.VPSUBW(at(reg.RAX, 64*v), reg.Z10, d)
-		y.VPABSW(d, d)
-		y.VPMINUW(reg.Z11, d, d)
-		y.VPMULLW(d, d, d)
-		y.VPERMW(cost, zs[24+v], zs[12+v%4])
-		y.VPADDUSW(zs[12+v%4], d, d)
-	}
-	at := 256 >> y.bits * k
-	switch y.bits {
-	case 2:
-		y.best([]int{0, 2, 4, 6}, reg.Z12)
-		y.VPMOVWB(reg.Z12, y.from(at))
-		y.best([]int{1, 3, 5, 7}, reg.Z12)
-		y.VPMOVWB(reg.Z12, y.from(at+32))
-		y.VMOVDQA64(reg.Z0, reg.Z8)
-		y.VMOVDQA64(reg.Z1, reg.Z9)
-	case 3:
-		y.best([]int{0, 1, 2, 3, 4, 5, 6, 7}, reg.Z12)
-		y.VPMOVWB(reg.Z12, y.from(at))
-		y.VMOVDQA64(reg.Z0, reg.Z8)
-	case 4:
-		y.best([]int{0, 1, 2, 3, 4, 5, 6, 7}, reg.Z12)
-		// The higher eight of the high bits against the lower.
-		y.VSHUFI64X2(imm(0x4e), reg.Z0, reg.Z0, reg.Z1)
-		y.VSHUFI64X2(imm(0x4e), reg.Z12, reg.Z12, reg.Z13)
-		y.VPADDW(reg.Z17, reg.Z23, reg.Z14)
-		y.VPADDW(reg.Z14, reg.Z13, reg.Z13)
-		y.VPCMPUW(imm(1), reg.Z0, reg.Z1, reg.K1)
-		y.VPBLENDMW(reg.Z13, reg.Z12, reg.K1, reg.Z12)
-		y.VPMINUW(reg.Z1, reg.Z0, reg.Z8)
-		y.VSHUFI64X2(imm(0x44), reg.Z8, reg.Z8, reg.Z8)
-		y.VPMOVWB(reg.Y12, y.from(at))
 	}
 }
 
-func (y *viterbi) from(disp int) operand.Mem { return at(reg.RSI, disp) }
-
-// best leaves the least of the sums, 4 or 8 of them, in the first, and its
-// number in which: the lowest of equal ones.
-func (y *viterbi) best(v []int, which reg.VecPhysical) {
-	idx := []reg.VecPhysical{which, reg.Z13, reg.Z14, reg.Z15}
-	for i := 0; i < len(v); i += 2 {
-		y.better(v[i], v[i+1], zs[16+i], zs[17+i], idx[i/2])
+// move loads or stores metrics. With four bits they fill half a register, and
+// the other half is zero.
+func (y *viterbi) move(from, to operand.Op) {
+	if y.bits < 4 {
+		y.VMOVDQU64(from, to)
+		return
 	}
-	for step := 2; step < len(v); step *= 2 {
-		for i := 0; i < len(v); i += 2 * step {
-			y.better(v[i], v[i+step], idx[i/2], idx[(i+step)/2], idx[i/2])
+	half := func(o operand.Op) operand.Op {
+		if r, ok := o.(reg.Vec); ok {
+			return r.AsY()
 		}
+		return o
 	}
+	y.VMOVDQU(half(from), half(to))
+}
+
+// step adds value k of four to the paths of a row.
+func (y *viterbi) step(k, row int) {
+	squares := y.squares(row)
+	y.MOVWQSX(at(reg.RDX, viterbiValues*row-2*k), squares)
+	y.SHLQ(imm(squaresRow), squares)
+	y.ADDQ(reg.RAX, squares)
+	to := func(half int) operand.Mem {
+		return at(reg.RSI, viterbiNumbers*row+256>>y.bits*k+32*half)
+	}
+	switch y.bits {
+	case 2:
+		for set := range 2 {
+			// The metrics before are needed to the end: those behind wait in Z0 and Z5.
+			sum, which := zs[5*set], reg.Z2
+			y.pair(row, set, set+2, sum, which)
+			y.pair(row, set+4, set+6, reg.Z1, reg.Z3)
+			y.better(sum, reg.Z1, which, reg.Z3)
+			y.VPMOVWB(which, to(set))
+		}
+		y.VMOVDQA64(reg.Z0, y.cost(row, 0))
+		y.VMOVDQA64(reg.Z5, y.cost(row, 1))
+	default:
+		y.pair(row, 0, 1, reg.Z0, reg.Z1)
+		y.pair(row, 2, 3, reg.Z2, reg.Z3)
+		y.better(reg.Z0, reg.Z2, reg.Z1, reg.Z3)
+		y.pair(row, 4, 5, reg.Z4, reg.Z5)
+		y.pair(row, 6, 7, reg.Z6, reg.Z7)
+		y.better(reg.Z4, reg.Z6, reg.Z5, reg.Z7)
+		if y.bits == 3 {
+			y.better(reg.Z0, reg.Z4, reg.Z1, reg.Z5)
+			y.VMOVDQA64(reg.Z0, y.cost(row, 0))
+			y.VPMOVWB(reg.Z1, to(0))
+			return
+		}
+		y.better(reg.Z0, reg.Z4, reg.Z1, reg.Z5)
+		// Even high bits against odd ones, the lower of equals.
+		y.VEXTRACTI64X4(imm(1), reg.Z0, reg.Y2)
+		y.VEXTRACTI64X4(imm(1), reg.Z1, reg.Y3)
+		y.VPCMPEQW(reg.Y2, reg.Y0, reg.K1)
+		y.VPCMPUW(imm(1), reg.Y1, reg.Y3, reg.K1, reg.K1)
+		y.VPCMPUW(imm(1), reg.Y0, reg.Y2, reg.K2)
+		y.KORW(reg.K1, reg.K2, reg.K1)
+		y.VPMINUW(reg.Y2, reg.Y0, y.cost(row, 0).(reg.Vec).AsY())
+		y.VPBLENDMW(reg.Y3, reg.Y1, reg.K1, reg.Y1)
+		y.VPMOVWB(reg.Y1, to(0))
+	}
+}
+
+// pair leaves the lesser sums of two vectors, and the high bits they have.
+func (y *viterbi) pair(row, a, b int, sum, which reg.VecPhysical) {
+	other := zs[7]
+	if sum == zs[6] {
+		other = which
+	}
+	y.sum(row, a, sum)
+	y.sum(row, b, other)
+	y.VPCMPUW(imm(1), sum, other, reg.K1)
+	y.VPMINUW(other, sum, sum)
+	y.VPBLENDMW(y.number(b), y.number(a), reg.K1, which)
+}
+
+// sum is the metrics of vector v.
+func (y *viterbi) sum(row, v int, to reg.VecPhysical) {
+	set := 0
+	if y.bits == 2 {
+		set = v / 4
+	}
+	y.VPERMW(y.cost(row, set), y.lead(v), to)
+	y.VPADDUSW(at(y.squares(row), 64*v), to, to)
 }
 
 // better keeps the lesser of two sums in the first, and its number.
-func (y *viterbi) better(a, b int, numA, numB, to reg.VecPhysical) {
-	y.VPCMPUW(imm(1), zs[a], zs[b], reg.K1)
-	y.VPMINUW(zs[b], zs[a], zs[a])
-	y.VPBLENDMW(numB, numA, reg.K1, to)
+func (y *viterbi) better(a, b, numA, numB reg.VecPhysical) {
+	y.VPCMPUW(imm(1), a, b, reg.K1)
+	y.VPMINUW(b, a, a)
+	y.VPBLENDMW(numB, numA, reg.K1, numA)
 }
 
-// normalise takes the least metric off all.
-func (y *viterbi) normalise() {
-	least := reg.Z0
+// normalise takes the least metric of a row off all.
+func (y *viterbi) normalise(row int) {
+	a, b := y.cost(row, 0), y.cost(row, y.sets()-1)
+	y.VPMAXUW(a, y.most(row), y.most(row))
+	least := zs[row]
+	half, quarter := least.(reg.Vec).AsY(), least.(reg.Vec).AsX()
 	switch y.bits {
 	case 2:
-		y.VPMINUW(reg.Z9, reg.Z8, least)
-		y.VEXTRACTI64X4(imm(1), least, reg.Y1)
-		y.VPMINUW(reg.Y1, reg.Y0, reg.Y0)
+		y.VPMAXUW(b, y.most(row), y.most(row))
+		y.VPMINUW(a, b, least)
+		y.VEXTRACTI64X4(imm(1), least, reg.Y4)
+		y.VPMINUW(reg.Y4, half, half)
 	case 3:
-		y.VEXTRACTI64X4(imm(1), reg.Z8, reg.Y1)
-		y.VPMINUW(reg.Y1, reg.Y8, reg.Y0)
+		y.VEXTRACTI64X4(imm(1), a, reg.Y4)
+		y.VPMINUW(reg.Y4, a.(reg.Vec).AsY(), half)
 	case 4:
-		y.VMOVDQA64(reg.Z8, least)
+		y.VMOVDQA(a.(reg.Vec).AsY(), half)
 	}
-	y.VEXTRACTI128(imm(1), reg.Y0, reg.X1)
-	y.VPMINUW(reg.X1, reg.X0, reg.X0)
-	y.VPHMINPOSUW(reg.X0, reg.X0)
-	y.VPBROADCASTW(reg.X0, least)
-	y.VPSUBW(least, reg.Z8, reg.Z8)
+	y.VEXTRACTI128(imm(1), half, reg.X4)
+	y.VPMINUW(reg.X4, quarter, quarter)
+	y.VPHMINPOSUW(quarter, quarter)
+	y.VPBROADCASTW(quarter, least)
+	y.VPSUBW(least, a, a)
+	y.move(a, at(reg.R12, viterbiKept*row))
 	if y.bits == 2 {
-		y.VPSUBW(least, reg.Z9, reg.Z9)
+		y.VPSUBW(least, b, b)
+		y.move(b, at(reg.R12, viterbiKept*row+64))
 	}
 }

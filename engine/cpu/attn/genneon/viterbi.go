@@ -22,9 +22,10 @@ func viterbi(a *asm) {
 // sets. The metrics are in registers, those of a step's beginning from now and
 // those of its end from next on.
 //
-// The numbers 1 and on stand from number on, with two bits the orders that
-// spread two metrics from pair on. V25 is the value, V26 the farthest distance,
-// V27 and V28 the best sum and its number, V29 to V31 are free.
+// The high bits in place, 1 and on, stand from number on, with two bits the
+// orders that spread two metrics from pair on. V24 is the largest metrics so
+// far, V25 the value, V26 the farthest distance, V27 and V28 the best sum and
+// its high bits, V29 to V31 are free.
 type viterbiCode struct {
 	*asm
 	bits         int
@@ -35,14 +36,15 @@ type viterbiCode struct {
 func (y *viterbiCode) sets() int { return 32 >> y.bits }
 
 func (y *viterbiCode) run() {
-	y.Func(fmt.Sprintf("viterbi%dNEON", y.bits), "(cost *uint16, from *byte, z, table *int16, groups int)",
-		"adds groups of four values to the paths; table has the levels of the windows in order.", 0)
-	y.args("cost", "from", "z", "table", "groups")
+	y.Func(fmt.Sprintf("viterbi%dNEON", y.bits), "(cost, most, kept *uint16, from *byte, z, table *int16, groups int)",
+		"adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each; table has the levels of the windows.", 0)
+	y.args("cost", "most", "kept", "from", "z", "table", "groups")
+	y.Load(24, R1, 0)
 	for set := range y.sets() {
 		y.Load(y.now+V(set), R0, 16*set)
 	}
 	for x := 1; x < 1<<y.bits; x++ {
-		y.Fill(y.number+V(x-1), uint32(x)*0x01010101, R19)
+		y.Fill(y.number+V(x-1), uint32(x<<(8-y.bits))*0x01010101, R19)
 	}
 	y.Fill(26, 0x00ff00ff, R19)
 	if y.bits == 2 {
@@ -55,14 +57,19 @@ func (y *viterbiCode) run() {
 			y.Const(y.pair+V(i), fmt.Sprintf("pair%d", i), order, R19)
 		}
 	}
-	y.Loop(R4, 1, func() {
+	y.Loop(R6, 1, func() {
 		for k := range 4 {
 			y.step(k)
 			y.now, y.next = y.next, y.now
 		}
-		y.Op("ADD $8, R2, R2")
-		y.Op("ADD $%d, R1, R1", 4*256>>y.bits)
+		for set := range y.sets() {
+			y.Store(y.now+V(set), R2, 16*set)
+		}
+		y.Op("SUB $8, R4, R4")
+		y.Op("ADD $%d, R3, R3", 4*256>>y.bits)
+		y.Op("ADD $%d, R2, R2", 2*256>>y.bits)
 	})
+	y.Store(24, R1, 0)
 	for set := range y.sets() {
 		y.Store(y.now+V(set), R0, 16*set)
 	}
@@ -83,12 +90,12 @@ func (y *viterbiCode) before(v int) {
 
 // step adds value k of four.
 func (y *viterbiCode) step(k int) {
-	y.Op("ADD $%d, R2, R5", 2*k)
-	y.Op("VLD1R (R5), [V25.H8]")
+	y.Op("SUB $%d, R4, R7", 2*k)
+	y.Op("VLD1R (R7), [V25.H8]")
 	for set := range y.sets() {
 		for x := range 1 << y.bits {
 			v := x*y.sets() + set
-			y.Load(30, R3, 16*v)
+			y.Load(30, R5, 16*v)
 			y.before(v)
 			y.V("sabd.8h", 30, 25, 30)
 			y.V("umin.8h", 30, 30, 26)
@@ -105,15 +112,18 @@ func (y *viterbiCode) step(k int) {
 		}
 		y.Move(y.next+V(set), 27)
 		y.N("xtn.8b", 28, 28)
-		y.StoreHalf(28, R1, 256>>y.bits*k+8*set)
+		y.StoreHalf(28, R3, 256>>y.bits*k+8*set)
 	}
 	if k == 3 {
 		y.normalise()
 	}
 }
 
-// normalise takes the least metric off all.
+// normalise takes the least metric off all, and keeps the largest.
 func (y *viterbiCode) normalise() {
+	for set := range y.sets() {
+		y.V("umax.8h", 24, 24, y.next+V(set))
+	}
 	y.Move(29, y.next)
 	for set := 1; set < y.sets(); set++ {
 		y.V("umin.8h", 29, 29, y.next+V(set))
