@@ -33,6 +33,9 @@ type attention struct {
 	attnForms
 	temper kv.Temper
 	late   place // among the layers that are packed by page
+
+	qTurn, kTurn *turn // done on the way; nil where q and k are turned already
+	quantise     bool  // the output, too
 }
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
@@ -49,6 +52,7 @@ type attnWorker struct {
 	acc         []float32 // of all parts, one after another
 	scratch     *attn.Scratch
 	levelled    []float32 // a key or a query, its channels levelled
+	turned      []float32 // a key or a query after its rope
 	offset      []float32 // what levelled keys lack in the scores of each query
 	part, total []softmax
 	visits      [partPages]attn.Visit
@@ -133,6 +137,10 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	if t.k != graph.None {
 		t.late = lateAmong(p.layout, own)
+	}
+	t.qTurn, t.kTurn = c.take(&t.q), c.take(&t.k)
+	if c.quantise[n.Out] > 0 && a.DimV%32 == 0 {
+		t.quantise, c.inside[n.Out] = true, true
 	}
 	t.block = max(1, maxQueries/t.group)
 	shape := attnShape{t.attnForms, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
@@ -285,9 +293,10 @@ func (t *attention) run(worker, task int) {
 	}
 	w.queries.N = j.rows * t.group
 	for r := range j.rows {
-		q := t.p.row(t.q, j.first+r)[j.head*t.group*t.DimK:]
+		row := j.first + r
+		q := t.p.row(t.q, row)
 		for g := range t.group {
-			t.query(w, r*t.group+g, &j, q[g*t.DimK:(g+1)*t.DimK])
+			t.query(w, r*t.group+g, &j, t.qTurn.head(w.turned, q, j.head*t.group+g, t.DimK, row))
 		}
 	}
 	if w.following = nil; t.single() && j.end == j.parts {
@@ -465,6 +474,9 @@ func (t *attention) finish(s *softmax, offset float32, row, head int) {
 	t.vForm.Finish(out, s.acc)
 	if sum := kernel.Sum(out); sum-sum != 0 {
 		makeFinite(out)
+	}
+	if t.quantise {
+		t.p.quantisePart(t.out, row, head*t.DimV, out)
 	}
 }
 

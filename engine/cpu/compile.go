@@ -15,14 +15,17 @@ import (
 // stages become one stage whose tasks are panels.
 type compiler struct {
 	p        *program
-	quantise map[graph.Value]int // values that a quantised matrix reads: columns of a vector
+	quantise map[graph.Value]int  // values that a quantised matrix reads: columns of a vector
+	inside   map[graph.Value]bool // those of them that are quantised where they are computed
 	stages   []stage
 	row      []rowOp // the row stage being built
 	step     []int   // stage of each node
 	acts     []actUse
 	actBytes int64
 	rowSet   graph.RowSet
-	linear   []linear // the matrix stage being built
+	linear   []linear              // the matrix stage being built
+	gated    *gated                // what it does with the results; nil for nothing
+	ropes    map[graph.Value]*turn // that attention does
 
 	experts     []expert // the expert stage being built
 	expertRoute graph.Value
@@ -53,7 +56,8 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}
 	p.states = newStates(plan.States, s.Slots)
-	c := &compiler{p: p, quantise: p.weights.quantised(plan)}
+	c := &compiler{p: p, quantise: p.weights.quantised(plan), inside: make(map[graph.Value]bool)}
+	c.ropes = c.turns()
 	c.rowOp(graph.BatchRows, p.fillRopes)
 	for _, n := range plan.Nodes {
 		if err := c.node(n); err != nil {
@@ -78,10 +82,13 @@ func (c *compiler) flush() {
 		c.stages = append(c.stages, c.rowStage(c.row, c.rowSet))
 		c.row = nil
 	}
-	if len(c.linear) > 0 {
+	switch {
+	case c.gated != nil:
+		c.stages = append(c.stages, c.gatedStage(c.gated))
+	case len(c.linear) > 0:
 		c.stages = append(c.stages, c.linearStage(c.linear))
-		c.linear = nil
 	}
+	c.linear, c.gated = nil, nil
 	if len(c.experts) > 0 {
 		c.stages = append(c.stages, c.expertStage(c.experts, c.routes[c.expertRoute]))
 		c.experts = nil
@@ -135,6 +142,11 @@ func (c *compiler) node(n graph.Node) error {
 		if err := c.attend(n, op.Attention); err != nil {
 			return err
 		}
+		for _, v := range n.In[:2] {
+			if t := c.ropes[v]; t != nil {
+				c.step[t.node] = len(c.stages)
+			}
+		}
 	case graph.ShortConv:
 		c.stage(c.shortConv(n, op))
 	case graph.DeltaNet:
@@ -145,6 +157,17 @@ func (c *compiler) node(n graph.Node) error {
 		// Rows change here, so the stage before must be finished.
 		c.flush()
 		c.rowOp(set, func(row int) { copy(p.row(n.Out, row), p.row(n.In[0], int(p.b.Outputs[row]))) })
+	case graph.Rope:
+		if t := c.ropes[n.Out]; t != nil {
+			t.table = p.ropeTable(op)
+			break // its step is that of attention
+		}
+		c.rowOp(set, c.rope(n, op))
+	case graph.Glu:
+		if c.addGated(n, op) {
+			break
+		}
+		c.rowOp(set, func(row int) { glu(op, p.row(n.Out, row), p.row(n.In[0], row), p.row(n.In[1], row)) })
 	default:
 		f, err := c.rowWise(n)
 		if err != nil {
@@ -153,7 +176,12 @@ func (c *compiler) node(n graph.Node) error {
 		c.rowOp(set, f)
 	}
 	c.step = append(c.step, len(c.stages))
-	if cols, ok := c.quantise[n.Out]; ok {
+	cols, ok := c.quantise[n.Out]
+	switch {
+	case !ok:
+	case c.inside[n.Out]:
+		c.acts = append(c.acts, actUse{n.Out, cols, len(c.stages)})
+	default:
 		c.addQuantise(n.Out, cols)
 	}
 	return nil
@@ -188,6 +216,9 @@ func (c *compiler) place() {
 		last[u.v] = max(last[u.v], u.step)
 	}
 	first[p.plan.Output] = -1 // the caller's memory
+	for v := range c.ropes {
+		first[v] = -1 // never stored
+	}
 	p.mem = p.plan.PlanMemory(p.sizes.Rows, max(p.sizes.Outputs, 1), first, last)
 	p.scratch = make([]float32, p.mem.Size)
 	type buffer struct {

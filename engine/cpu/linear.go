@@ -15,7 +15,7 @@ type linear struct {
 // addLinear adds a matrix to the stage being built, unless it reads what that
 // stage computes.
 func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
-	if len(c.row) > 0 || len(c.experts) > 0 {
+	if len(c.row) > 0 || len(c.experts) > 0 || c.gated != nil {
 		c.flush()
 	}
 	set := c.p.plan.Values[n.Out].Rows

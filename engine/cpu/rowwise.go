@@ -24,8 +24,6 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 		return c.norm(n, op), nil
 	case graph.Affine:
 		return c.affine(n, op), nil
-	case graph.Rope:
-		return c.rope(n, op), nil
 	case graph.Temperature:
 		return func(row int) { kernel.Scale(out(row), in(0, row), temperature(op, int(p.b.Pos[row]))) }, nil
 	case graph.Add:
@@ -38,8 +36,6 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 		return func(row int) { kernel.Softcap(out(row), in(0, row), op.Cap) }, nil
 	case graph.Act:
 		return func(row int) { act(op.F, out(row), in(0, row)) }, nil
-	case graph.Glu:
-		return func(row int) { glu(op, out(row), in(0, row), in(1, row)) }, nil
 	case graph.Slice:
 		return func(row int) {
 			x, y := in(0, row), out(row)

@@ -65,6 +65,15 @@ func (a *Acts) Quantize(row int, x []float32) {
 	quantize(a.row(row), x)
 }
 
+// QuantizePart stores x as the values of a row from one on; both that and the
+// length are multiples of 32.
+func (a *Acts) QuantizePart(row, from int, x []float32) {
+	if from < 0 || from%32 != 0 || len(x)%32 != 0 || from+len(x) > a.cols {
+		panic(fmt.Sprintf("kernel: %d activations from %d of %d columns", len(x), from, a.cols))
+	}
+	quantize(a.row(row)[from/32:(from+len(x))/32], x)
+}
+
 // Bytes is the memory that the rows take.
 func (a *Acts) Bytes() int { return len(a.blocks) * int(unsafe.Sizeof(actBlock{})) }
 
