@@ -7176,6 +7176,7 @@ panel85:
 	VPXORD Z0, Z0, Z0
 
 block86:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7186,11 +7187,13 @@ block86:
 	MOVQ        $0x00000008, R14
 
 group87:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xa8, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
+	PREFETCHT0       128(AX)
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z27, Z27, Z27
 	VPANDD           (SI), Z28, Z24
@@ -7314,6 +7317,7 @@ panel88:
 	VPXORD Z3, Z3, Z3
 
 block89:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7324,11 +7328,13 @@ block89:
 	MOVQ        $0x00000008, R14
 
 group90:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xa8, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
+	PREFETCHT0       128(AX)
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
@@ -7535,6 +7541,7 @@ panel91:
 	VPXORD Z7, Z7, Z7
 
 block92:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -7545,11 +7552,13 @@ block92:
 	MOVQ        $0x00000008, R14
 
 group93:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xa8, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
+	PREFETCHT0       128(AX)
 	VPXORD           Z8, Z8, Z8
 	VPXORD           Z9, Z9, Z9
 	VPXORD           Z10, Z10, Z10
@@ -8299,6 +8308,7 @@ panel97:
 	VPXORD Z0, Z0, Z0
 
 block98:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -8335,12 +8345,14 @@ block98:
 	MOVQ         $0x00000008, R14
 
 group99:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xdc, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
+	PREFETCHT0       192(AX)
 	VPSRAD.BCST      $0x03, 76(BX), Z8
 	VPXORD           Z27, Z27, Z27
 	VPANDD           (SI), Z28, Z24
@@ -8470,6 +8482,7 @@ panel100:
 	VPXORD Z3, Z3, Z3
 
 block101:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -8506,12 +8519,14 @@ block101:
 	MOVQ         $0x00000008, R14
 
 group102:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xdc, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
+	PREFETCHT0       192(AX)
 	VPSRAD.BCST      $0x03, 76(BX), Z8
 	VPSRAD.BCST      $0x03, 76(BX)(R8*1), Z9
 	VPSRAD.BCST      $0x03, 76(BX)(R8*2), Z10
@@ -8709,6 +8724,7 @@ panel103:
 	VPXORD Z7, Z7, Z7
 
 block104:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), Z30
@@ -8745,12 +8761,14 @@ block104:
 	MOVQ         $0x00000008, R14
 
 group105:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0xdc, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
+	PREFETCHT0       192(AX)
 	VPSRAD.BCST      $0x03, 76(BX), Z8
 	VPSRAD.BCST      $0x03, 76(BX)(R8*1), Z9
 	VPSRAD.BCST      $0x03, 76(BX)(R8*2), Z10
@@ -9510,6 +9528,7 @@ panel109:
 	VPXORD Z0, Z0, Z0
 
 block110:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -9537,13 +9556,15 @@ block110:
 	MOVQ        $0x00000008, R14
 
 group111:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000120, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
 	PREFETCHT0        64(AX)
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
+	PREFETCHT0        256(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z27, Z27, Z27
 	VMOVDQU64         (SI), Z26
@@ -9643,6 +9664,7 @@ panel112:
 	VPXORD Z3, Z3, Z3
 
 block113:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -9670,13 +9692,15 @@ block113:
 	MOVQ        $0x00000008, R14
 
 group114:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000120, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
 	PREFETCHT0        64(AX)
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
+	PREFETCHT0        256(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z13, Z13, Z13
 	VPXORD            Z14, Z14, Z14
@@ -9846,6 +9870,7 @@ panel115:
 	VPXORD Z7, Z7, Z7
 
 block116:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -9873,13 +9898,15 @@ block116:
 	MOVQ        $0x00000008, R14
 
 group117:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000120, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
 	PREFETCHT0        64(AX)
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
+	PREFETCHT0        256(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z13, Z13, Z13
 	VPXORD            Z14, Z14, Z14
@@ -10673,6 +10700,7 @@ panel121:
 	VPXORD Z0, Z0, Z0
 
 block122:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -10700,7 +10728,8 @@ block122:
 	MOVQ        $0x00000008, R14
 
 group123:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000160, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
@@ -10708,6 +10737,7 @@ group123:
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
 	PREFETCHT0        256(AX)
+	PREFETCHT0        320(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z27, Z27, Z27
 	VPANDD            64(SI), Z28, Z24
@@ -10822,6 +10852,7 @@ panel124:
 	VPXORD Z3, Z3, Z3
 
 block125:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -10849,7 +10880,8 @@ block125:
 	MOVQ        $0x00000008, R14
 
 group126:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000160, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
@@ -10857,6 +10889,7 @@ group126:
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
 	PREFETCHT0        256(AX)
+	PREFETCHT0        320(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z13, Z13, Z13
 	VPXORD            Z14, Z14, Z14
@@ -11044,6 +11077,7 @@ panel127:
 	VPXORD Z7, Z7, Z7
 
 block128:
+	LEAQ        6144(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -11071,7 +11105,8 @@ block128:
 	MOVQ        $0x00000008, R14
 
 group129:
-	LEAQ              6144(SI), AX
+	MOVQ              R13, AX
+	ADDQ              $0x00000160, R13
 	CMPQ              AX, R12
 	CMOVQGT           R12, AX
 	PREFETCHT0        (AX)
@@ -11079,6 +11114,7 @@ group129:
 	PREFETCHT0        128(AX)
 	PREFETCHT0        192(AX)
 	PREFETCHT0        256(AX)
+	PREFETCHT0        320(AX)
 	VPXORD            Z12, Z12, Z12
 	VPXORD            Z13, Z13, Z13
 	VPXORD            Z14, Z14, Z14
@@ -11916,6 +11952,7 @@ panel133:
 	VPXORD Z0, Z0, Z0
 
 block134:
+	LEAQ      6144(SI), R13
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
@@ -11923,7 +11960,8 @@ block134:
 	MOVQ      $0x00000008, R14
 
 group135:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x000001a4, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -11932,6 +11970,7 @@ group135:
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
 	PREFETCHT0       320(AX)
+	PREFETCHT0       384(AX)
 	VPBROADCASTD     76(BX), Z8
 	VPXORD           Z27, Z27, Z27
 	VMOVDQU64        (SI), Z24
@@ -12046,6 +12085,7 @@ panel136:
 	VPXORD Z3, Z3, Z3
 
 block137:
+	LEAQ      6144(SI), R13
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
@@ -12053,7 +12093,8 @@ block137:
 	MOVQ      $0x00000008, R14
 
 group138:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x000001a4, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -12062,6 +12103,7 @@ group138:
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
 	PREFETCHT0       320(AX)
+	PREFETCHT0       384(AX)
 	VPBROADCASTD     76(BX), Z8
 	VPBROADCASTD     76(BX)(R8*1), Z9
 	VPBROADCASTD     76(BX)(R8*2), Z10
@@ -12250,6 +12292,7 @@ panel139:
 	VPXORD Z7, Z7, Z7
 
 block140:
+	LEAQ      6144(SI), R13
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
@@ -12257,7 +12300,8 @@ block140:
 	MOVQ      $0x00000008, R14
 
 group141:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x000001a4, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -12266,6 +12310,7 @@ group141:
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
 	PREFETCHT0       320(AX)
+	PREFETCHT0       384(AX)
 	VPBROADCASTD     76(BX), Z8
 	VPBROADCASTD     76(BX)(R8*1), Z9
 	VPBROADCASTD     76(BX)(R8*2), Z10
@@ -12950,6 +12995,7 @@ panel145:
 	VPXORD Z0, Z0, Z0
 
 block146:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -13014,13 +13060,15 @@ block146:
 	MOVQ         $0x00000008, R14
 
 group147:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x00000110, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x07, 72(BX), Z12
 	VPXORD           Z27, Z27, Z27
 	VPANDD           (SI), Z28, Z24
@@ -13123,6 +13171,7 @@ panel148:
 	VPXORD Z3, Z3, Z3
 
 block149:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -13187,13 +13236,15 @@ block149:
 	MOVQ         $0x00000008, R14
 
 group150:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x00000110, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x07, 72(BX), Z12
 	VPSLLD.BCST      $0x07, 72(BX)(R8*1), Z13
 	VPSLLD.BCST      $0x07, 72(BX)(R8*2), Z14
@@ -13366,6 +13417,7 @@ panel151:
 	VPXORD Z7, Z7, Z7
 
 block152:
+	LEAQ         6144(SI), R13
 	VCVTPH2PS    (SI), Z26
 	VMOVUPS      Z26, (SP)
 	VPBROADCASTD off20<>+0(SB), X30
@@ -13430,13 +13482,15 @@ block152:
 	MOVQ         $0x00000008, R14
 
 group153:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x00000110, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x07, 72(BX), Z12
 	VPSLLD.BCST      $0x07, 72(BX)(R8*1), Z13
 	VPSLLD.BCST      $0x07, 72(BX)(R8*2), Z14
@@ -14293,6 +14347,7 @@ panel157:
 	VPXORD Z0, Z0, Z0
 
 block158:
+	LEAQ            6144(SI), R13
 	VMOVUPS         16(SI), Z26
 	VMOVUPS         Z26, (SP)
 	VBROADCASTI32X4 (SI), Z29
@@ -14301,13 +14356,15 @@ block158:
 	MOVQ            $0x00000008, R14
 
 group159:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x0000012a, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x01, 76(BX), Z8
 	VPXORD           Z27, Z27, Z27
 	VPANDD           (SI), Z28, Z24
@@ -14417,6 +14474,7 @@ panel160:
 	VPXORD Z3, Z3, Z3
 
 block161:
+	LEAQ            6144(SI), R13
 	VMOVUPS         16(SI), Z26
 	VMOVUPS         Z26, (SP)
 	VBROADCASTI32X4 (SI), Z29
@@ -14425,13 +14483,15 @@ block161:
 	MOVQ            $0x00000008, R14
 
 group162:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x0000012a, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x01, 76(BX), Z8
 	VPSLLD.BCST      $0x01, 76(BX)(R8*1), Z9
 	VPSLLD.BCST      $0x01, 76(BX)(R8*2), Z10
@@ -14618,6 +14678,7 @@ panel163:
 	VPXORD Z7, Z7, Z7
 
 block164:
+	LEAQ            6144(SI), R13
 	VMOVUPS         16(SI), Z26
 	VMOVUPS         Z26, (SP)
 	VBROADCASTI32X4 (SI), Z29
@@ -14626,13 +14687,15 @@ block164:
 	MOVQ            $0x00000008, R14
 
 group165:
-	LEAQ             6144(SI), AX
+	MOVQ             R13, AX
+	ADDQ             $0x0000012a, R13
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
 	PREFETCHT0       64(AX)
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
+	PREFETCHT0       256(AX)
 	VPSLLD.BCST      $0x01, 76(BX), Z8
 	VPSLLD.BCST      $0x01, 76(BX)(R8*1), Z9
 	VPSLLD.BCST      $0x01, 76(BX)(R8*2), Z10

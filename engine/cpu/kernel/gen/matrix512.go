@@ -60,7 +60,8 @@ func (a *asm) strides(n int) strided {
 // mat512 emits one kernel.
 //
 //	DI y   SI weights   DX activations   BX the same, running   CX blocks left
-//	R8–R11 strides of activations   R12 the last group   R13 stride of panels, if two
+//	R8–R11 strides of activations   R12 the last group
+//	R13 stride of panels, if two; else what is fetched next, if blocks have groups
 //	R14 groups left of a block   R15 scales of the group   AX scratch
 //	Z0–Z11 results   Z12–Z23 integer sums   the rest as named below
 type mat512 struct {
@@ -144,6 +145,9 @@ func (m *mat512) emit() {
 		m.ADDQ(imm(m.blk), reg.RSI)
 		m.ADDQ(imm(actSize), reg.RBX)
 	} else {
+		if m.panels == 1 {
+			m.LEAQ(at(reg.RSI, ahead), reg.R13)
+		}
 		m.superScales()
 		m.ADDQ(imm(m.first), reg.RSI)
 		m.MOVQ(U32(uint32(m.subs)), reg.R14)
@@ -342,16 +346,18 @@ func (m *mat512) group() {
 	m.finish()
 }
 
-// fetch asks for the lines of a group further on, never beyond the last one to fetch.
+// fetch asks for the lines of a group further on, never beyond the last one to
+// fetch. Where a block has several groups, its head is shared out among them.
 func (m *mat512) fetch() {
-	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
+	if m.subs == 1 {
+		m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
+	} else {
+		m.MOVQ(reg.R13, reg.RAX)
+		m.ADDQ(imm(m.blk/m.subs), reg.R13)
+	}
 	m.CMPQ(reg.RAX, reg.R12)
 	m.CMOVQGT(reg.R12, reg.RAX)
-	lines := m.grp
-	if m.subs == 1 {
-		lines = m.blk
-	}
-	for i := 0; i < lines; i += 64 {
+	for i := 0; i < m.blk/m.subs; i += 64 {
 		m.PREFETCHT0(at(reg.RAX, i))
 	}
 }
