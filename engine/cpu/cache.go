@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -15,10 +14,18 @@ type cache struct {
 	layers  []*layerCache // by layer number; nil where a layer has none
 	groups  [][]*layerCache
 	passing [2]memory // exact pages that a chunk leaves behind, by side; layers take turns
+	mem     memory    // of all
+	wants   []want    // their shares, until they have them
 	size    int64
 	forms   map[formKey]*attn.Form
 	memory  map[attnShape]*attnMemory
 	scratch *attn.Scratch // for rows that enter and leave between runs
+}
+
+// want is a share of the cache's memory that is not there yet.
+type want struct {
+	to *memory
+	n  int
 }
 
 // formKey is what an attn.Form depends on; view is the number of values that
@@ -112,10 +119,7 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		forms: map[formKey]*attn.Form{}, memory: map[attnShape]*attnMemory{},
 	}
 	for side, n := range l.Passing {
-		var err error
-		if c.passing[side], err = c.allocate(int(n)); err != nil {
-			return nil, errors.Join(err, c.close())
-		}
+		c.want(&c.passing[side], int(n))
 	}
 	for i := range l.Layers {
 		y := &l.Layers[i]
@@ -123,21 +127,21 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 			continue
 		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, window: y.Exact, channels: y.K.Channels}
-		err := c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
+		c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
 		if y.K.Own {
 			for range max(l.Settings.Seqs, 1) * y.KVHeads {
 				lc.own = append(lc.own, kv.NewOwn(y.K.HeadDim, y.Rotary, l.Settings.Cells))
 			}
 			c.size += int64(y.K.OwnBytes * max(l.Settings.Seqs, 1))
 		}
-		if err == nil && !y.V.View {
-			err = c.side(&lc.v, l, y, s.Pages[y.Group], attn.Options{Side: kv.V, Float: float})
-		}
-		if err != nil {
-			return nil, errors.Join(err, lc.free(), c.close())
+		if !y.V.View {
+			c.side(&lc.v, l, y, s.Pages[y.Group], attn.Options{Side: kv.V, Float: float})
 		}
 		c.layers[i] = lc
 		c.groups[y.Group] = append(c.groups[y.Group], lc)
+	}
+	if err := c.allocate(); err != nil {
+		return nil, err
 	}
 	for i := range l.Layers {
 		if from := l.Layers[i].Share; from >= 0 && c.layers[i] == nil {
@@ -199,35 +203,54 @@ func newSoftmaxes(n, padded int) []softmax {
 	return list
 }
 
-func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn.Options) error {
+func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn.Options) {
 	x := y.Side(o.Side)
 	s.late = x.Late()
-	err := c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
-	if err == nil && x.Exact != nil {
-		s.exact.beyond = c.passing[o.Side]
-		err = c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactOwn(y), o)
+	c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
+	if x.Exact != nil {
+		c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactOwn(y), o)
 	}
-	if err == nil && x.Sinks != nil {
+	if x.Sinks != nil {
 		o.Few = y.Exact.Sinks
-		err = c.store(&s.sinks, x.Sinks, x.HeadDim, y.KVHeads, max(l.Settings.Seqs, 1), o)
+		c.store(&s.sinks, x.Sinks, x.HeadDim, y.KVHeads, max(l.Settings.Seqs, 1), o)
 	}
-	return err
 }
 
-func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Options) (err error) {
+func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Options) {
 	s.form = c.form(formKey{t: t, dim: dim, Options: o})
 	s.page = heads * s.form.PageBytes()
-	s.data, err = c.allocate(pages * s.page)
-	return err
+	c.want(&s.data, pages*s.page)
 }
 
-func (c *cache) allocate(n int) (memory, error) {
-	m, err := allocate(n)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes of cache", backend.ErrMemory, n)
+func (c *cache) want(to *memory, n int) {
+	c.wants = append(c.wants, want{to, n})
+	c.size += int64(n)
+}
+
+// allocate gives everything its memory, in one mapping: a layer of a short
+// context takes less than a huge page, and in small pages every page of the
+// cache is another entry for the processor to look up.
+func (c *cache) allocate() (err error) {
+	const align = 4096
+	n := 0
+	for _, w := range c.wants {
+		n += (w.n + align - 1) &^ (align - 1)
 	}
-	c.size += int64(len(m))
-	return m, nil
+	if c.mem, err = allocate(n); err != nil {
+		return fmt.Errorf("%w: %d bytes of cache", backend.ErrMemory, n)
+	}
+	left := c.mem
+	for _, w := range c.wants {
+		*w.to = left[:w.n:w.n]
+		left = left[(w.n+align-1)&^(align-1):]
+	}
+	c.wants = nil
+	for _, l := range c.layers {
+		if l != nil {
+			l.k.exact.beyond, l.v.exact.beyond = c.passing[kv.K], c.passing[kv.V]
+		}
+	}
+	return nil
 }
 
 func (c *cache) layer(i int) (*layerCache, error) {
@@ -239,22 +262,9 @@ func (c *cache) layer(i int) (*layerCache, error) {
 
 // close gives the memory back.
 func (c *cache) close() error {
-	errs := []error{c.passing[kv.K].free(), c.passing[kv.V].free()}
-	for _, g := range c.groups {
-		for _, l := range g {
-			errs = append(errs, l.free())
-		}
-	}
-	c.groups, c.layers, c.passing = nil, nil, [2]memory{}
-	return errors.Join(errs...)
-}
-
-func (l *layerCache) free() error {
-	var errs []error
-	for _, s := range []*side{&l.k, &l.v} {
-		errs = append(errs, s.data.free(), s.exact.data.free(), s.sinks.data.free())
-	}
-	return errors.Join(errs...)
+	mem := c.mem
+	c.groups, c.layers, c.passing, c.mem = nil, nil, [2]memory{}, nil
+	return mem.free()
 }
 
 // form returns the one form of a key.
