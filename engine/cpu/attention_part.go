@@ -141,7 +141,11 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	for i := range ahead {
 		ask(&visits[n-ahead+i], v.at(&p, lo+i))
 	}
+	if n == 1 && hi == j.hi {
+		w.scratch.Then = w.following
+	}
 	t.score(w, &p, &k, lo, visits)
+	w.scratch.Then = nil
 	var used [partPages]uint64
 	t.weigh(w, j, lo, used[:n])
 	clear(w.acc[:w.queries.N*t.vForm.Padded])

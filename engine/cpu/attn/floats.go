@@ -113,26 +113,35 @@ func (p *floats) prepare(r *prepared, i int, q, _ []float32) {
 	setCoef(r.coef, i, q[p.Lane:p.Lane+p.Dim])
 }
 
-func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, _ *Scratch) {
+func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	for i := range visits {
 		v := &visits[i]
-		p.scoresPage(dst[v.At:], r.coef, n, v.Page, v.ahead(), v.Cells)
+		p.scoresPage(dst[v.At:], r.coef, n, v, distance(v.Page, s.Then))
 	}
 }
 
-func (p *floats) scoresPage(dst, coef []float32, n int, page []byte, ahead, cells int) {
-	a := p.area(page)
+// scoresPage does one page. then, if not 0, is how far behind it lies what is
+// asked for by the steps that are no cell's.
+func (p *floats) scoresPage(dst, coef []float32, n int, v *Visit, then int) {
+	a := p.area(v.Page)
+	ahead := v.ahead()
 	for i := 0; i < n; i += panel {
 		for d := 0; d < p.Dim; d += 64 {
-			steps := min(64, p.Dim-d)
-			mulAdd(&mulAddArgs{
-				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: (cells + 7) &^ 7,
+			steps := ones(min(64, p.Dim-d))
+			m := mulAddArgs{
+				acc: dst[i*Cells:], ld: Cells, n: min(panel, n-i), lanes: (v.Cells + 7) &^ 7,
 				x: a[d*Cells*p.size:], pitch: Cells * p.size, stored: p.stored,
-				coef: coef, steps: ones(steps), ahead: ahead,
-			})
+				coef: coef, steps: steps, ahead: ahead,
+			}
+			if then != 0 {
+				m.steps = steps & ones(v.Cells)
+				mulAdd(&m)
+				m.steps, m.ahead = steps&^ones(v.Cells), then
+			}
+			mulAdd(&m)
 			coef = coef[panel*64:]
 		}
-		ahead = 0
+		ahead, then = 0, 0
 	}
 }
 

@@ -241,6 +241,10 @@ func (f *Form) Finish(dst, acc []float32) {
 
 // Scratch is the memory of one worker.
 type Scratch struct {
+	// Then is asked for while a page of float keys is scored, after as many
+	// values as the page has cells; nil: what Next says goes on.
+	Then []byte
+
 	row   []byte // a head of one cell
 	codes []byte // a page of codes, a byte each
 	turn  []byte // a chunk of them, turned
