@@ -26,9 +26,9 @@ type attention struct {
 	out     graph.Value
 	cache   *layerCache
 	sinks   []float32
-	group   int // query heads that share a KV head
-	block   int // rows whose queries are worked on together
-	counts  *attnCount
+	group   int         // query heads that share a KV head
+	block   int         // rows whose queries are worked on together
+	counts  []attnCount // one a worker
 	*attnMemory
 	attnForms
 	temper kv.Temper
@@ -86,7 +86,7 @@ type attnCount struct {
 	kBytes, vBytes      atomic.Int64
 	broken              atomic.Int64 // keys and values that were no numbers
 	saturated           [2]atomic.Int64
-	_                   [72]byte // keep counters of layers on their own cache lines
+	_                   [72]byte // keep counters of layers and workers on their own cache lines
 }
 
 // attnCounted is what a worker has counted in a task. It is added up at the end:
@@ -122,7 +122,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	t := &attention{
 		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
-		sinks: p.weights.floats(a.Sinks), group: a.Heads / a.KVHeads, counts: &p.skips[a.Layer],
+		sinks: p.weights.floats(a.Sinks), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
 		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.sinks.form, l.v.sinks.form},
 		temper:    l.temper,
 	}
@@ -307,7 +307,7 @@ func (t *attention) run(worker, task int) {
 	} else {
 		t.runWhole(w, &j)
 	}
-	t.counts.add(&w.attnCounted)
+	t.counts[worker].add(&w.attnCounted)
 }
 
 // runWhole works on all parts of the context, one after another.

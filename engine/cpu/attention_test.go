@@ -405,8 +405,13 @@ func TestBytesRead(t *testing.T) {
 		r := c.open(t)
 		tokens := someTokens(rand.New(rand.NewPCG(6, 6)), 1000)
 		r.rowsOf(t, 0, tokens, func(int) int { return 128 }, nil)
-		count := &r.prog.skips[0]
-		k, v := count.kBytes.Load(), count.vBytes.Load()
+		count := func() (k, v int64) {
+			for i := range r.prog.skips {
+				k, v = k+r.prog.skips[i].kBytes.Load(), v+r.prog.skips[i].vBytes.Load()
+			}
+			return k, v
+		}
+		k, v := count()
 		r.run(t, r.batch(t, piece{0, tokens[:1]}))
 		pages := int64(1001/kv.PageCells + 1)
 		if c.window > 0 {
@@ -421,7 +426,8 @@ func TestBytesRead(t *testing.T) {
 			wantK += 2*kv.PageCells*int64(l.K.ExactRow-l.K.RowBytes) + int64(c.exact.Sinks*l.K.SinkRow)
 			wantV += 2*kv.PageCells*int64(l.V.ExactRow-l.V.RowBytes) + int64(c.exact.Sinks*l.V.SinkRow)
 		}
-		if k, v = count.kBytes.Load()-k, count.vBytes.Load()-v; k != wantK || v != wantV {
+		nowK, nowV := count()
+		if k, v = nowK-k, nowV-v; k != wantK || v != wantV {
 			t.Errorf("%s/%s: a step reads %d bytes of K and %d of V, the plan says %d and %d", c.k, c.v, k, v, wantK, wantV)
 		}
 	}

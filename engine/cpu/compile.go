@@ -51,7 +51,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	if p.cache, err = newCache(layout, s, b.options.FloatAttn); err != nil {
 		return nil, errors.Join(err, p.weights.release())
 	}
-	p.skips = make([]attnCount, len(layout.Layers))
+	p.skips = make([]attnCount, len(layout.Layers)*b.pool.workers)
 	for range b.pool.workers {
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}

@@ -91,7 +91,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 // saturated counts n blocks of a side whose scale was infinite or NaN.
 func (t *attention) saturated(s kv.Side, n int) {
 	if n > 0 {
-		t.counts.saturated[s].Add(int64(n))
+		t.counts[0].saturated[s].Add(int64(n))
 	}
 }
 
@@ -152,7 +152,7 @@ func (t *attention) inspect(x []float32) {
 	}
 	for _, v := range x {
 		if v-v != 0 {
-			t.counts.broken.Add(1)
+			t.counts[0].broken.Add(1)
 			return
 		}
 	}

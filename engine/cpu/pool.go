@@ -205,13 +205,17 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 		for k := range p.workers {
 			of := (worker + k) % p.workers
 			from, to := part(int(uint32(limit)), of, p.workers)
+			did := uint64(0)
 			for {
 				task, ok := s.count.claim(of, epoch, from, to)
 				if !ok {
 					break
 				}
 				p.do(s, worker, task)
-				s.count.done.Add(1)
+				did++
+			}
+			if did > 0 { // once a share: the word is every worker's
+				s.count.done.Add(did)
 			}
 		}
 		if s.warm != nil {

@@ -35,8 +35,8 @@ type program struct {
 
 	// The batch in progress.
 	b     *llm.Batch
-	span  []int32 // span of each row
-	skips []attnCount
+	span  []int32     // span of each row
+	skips []attnCount // of each layer and worker
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of
@@ -136,16 +136,24 @@ func (p *program) fillRopes(row int) {
 // Skipped returns the counters of each layer.
 func (p *program) Skipped() []backend.Skip {
 	out := make([]backend.Skip, len(p.layout.Layers))
-	for i := range p.skips {
-		c := &p.skips[i]
-		out[i].Considered = c.considered.Load()
-		out[i].Skipped = c.skipped.Load()
-		out[i].Broken = c.broken.Load()
-		for s := range c.saturated {
-			out[i].Saturated[s] = c.saturated[s].Load()
+	for i := range out {
+		for w := range p.backend.pool.workers {
+			c := &p.counts(i)[w]
+			out[i].Considered += c.considered.Load()
+			out[i].Skipped += c.skipped.Load()
+			out[i].Broken += c.broken.Load()
+			for s := range c.saturated {
+				out[i].Saturated[s] += c.saturated[s].Load()
+			}
 		}
 	}
 	return out
+}
+
+// counts is the counters of a layer, one a worker.
+func (p *program) counts(layer int) []attnCount {
+	n := p.backend.pool.workers
+	return p.skips[layer*n : (layer+1)*n]
 }
 
 // Memory is what the program holds.
