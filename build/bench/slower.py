@@ -7,6 +7,10 @@ BenchmarkMatVecCache/avx2/Q4_1, is compared with the one of the tier generic;
 of several runs the fastest counts. The tiers are the arguments.
 Prints a table of the tiers' speeds over generic; exits 1 if one is below 1, or
 if there was nothing to compare.
+
+After --again it prints what to run again instead, a line for each that seems
+slower: its tier and a pattern for -bench, in which the tier of a kernel's
+benchmark stands beside generic.
 """
 
 import math
@@ -17,22 +21,37 @@ import sys
 LINE = re.compile(r"^(Benchmark\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op")
 
 
-def main():
+def read(lines, tiers):
+    """The fastest time of each benchmark, by the parts of its name around the tier, and tier."""
     times = {}
-    tiers = []
-    for line in sys.stdin:
+    for line in lines:
         found = LINE.match(line)
         if not found:
             continue
         parts = found[1].removeprefix("Benchmark").split("/")
-        tier = next((p for p in parts if p in sys.argv[1:]), None)
-        if tier is None:
+        at = next((i for i, p in enumerate(parts) if p in tiers), None)
+        if at is None:
             continue
-        parts.remove(tier)
-        if tier not in tiers:
-            tiers.append(tier)
-        by_tier = times.setdefault("/".join(parts), {})
-        by_tier[tier] = min(float(found[2]), by_tier.get(tier, math.inf))
+        by_tier = times.setdefault((tuple(parts[:at]), tuple(parts[at + 1 :])), {})
+        by_tier[parts[at]] = min(float(found[2]), by_tier.get(parts[at], math.inf))
+    return times
+
+
+def again(times):
+    for (before, after), by_tier in times.items():
+        for tier, ns in by_tier.items():
+            if ns > by_tier.get("generic", math.inf):
+                parts = [re.escape(p) for p in before]
+                parts += [f"({tier}|generic)", *(re.escape(p) for p in after)]
+                parts[0] = "Benchmark" + parts[0]
+                print(tier, "/".join(f"^{p}$" for p in parts))
+
+
+def main():
+    if sys.argv[1:2] == ["--again"]:
+        again(read(sys.stdin, sys.argv[2:]))
+        return
+    times = {"/".join(before + after): by_tier for (before, after), by_tier in read(sys.stdin, sys.argv[1:]).items()}
     slower = []
     groups = {}
     for name, by_tier in times.items():
