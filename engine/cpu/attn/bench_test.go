@@ -118,7 +118,7 @@ func BenchmarkDecode(b *testing.B) {
 	}{{"L2", 1024, 0}, {"DRAM", 32768, 192 << 20}} {
 		for _, dim := range []int{128, 64, 256} {
 			for _, group := range []int{1, 3, 4} {
-				for _, t := range []string{"f16", "q8_0", "q4_0", "turbo4", "turbo3", "turbo2", "tbq3"} {
+				for _, t := range []string{"f16", "q8_0", "q4_0", "turbo4", "turbo3", "turbo2", "tbq3", "gw2", "gw3", "gw4"} {
 					b.Run(fmt.Sprintf("%s/d%d/g%d/%s", ctx.name, dim, group, t), func(b *testing.B) {
 						s := newStepBench(b, t, t, dim, group, ctx.tokens, ctx.size)
 						s.bench(b, 0.09)
@@ -133,7 +133,7 @@ func BenchmarkDecode(b *testing.B) {
 // query and cell.
 func BenchmarkPrefill(b *testing.B) {
 	for _, dim := range []int{64, 128, 256} {
-		for _, t := range []string{"f16", "q8_0", "turbo4", "turbo3"} {
+		for _, t := range []string{"f16", "q8_0", "turbo4", "turbo3", "gw3"} {
 			b.Run(fmt.Sprintf("d%d/%s", dim, t), func(b *testing.B) {
 				const queries = 48
 				s := newStepBench(b, t, t, dim, queries, 512, 0)

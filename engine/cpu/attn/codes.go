@@ -191,7 +191,7 @@ func (p *codes) put(page []byte, cell int, row []byte) {
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
 		if p.cyclic != nil {
-			copy(p.string(page, cell, b), block[t.Codes.At:])
+			p.cyclic.put(p.strings(page, b), cell, block[t.Codes.At:])
 			p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
 			continue
 		}
@@ -227,7 +227,7 @@ func (p *codes) get(row, page []byte, cell int) {
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
 		if p.cyclic != nil {
-			copy(block[t.Codes.At:], p.string(page, cell, b))
+			p.cyclic.get(block[t.Codes.At:], p.strings(page, b), cell)
 			p.getHalf(block, t.Scale.At, page, p.scale, cell, b)
 			continue
 		}

@@ -165,6 +165,7 @@ block6:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -202,7 +203,6 @@ block6:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -388,6 +388,7 @@ block13:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -425,7 +426,6 @@ block13:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -730,6 +730,7 @@ block24:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -804,7 +805,6 @@ block24:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1018,6 +1018,7 @@ block31:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -1092,7 +1093,6 @@ block31:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1458,6 +1458,7 @@ block42:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -1569,7 +1570,6 @@ block42:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -1814,6 +1814,7 @@ block49:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -1925,7 +1926,6 @@ block49:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -2368,6 +2368,7 @@ block60:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -2516,7 +2517,6 @@ block60:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -2808,6 +2808,7 @@ block67:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -2956,7 +2957,6 @@ block67:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -3378,6 +3378,7 @@ block78:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -3415,7 +3416,6 @@ block78:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -3598,6 +3598,7 @@ block85:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -3635,7 +3636,6 @@ block85:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -3988,6 +3988,7 @@ block96:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -4062,7 +4063,6 @@ block96:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -4300,6 +4300,7 @@ block103:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -4374,7 +4375,6 @@ block103:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -4788,6 +4788,7 @@ block114:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -4899,7 +4900,6 @@ block114:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -5168,6 +5168,7 @@ block121:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -5279,7 +5280,6 @@ block121:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -5770,6 +5770,7 @@ block132:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -5918,7 +5919,6 @@ block132:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -6234,6 +6234,7 @@ block139:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -6382,7 +6383,6 @@ block139:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -6797,6 +6797,7 @@ block150:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -6834,7 +6835,6 @@ block150:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -6995,6 +6995,7 @@ block157:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -7032,7 +7033,6 @@ block157:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -7341,6 +7341,7 @@ block168:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -7415,7 +7416,6 @@ block168:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -7631,6 +7631,7 @@ block175:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -7705,7 +7706,6 @@ block175:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -8075,6 +8075,7 @@ block186:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -8186,7 +8187,6 @@ block186:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -8433,6 +8433,7 @@ block193:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -8544,7 +8545,6 @@ block193:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -8991,6 +8991,7 @@ block204:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -9139,7 +9140,6 @@ block204:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -9433,6 +9433,7 @@ block211:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -9581,7 +9582,6 @@ block211:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -9857,6 +9857,7 @@ block218:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -9894,7 +9895,6 @@ block218:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10028,6 +10028,7 @@ block225:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -10065,7 +10066,6 @@ block225:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X20, X28, X20
 	VBROADCASTSS  X20, Z20
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10183,6 +10183,7 @@ block232:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -10257,7 +10258,6 @@ block232:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10433,6 +10433,7 @@ block239:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -10507,7 +10508,6 @@ block239:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X21, X28, X21
 	VBROADCASTSS  X21, Z21
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10655,6 +10655,7 @@ block246:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -10766,7 +10767,6 @@ block246:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -10984,6 +10984,7 @@ block253:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -11095,7 +11096,6 @@ block253:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X22, X28, X22
 	VBROADCASTSS  X22, Z22
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -11273,6 +11273,7 @@ block260:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -11421,7 +11422,6 @@ block260:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1
@@ -11681,6 +11681,7 @@ block267:
 	VCVTPH2PS     32(R10), Z17
 	VCVTPH2PS     64(R10), Z18
 	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
 	VMOVUPS       (BX), Z0
 	VCMPPS        $0x04, Z24, Z0, K1
 	VMULPS.Z      Z16, Z0, K1, Z0
@@ -11829,7 +11830,6 @@ block267:
 	VMOVSS        full<>+0(SB), X28
 	VDIVSS        X23, X28, X23
 	VBROADCASTSS  X23, Z23
-	VPXORD        Z29, Z29, Z29
 	VMULPS        Z20, Z0, Z0
 	VCVTPS2DQ     Z0, Z0
 	VMULPS        Z20, Z1, Z1

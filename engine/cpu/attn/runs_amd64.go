@@ -17,9 +17,13 @@ type (
 	valuesRunFunc = func(acc *float32, visits *byte, n, low, high, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)
 )
 
-// fusedRows is the most rows for which codes are looked up and multiplied at
-// once; with more it is cheaper to store the bytes.
-const fusedRows = 4
+// fusedRows is the most rows for which codes in planes are looked up and
+// multiplied at once, trellisRows that for trellis codes; with more it is
+// cheaper to store the bytes.
+const (
+	fusedRows   = 4
+	trellisRows = 8
+)
 
 var (
 	tokensTwice512 = [panel / 2]tokensRunFunc{tokens1twiceAVX512, tokens2twiceAVX512, tokens3twiceAVX512}
@@ -28,6 +32,9 @@ var (
 		3: {tokens1bits3AVX512, tokens2bits3AVX512, tokens3bits3AVX512, tokens4bits3AVX512},
 		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
 	}
+	// Over trellis codes of any bits.
+	tokensTrellis512 = [panel]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
+	valuesTrellis512 = [panel]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
 	// By bits, for chunks of 32 and of 64 values.
 	valuesRun512 = [9][2][fusedRows]valuesRunFunc{
 		2: {
@@ -52,10 +59,10 @@ var (
 // bits are the bits of a code, in one plane or two.
 func (p *codes) bits() int { return p.low.bits + p.high.bits }
 
-// run reports whether pages have nothing but codes in planes and scales, and
-// integer arithmetic reads them.
+// run reports whether pages have nothing but codes and scales, and integer
+// arithmetic reads them.
 func (p *codes) run() bool {
-	return avx512() && !p.float && p.cyclic == nil && p.min < 0 && p.sign.bits == 0
+	return avx512() && !p.float && p.min < 0 && p.sign.bits == 0
 }
 
 // check panics if visits reach beyond their pages, or n rows beyond x.
@@ -72,7 +79,17 @@ func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) boo
 		return false
 	}
 	q := &r.codes
-	if p.levels.plain {
+	switch {
+	case p.cyclic != nil:
+		if n > trellisRows {
+			return false
+		}
+		p.check(dst, n, visits)
+		for first := 0; first < n; first += panel {
+			p.tokensTrellis(dst[first*Cells:], q, first/panel, min(panel, n-first), visits)
+		}
+		return true
+	case p.levels.plain:
 		p.check(dst, n, visits)
 		if n <= panel/2 {
 			p.tokens(tokensTwice512[n-1], dst, q, 0, visits)
@@ -101,18 +118,37 @@ func (p *codes) tokens(f tokensRunFunc, dst []float32, q *operand, group int, vi
 		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, q.values/q.blocks/32)
 }
 
+// tokensTrellis calls one for n queries of a panel.
+func (p *codes) tokensTrellis(dst []float32, q *operand, group, n int, visits []Visit) {
+	at := group * q.blocks * panel
+	tokensTrellis512[n-1](&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.cyclic.bits, p.scale, &p.cyclic.table[0],
+		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, p.elems/8)
+}
+
 // valuesRun is accumulate for as many pages as a kernel takes, and blocks of the next.
 func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) (done, blocks int) {
-	if n > fusedRows || p.side != kv.V || !p.run() || len(visits) == 0 {
+	if p.side != kv.V || !p.run() || len(visits) == 0 {
 		return 0, 0
 	}
-	f := valuesRun512[p.bits()][p.chunk/64][n-1]
+	var f valuesRunFunc
+	table, high, chunk := &p.levels.table[0], p.high.at, p.chunk
+	switch y := p.cyclic; {
+	case y != nil && n <= panel:
+		f, table, high, chunk = valuesTrellis512[n-1], &y.table[0], y.bits, 32
+	case y != nil && n <= trellisRows:
+		for first := 0; first < n; first += panel {
+			p.accumulate(acc[first*ld:], ld, w[first*Cells:], min(panel, n-first), visits, s)
+		}
+		return len(visits), 0
+	case y == nil && n <= fusedRows:
+		f = valuesRun512[p.bits()][p.chunk/64][n-1]
+	}
 	if f == nil {
 		return 0, 0
 	}
 	p.check(w, n, visits)
 	_ = acc[(n-1)*ld+p.Lane+p.values-1]
-	left, blocksLeft := f(&acc[p.Lane], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.high.at, p.scale,
-		&p.levels.table[0], &w[0], &s.w8.pos[0][0], &s.w8.scale[0], p.levels.unit, 4*ld, p.Blocks, p.elems/p.chunk)
+	left, blocksLeft := f(&acc[p.Lane], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, high, p.scale,
+		table, &w[0], &s.w8.pos[0][0], &s.w8.scale[0], p.levels.unit, 4*ld, p.Blocks, p.elems/chunk)
 	return len(visits) - left, (p.Blocks - blocksLeft) % p.Blocks
 }

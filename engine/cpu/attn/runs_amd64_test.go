@@ -5,9 +5,12 @@ import (
 	"unsafe"
 )
 
-// The generator knows where the fields of a visit lie.
+// The generator knows where the fields of a visit lie, and those of cuts.
 func TestVisitLayout(t *testing.T) {
-	var v Visit
+	var (
+		v Visit
+		c cuts
+	)
 	for _, x := range []struct {
 		name      string
 		got, want uintptr
@@ -17,6 +20,10 @@ func TestVisitLayout(t *testing.T) {
 		{"At", unsafe.Offsetof(v.At), 48},
 		{"Used", unsafe.Offsetof(v.Used), 64},
 		{"size", unsafe.Sizeof(v), 72},
+		{"table", unsafe.Offsetof(c.table), 0},
+		{"shift", unsafe.Offsetof(c.shift), 256},
+		{"order", unsafe.Offsetof(c.order), 320},
+		{"second order", unsafe.Offsetof(c.order) + unsafe.Sizeof(c.order[0]), 384},
 	} {
 		if x.got != x.want {
 			t.Errorf("%s at %d, kernels expect %d", x.name, x.got, x.want)

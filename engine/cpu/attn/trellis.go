@@ -6,26 +6,37 @@ import (
 	"godwit/engine/kv"
 )
 
-// A page of trellis codes keeps the strings of its rows one after another,
-// since windows run across values: the planes of other codes would tear them
-// apart. Attention turns them into the same tiles of bytes.
+// A page of trellis codes keeps the strings of some tokens side by side: eight
+// on K, four on V. The bytes of eight values of these tokens stand one after
+// another, then those of the next eight values, so that one load has what
+// windows of several tokens are cut from. Planes, as other codes have them,
+// would tear windows apart.
 
 // trellis is what it has to know about the strings of a part's blocks.
 type trellis struct {
-	bits  int
-	bytes int       // of a string
-	table [256]byte // levels, on K 128 above
-	level [256]int8 // levels
-	run   *kv.Trellis
-	order [64]byte // bytes of a string that windows are cut from, for vector code
-	shift [64]byte // where in its eight of those bytes each window begins
+	cuts
+	bits   int
+	bytes  int       // of a string
+	beside int       // tokens whose strings are side by side
+	level  [256]int8 // levels
+	run    *kv.Trellis
+}
+
+// cuts are the constants of vector code, in the order in which it reads them.
+type cuts struct {
+	table [256]byte   // levels, on K 128 above
+	shift [64]byte    // where in eight bytes each window begins
+	order [2][64]byte // the bytes of a load that windows are cut from; 64 and up: of what follows
 }
 
 func newTrellis(t *kv.Type, s kv.Side) *trellis {
 	if t.Codes.Packing != kv.Cyclic {
 		return nil
 	}
-	y := &trellis{bits: t.Codes.Bits, bytes: t.Elems * t.Codes.Bits / 8, run: t.Codes.Trellis}
+	y := &trellis{bits: t.Codes.Bits, bytes: t.Elems * t.Codes.Bits / 8, beside: 8, run: t.Codes.Trellis}
+	if s == kv.V {
+		y.beside = 4
+	}
 	for i, v := range t.Codes.Levels {
 		y.level[i] = int8(v)
 		y.table[i] = byte(int8(v))
@@ -33,45 +44,75 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 			y.table[i] += 128
 		}
 	}
-	y.arrange(s)
+	if s == kv.K {
+		y.cutTokens()
+	} else {
+		y.cutValues()
+	}
 	return y
 }
 
-// arrange settles from which bytes of 64 values vector code cuts its windows.
-// On K eight windows in a row come from eight bytes. On V the order is such
-// that interleaving the bytes of four tokens leaves 16 values in order in a
-// register: byte 16·a + 4·b + c has value 16·b + 4·a + c, and four windows
-// come from four bytes.
-func (y *trellis) arrange(s kv.Side) {
-	for q := range 8 {
-		for half := range 2 {
-			value := 8*q + 4*half
-			first := y.bits * 8 * q / 8
-			if s == kv.V {
-				a, b := q/2, q%2*2+half
-				value = 16*b + 4*a
-				first = y.bits * value / 8
-			} else {
-				first += 4 * half
-			}
-			for i := range 4 {
-				y.order[8*q+4*half+i] = byte(first + i)
-				y.shift[8*q+4*half+i] = byte(y.bits * (4*half + i))
-				if s == kv.V { // 12 bits on, three-bit codes begin within a byte
-					y.shift[8*q+4*half+i] = byte(32*half + y.bits*value%8 + y.bits*i)
-				}
-			}
+// cutTokens cuts eight values of eight tokens, a token's from eight bytes. The
+// first order finds what follows in the same load, the second at the string's
+// beginning.
+func (y *trellis) cutTokens() {
+	n := y.bits
+	for i := range 64 {
+		token, k := i/8, i%8
+		y.shift[i] = byte(n * k)
+		y.order[0][i] = byte(k/n*8*n+token*n+k%n) & 63
+		y.order[1][i] = byte(k/n*64+token*n+k%n) & 127
+	}
+}
+
+// cutValues cuts 32 values of two tokens, with either order of other two, such
+// that interleaving the words leaves a value's four tokens side by side: four
+// values of both from eight bytes, 0 to 3, 16 to 19, 4 to 7, 20 to 23 and so on.
+func (y *trellis) cutValues() {
+	n := y.bits
+	for i := range 64 {
+		value := i/16*4 + i/8%2*16
+		bit := n * value % (8 * n)
+		y.shift[i] = byte(i%2*32 + bit%8 + i%8/2*n)
+		k := bit/8 + i%4
+		unit, token := value/8+k/n, i%8/4
+		at := unit*4*n + token*n + k%n
+		if unit >= 4 {
+			at = 64 + (unit-4)*4*n + token*n + k%n
 		}
+		y.order[0][i], y.order[1][i] = byte(at)&127, byte(at+2*n)&127
 	}
 }
 
 // trellised reports whether a part has trellis codes.
 func (p *codes) trellised() bool { return p.cyclic != nil }
 
-// string is the codes of block b of a cell.
-func (p *codes) string(page []byte, cell, b int) []byte {
-	n := p.cyclic.bytes
-	return page[p.low.at+(b*Cells+cell)*n:][:n]
+// strings is where those of block b begin; what follows may be read.
+func (p *codes) strings(page []byte, b int) []byte {
+	return page[p.low.at+b*Cells*p.cyclic.bytes:]
+}
+
+// at is where the string of a cell begins.
+func (y *trellis) at(cell int) int {
+	return cell/y.beside*y.beside*y.bytes + cell%y.beside*y.bits
+}
+
+// put stores the string of a cell.
+func (y *trellis) put(strings []byte, cell int, src []byte) {
+	at := y.at(cell)
+	for i := 0; i < y.bytes; i += y.bits {
+		copy(strings[at:], src[i:i+y.bits])
+		at += y.beside * y.bits
+	}
+}
+
+// get is the inverse of put.
+func (y *trellis) get(dst, strings []byte, cell int) {
+	at := y.at(cell)
+	for i := 0; i < y.bytes; i += y.bits {
+		copy(dst[i:i+y.bits], strings[at:])
+		at += y.beside * y.bits
+	}
 }
 
 // windows reads the window of every value of a string.
@@ -98,15 +139,15 @@ func (y *trellis) windowsAnyLength(dst, src []byte) {
 	}
 }
 
-// overrun is how far behind the strings of a page vector code may read: what
-// follows them is longer.
-const overrun = 16
+// overrun is how far behind the strings of a page vector code may read: scales
+// follow, which are longer.
+const overrun = 64
 
 // lookUpTrellis writes a byte for every value of a page: its level, on K above zero.
 // Tokens without a bit in used may be left out, four at a time.
 func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {
 	for b := range p.Blocks {
-		strings := page[p.low.at+b*Cells*p.cyclic.bytes:] // what follows may be read
+		strings := p.strings(page, b)
 		tile := dst[b*p.elems*Cells:][:p.elems*Cells]
 		if p.side == kv.K {
 			trellisTokens(tile, strings, p.cyclic, p.elems, ahead)
@@ -117,9 +158,10 @@ func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {
 }
 
 func trellisTokensGeneric(dst, strings []byte, y *trellis, elems int) {
-	var w [maxElems]byte
+	var w, row [maxElems]byte
 	for cell := range Cells {
-		y.windows(w[:elems], strings[cell*y.bytes:][:y.bytes])
+		y.get(row[:], strings, cell)
+		y.windows(w[:elems], row[:y.bytes])
 		at := dst[cell/16*64+cell%16*4:]
 		for i := 0; i < elems; i += 4 {
 			v := uint32(y.table[w[i]]) | uint32(y.table[w[i+1]])<<8 | uint32(y.table[w[i+2]])<<16 | uint32(y.table[w[i+3]])<<24
@@ -130,12 +172,14 @@ func trellisTokensGeneric(dst, strings []byte, y *trellis, elems int) {
 
 func trellisValuesGeneric(dst, strings []byte, y *trellis, elems, chunk int, used uint64) {
 	var w [4][maxElems]byte
+	var row [maxElems]byte
 	for group := range Cells / 4 {
 		if used>>(4*group)&15 == 0 {
 			continue
 		}
 		for t := range 4 {
-			y.windows(w[t][:elems], strings[(4*group+t)*y.bytes:][:y.bytes])
+			y.get(row[:], strings, 4*group+t)
+			y.windows(w[t][:elems], row[:y.bytes])
 		}
 		for i := range elems {
 			at := dst[i/chunk*chunk*Cells+group*chunk*4+i%chunk*4:]

@@ -2,8 +2,7 @@ package attn
 
 import "godwit/engine/kv"
 
-// The readers of NEON, by bits from 2 up; they read overrun bytes behind the
-// strings.
+// The readers of NEON, by bits from 2 up.
 var (
 	trellisTokensNEON = [3]func(dst, strings, table *byte, bytes, chunks int){trellisTokens2NEON, trellisTokens3NEON, trellisTokens4NEON}
 	trellisValuesNEON = [3]func(dst, strings, table *byte, bytes, blocks, chunks int, used uint64){trellisValues2NEON, trellisValues3NEON, trellisValues4NEON}
@@ -11,20 +10,20 @@ var (
 )
 
 func trellisTokens(dst, strings []byte, y *trellis, elems, _ int) {
-	if !assembly() || len(strings) < Cells*y.bytes+overrun {
+	if !assembly() {
 		trellisTokensGeneric(dst, strings, y, elems)
 		return
 	}
-	_ = dst[elems*Cells-1]
+	_, _ = dst[elems*Cells-1], strings[Cells*y.bytes+overrun-1]
 	trellisTokensNEON[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/16)
 }
 
 func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint64, _ int) {
-	if !assembly() || len(strings) < Cells*y.bytes+overrun {
+	if !assembly() {
 		trellisValuesGeneric(dst, strings, y, elems, chunk, used)
 		return
 	}
-	_ = dst[elems*Cells-1]
+	_, _ = dst[elems*Cells-1], strings[Cells*y.bytes+overrun-1]
 	trellisValuesNEON[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/chunk, chunk/16, used)
 }
 

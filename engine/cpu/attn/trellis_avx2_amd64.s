@@ -12,6 +12,7 @@ TEXT ·trellisTokens2AVX2(SB), NOSPLIT, $0-40
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut2<>+0(SB), Y15
+	VMOVDQU      cutHigh2<>+0(SB), Y12
 	VMOVDQU      lift2<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         $0x00000000, R9
@@ -28,23 +29,23 @@ cell1:
 	ADDQ DI, R10
 
 chunk2:
-	LEAQ           8(DX), R11
+	LEAQ           64(DX), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        SI, R11
-	VMOVDQU        (DX), X0
-	VPINSRB        $0x04, 4(DX), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (DX), X0
+	VPINSRQ        $0x01, 16(DX), X0, X0
+	VPINSRB        $0x0a, 32(DX), X0, X0
+	VMOVQ          32(DX), X1
+	VPINSRQ        $0x01, 48(DX), X1, X1
+	VPINSRB        $0x0a, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        4(DX), X1
-	VPINSRB        $0x04, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -134,13 +135,18 @@ chunk2:
 	VPEXTRD        $0x02, X5, 1536(R10)
 	VPEXTRD        $0x03, X5, 1792(R10)
 	ADDQ           $0x00000800, R10
-	ADDQ           $0x08, DX
+	ADDQ           $0x40, DX
 	DECQ           CX
 	JNZ            chunk2
-	ADDQ           R8, SI
+	ADDQ           $0x02, SI
 	INCQ           R9
-	CMPQ           R9, $0x40
-	JNE            cell1
+	TESTQ          $0x00000007, R9
+	JNZ            beside3
+	LEAQ           -16(SI)(R8*8), SI
+
+beside3:
+	CMPQ R9, $0x40
+	JNE  cell1
 	VZEROUPPER
 	RET
 
@@ -148,19 +154,37 @@ DATA cut2<>+0(SB)/2, $0x0100
 DATA cut2<>+2(SB)/2, $0x0100
 DATA cut2<>+4(SB)/2, $0x0100
 DATA cut2<>+6(SB)/2, $0x0100
-DATA cut2<>+8(SB)/2, $0x0201
-DATA cut2<>+10(SB)/2, $0x0201
-DATA cut2<>+12(SB)/2, $0x0201
-DATA cut2<>+14(SB)/2, $0x0201
-DATA cut2<>+16(SB)/2, $0x0302
-DATA cut2<>+18(SB)/2, $0x0302
-DATA cut2<>+20(SB)/2, $0x0302
-DATA cut2<>+22(SB)/2, $0x0302
-DATA cut2<>+24(SB)/2, $0x0403
-DATA cut2<>+26(SB)/2, $0x0403
-DATA cut2<>+28(SB)/2, $0x0403
-DATA cut2<>+30(SB)/2, $0x0403
+DATA cut2<>+8(SB)/2, $0x0801
+DATA cut2<>+10(SB)/2, $0x0801
+DATA cut2<>+12(SB)/2, $0x0801
+DATA cut2<>+14(SB)/2, $0x0801
+DATA cut2<>+16(SB)/2, $0x0100
+DATA cut2<>+18(SB)/2, $0x0100
+DATA cut2<>+20(SB)/2, $0x0100
+DATA cut2<>+22(SB)/2, $0x0100
+DATA cut2<>+24(SB)/2, $0x0801
+DATA cut2<>+26(SB)/2, $0x0801
+DATA cut2<>+28(SB)/2, $0x0801
+DATA cut2<>+30(SB)/2, $0x0801
 GLOBL cut2<>(SB), RODATA|NOPTR, $32
+
+DATA cutHigh2<>+0(SB)/2, $0x0908
+DATA cutHigh2<>+2(SB)/2, $0x0908
+DATA cutHigh2<>+4(SB)/2, $0x0908
+DATA cutHigh2<>+6(SB)/2, $0x0908
+DATA cutHigh2<>+8(SB)/2, $0x0a09
+DATA cutHigh2<>+10(SB)/2, $0x0a09
+DATA cutHigh2<>+12(SB)/2, $0x0a09
+DATA cutHigh2<>+14(SB)/2, $0x0a09
+DATA cutHigh2<>+16(SB)/2, $0x0908
+DATA cutHigh2<>+18(SB)/2, $0x0908
+DATA cutHigh2<>+20(SB)/2, $0x0908
+DATA cutHigh2<>+22(SB)/2, $0x0908
+DATA cutHigh2<>+24(SB)/2, $0x0a09
+DATA cutHigh2<>+26(SB)/2, $0x0a09
+DATA cutHigh2<>+28(SB)/2, $0x0a09
+DATA cutHigh2<>+30(SB)/2, $0x0a09
+GLOBL cutHigh2<>(SB), RODATA|NOPTR, $32
 
 DATA lift2<>+0(SB)/2, $0x0100
 DATA lift2<>+2(SB)/2, $0x0040
@@ -351,40 +375,41 @@ TEXT ·trellisValues2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut2<>+0(SB), Y15
+	VMOVDQU      cutHigh2<>+0(SB), Y12
 	VMOVDQU      lift2<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         used+48(FP), R9
 	MOVQ         $0x00000010, BX
 
-group3:
+group4:
 	TESTQ $0x0000000f, R9
-	JZ    skip4
+	JZ    skip5
 	MOVQ  DI, R10
 	MOVQ  chunks+32(FP), CX
 	MOVQ  $0x00000000, DX
 	MOVQ  $0x00000080, R12
 	MOVQ  $0x00000f80, R13
 
-chunk5:
+chunk6:
 	MOVQ           SI, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           8(R15), R11
+	LEAQ           32(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x04, 4(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 8(R15), X0, X0
+	VPINSRB        $0x0a, 16(R15), X0, X0
+	VMOVQ          16(R15), X1
+	VPINSRQ        $0x01, 24(R15), X1, X1
+	VPINSRB        $0x0a, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        4(R15), X1
-	VPINSRB        $0x04, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -464,25 +489,25 @@ chunk5:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y4, Y4
-	ADDQ           R8, R14
+	ADDQ           $0x02, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           8(R15), R11
+	LEAQ           32(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x04, 4(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 8(R15), X0, X0
+	VPINSRB        $0x0a, 16(R15), X0, X0
+	VMOVQ          16(R15), X1
+	VPINSRQ        $0x01, 24(R15), X1, X1
+	VPINSRB        $0x0a, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        4(R15), X1
-	VPINSRB        $0x04, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y5
@@ -562,25 +587,25 @@ chunk5:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y5, Y5
-	ADDQ           R8, R14
+	ADDQ           $0x02, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           8(R15), R11
+	LEAQ           32(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x04, 4(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 8(R15), X0, X0
+	VPINSRB        $0x0a, 16(R15), X0, X0
+	VMOVQ          16(R15), X1
+	VPINSRQ        $0x01, 24(R15), X1, X1
+	VPINSRB        $0x0a, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        4(R15), X1
-	VPINSRB        $0x04, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y6
@@ -660,25 +685,25 @@ chunk5:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y6, Y6
-	ADDQ           R8, R14
+	ADDQ           $0x02, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           8(R15), R11
+	LEAQ           32(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x04, 4(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 8(R15), X0, X0
+	VPINSRB        $0x0a, 16(R15), X0, X0
+	VMOVQ          16(R15), X1
+	VPINSRQ        $0x01, 24(R15), X1, X1
+	VPINSRB        $0x0a, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        4(R15), X1
-	VPINSRB        $0x04, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y7
@@ -758,7 +783,7 @@ chunk5:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y7, Y7
-	ADDQ           R8, R14
+	ADDQ           $0x02, R14
 	VPUNPCKLBW     Y5, Y4, Y8
 	VPUNPCKHBW     Y5, Y4, Y9
 	VPUNPCKLBW     Y7, Y6, Y10
@@ -777,17 +802,17 @@ chunk5:
 	VEXTRACTI128   $0x01, Y0, 112(R10)
 	ADDQ           R12, R10
 	XCHGQ          R12, R13
-	ADDQ           $0x08, DX
+	ADDQ           $0x20, DX
 	DECQ           CX
-	JNZ            chunk5
+	JNZ            chunk6
 
-skip4:
+skip5:
 	MOVQ group+40(FP), R10
 	ADDQ R10, DI
 	LEAQ (SI)(R8*4), SI
 	SHRQ $0x04, R9
 	DECQ BX
-	JNZ  group3
+	JNZ  group4
 	VZEROUPPER
 	RET
 
@@ -799,11 +824,12 @@ TEXT ·trellisTokens3AVX2(SB), NOSPLIT, $0-40
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut3<>+0(SB), Y15
+	VMOVDQU      cutHigh3<>+0(SB), Y12
 	VMOVDQU      lift3<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         $0x00000000, R9
 
-cell6:
+cell7:
 	MOVQ SI, DX
 	MOVQ chunks+32(FP), CX
 	MOVQ R9, R10
@@ -814,24 +840,24 @@ cell6:
 	LEAQ (R10)(R11*4), R10
 	ADDQ DI, R10
 
-chunk7:
-	LEAQ           12(DX), R11
+chunk8:
+	LEAQ           96(DX), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        SI, R11
-	VMOVDQU        (DX), X0
-	VPINSRB        $0x06, 6(DX), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (DX), X0
+	VPINSRQ        $0x01, 24(DX), X0, X0
+	VPINSRB        $0x0b, 48(DX), X0, X0
+	VMOVQ          48(DX), X1
+	VPINSRQ        $0x01, 72(DX), X1, X1
+	VPINSRB        $0x0b, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        6(DX), X1
-	VPINSRB        $0x06, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -921,13 +947,18 @@ chunk7:
 	VPEXTRD        $0x02, X5, 1536(R10)
 	VPEXTRD        $0x03, X5, 1792(R10)
 	ADDQ           $0x00000800, R10
-	ADDQ           $0x0c, DX
+	ADDQ           $0x60, DX
 	DECQ           CX
-	JNZ            chunk7
-	ADDQ           R8, SI
+	JNZ            chunk8
+	ADDQ           $0x03, SI
 	INCQ           R9
-	CMPQ           R9, $0x40
-	JNE            cell6
+	TESTQ          $0x00000007, R9
+	JNZ            beside9
+	LEAQ           -24(SI)(R8*8), SI
+
+beside9:
+	CMPQ R9, $0x40
+	JNE  cell7
 	VZEROUPPER
 	RET
 
@@ -937,17 +968,35 @@ DATA cut3<>+4(SB)/2, $0x0100
 DATA cut3<>+6(SB)/2, $0x0201
 DATA cut3<>+8(SB)/2, $0x0201
 DATA cut3<>+10(SB)/2, $0x0201
-DATA cut3<>+12(SB)/2, $0x0302
-DATA cut3<>+14(SB)/2, $0x0302
-DATA cut3<>+16(SB)/2, $0x0403
-DATA cut3<>+18(SB)/2, $0x0403
-DATA cut3<>+20(SB)/2, $0x0403
-DATA cut3<>+22(SB)/2, $0x0504
-DATA cut3<>+24(SB)/2, $0x0504
-DATA cut3<>+26(SB)/2, $0x0504
-DATA cut3<>+28(SB)/2, $0x0605
-DATA cut3<>+30(SB)/2, $0x0605
+DATA cut3<>+12(SB)/2, $0x0802
+DATA cut3<>+14(SB)/2, $0x0802
+DATA cut3<>+16(SB)/2, $0x0100
+DATA cut3<>+18(SB)/2, $0x0100
+DATA cut3<>+20(SB)/2, $0x0100
+DATA cut3<>+22(SB)/2, $0x0201
+DATA cut3<>+24(SB)/2, $0x0201
+DATA cut3<>+26(SB)/2, $0x0201
+DATA cut3<>+28(SB)/2, $0x0802
+DATA cut3<>+30(SB)/2, $0x0802
 GLOBL cut3<>(SB), RODATA|NOPTR, $32
+
+DATA cutHigh3<>+0(SB)/2, $0x0908
+DATA cutHigh3<>+2(SB)/2, $0x0908
+DATA cutHigh3<>+4(SB)/2, $0x0908
+DATA cutHigh3<>+6(SB)/2, $0x0a09
+DATA cutHigh3<>+8(SB)/2, $0x0a09
+DATA cutHigh3<>+10(SB)/2, $0x0a09
+DATA cutHigh3<>+12(SB)/2, $0x0b0a
+DATA cutHigh3<>+14(SB)/2, $0x0b0a
+DATA cutHigh3<>+16(SB)/2, $0x0908
+DATA cutHigh3<>+18(SB)/2, $0x0908
+DATA cutHigh3<>+20(SB)/2, $0x0908
+DATA cutHigh3<>+22(SB)/2, $0x0a09
+DATA cutHigh3<>+24(SB)/2, $0x0a09
+DATA cutHigh3<>+26(SB)/2, $0x0a09
+DATA cutHigh3<>+28(SB)/2, $0x0b0a
+DATA cutHigh3<>+30(SB)/2, $0x0b0a
+GLOBL cutHigh3<>(SB), RODATA|NOPTR, $32
 
 DATA lift3<>+0(SB)/2, $0x0100
 DATA lift3<>+2(SB)/2, $0x0020
@@ -975,40 +1024,41 @@ TEXT ·trellisValues3AVX2(SB), NOSPLIT, $0-56
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut3<>+0(SB), Y15
+	VMOVDQU      cutHigh3<>+0(SB), Y12
 	VMOVDQU      lift3<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         used+48(FP), R9
 	MOVQ         $0x00000010, BX
 
-group8:
+group10:
 	TESTQ $0x0000000f, R9
-	JZ    skip9
+	JZ    skip11
 	MOVQ  DI, R10
 	MOVQ  chunks+32(FP), CX
 	MOVQ  $0x00000000, DX
 	MOVQ  $0x00000080, R12
 	MOVQ  $0x00000f80, R13
 
-chunk10:
+chunk12:
 	MOVQ           SI, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           12(R15), R11
+	LEAQ           48(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x06, 6(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 12(R15), X0, X0
+	VPINSRB        $0x0b, 24(R15), X0, X0
+	VMOVQ          24(R15), X1
+	VPINSRQ        $0x01, 36(R15), X1, X1
+	VPINSRB        $0x0b, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        6(R15), X1
-	VPINSRB        $0x06, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -1088,25 +1138,25 @@ chunk10:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y4, Y4
-	ADDQ           R8, R14
+	ADDQ           $0x03, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           12(R15), R11
+	LEAQ           48(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x06, 6(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 12(R15), X0, X0
+	VPINSRB        $0x0b, 24(R15), X0, X0
+	VMOVQ          24(R15), X1
+	VPINSRQ        $0x01, 36(R15), X1, X1
+	VPINSRB        $0x0b, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        6(R15), X1
-	VPINSRB        $0x06, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y5
@@ -1186,25 +1236,25 @@ chunk10:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y5, Y5
-	ADDQ           R8, R14
+	ADDQ           $0x03, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           12(R15), R11
+	LEAQ           48(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x06, 6(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 12(R15), X0, X0
+	VPINSRB        $0x0b, 24(R15), X0, X0
+	VMOVQ          24(R15), X1
+	VPINSRQ        $0x01, 36(R15), X1, X1
+	VPINSRB        $0x0b, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        6(R15), X1
-	VPINSRB        $0x06, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y6
@@ -1284,25 +1334,25 @@ chunk10:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y6, Y6
-	ADDQ           R8, R14
+	ADDQ           $0x03, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           12(R15), R11
+	LEAQ           48(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x06, 6(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 12(R15), X0, X0
+	VPINSRB        $0x0b, 24(R15), X0, X0
+	VMOVQ          24(R15), X1
+	VPINSRQ        $0x01, 36(R15), X1, X1
+	VPINSRB        $0x0b, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        6(R15), X1
-	VPINSRB        $0x06, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y7
@@ -1382,7 +1432,7 @@ chunk10:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y7, Y7
-	ADDQ           R8, R14
+	ADDQ           $0x03, R14
 	VPUNPCKLBW     Y5, Y4, Y8
 	VPUNPCKHBW     Y5, Y4, Y9
 	VPUNPCKLBW     Y7, Y6, Y10
@@ -1401,17 +1451,17 @@ chunk10:
 	VEXTRACTI128   $0x01, Y0, 112(R10)
 	ADDQ           R12, R10
 	XCHGQ          R12, R13
-	ADDQ           $0x0c, DX
+	ADDQ           $0x30, DX
 	DECQ           CX
-	JNZ            chunk10
+	JNZ            chunk12
 
-skip9:
+skip11:
 	MOVQ group+40(FP), R10
 	ADDQ R10, DI
 	LEAQ (SI)(R8*4), SI
 	SHRQ $0x04, R9
 	DECQ BX
-	JNZ  group8
+	JNZ  group10
 	VZEROUPPER
 	RET
 
@@ -1423,11 +1473,12 @@ TEXT ·trellisTokens4AVX2(SB), NOSPLIT, $0-40
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut4<>+0(SB), Y15
+	VMOVDQU      cutHigh4<>+0(SB), Y12
 	VMOVDQU      lift4<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         $0x00000000, R9
 
-cell11:
+cell13:
 	MOVQ SI, DX
 	MOVQ chunks+32(FP), CX
 	MOVQ R9, R10
@@ -1438,24 +1489,24 @@ cell11:
 	LEAQ (R10)(R11*4), R10
 	ADDQ DI, R10
 
-chunk12:
-	LEAQ           16(DX), R11
+chunk14:
+	LEAQ           128(DX), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        SI, R11
-	VMOVDQU        (DX), X0
-	VPINSRB        $0x08, 8(DX), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (DX), X0
+	VPINSRQ        $0x01, 32(DX), X0, X0
+	VPINSRB        $0x0c, 64(DX), X0, X0
+	VMOVQ          64(DX), X1
+	VPINSRQ        $0x01, 96(DX), X1, X1
+	VPINSRB        $0x0c, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        8(DX), X1
-	VPINSRB        $0x08, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -1545,13 +1596,18 @@ chunk12:
 	VPEXTRD        $0x02, X5, 1536(R10)
 	VPEXTRD        $0x03, X5, 1792(R10)
 	ADDQ           $0x00000800, R10
-	ADDQ           $0x10, DX
+	ADDQ           $0x80, DX
 	DECQ           CX
-	JNZ            chunk12
-	ADDQ           R8, SI
+	JNZ            chunk14
+	ADDQ           $0x04, SI
 	INCQ           R9
-	CMPQ           R9, $0x40
-	JNE            cell11
+	TESTQ          $0x00000007, R9
+	JNZ            beside15
+	LEAQ           -32(SI)(R8*8), SI
+
+beside15:
+	CMPQ R9, $0x40
+	JNE  cell13
 	VZEROUPPER
 	RET
 
@@ -1561,17 +1617,35 @@ DATA cut4<>+4(SB)/2, $0x0201
 DATA cut4<>+6(SB)/2, $0x0201
 DATA cut4<>+8(SB)/2, $0x0302
 DATA cut4<>+10(SB)/2, $0x0302
-DATA cut4<>+12(SB)/2, $0x0403
-DATA cut4<>+14(SB)/2, $0x0403
-DATA cut4<>+16(SB)/2, $0x0504
-DATA cut4<>+18(SB)/2, $0x0504
-DATA cut4<>+20(SB)/2, $0x0605
-DATA cut4<>+22(SB)/2, $0x0605
-DATA cut4<>+24(SB)/2, $0x0706
-DATA cut4<>+26(SB)/2, $0x0706
-DATA cut4<>+28(SB)/2, $0x0807
-DATA cut4<>+30(SB)/2, $0x0807
+DATA cut4<>+12(SB)/2, $0x0803
+DATA cut4<>+14(SB)/2, $0x0803
+DATA cut4<>+16(SB)/2, $0x0100
+DATA cut4<>+18(SB)/2, $0x0100
+DATA cut4<>+20(SB)/2, $0x0201
+DATA cut4<>+22(SB)/2, $0x0201
+DATA cut4<>+24(SB)/2, $0x0302
+DATA cut4<>+26(SB)/2, $0x0302
+DATA cut4<>+28(SB)/2, $0x0803
+DATA cut4<>+30(SB)/2, $0x0803
 GLOBL cut4<>(SB), RODATA|NOPTR, $32
+
+DATA cutHigh4<>+0(SB)/2, $0x0908
+DATA cutHigh4<>+2(SB)/2, $0x0908
+DATA cutHigh4<>+4(SB)/2, $0x0a09
+DATA cutHigh4<>+6(SB)/2, $0x0a09
+DATA cutHigh4<>+8(SB)/2, $0x0b0a
+DATA cutHigh4<>+10(SB)/2, $0x0b0a
+DATA cutHigh4<>+12(SB)/2, $0x0c0b
+DATA cutHigh4<>+14(SB)/2, $0x0c0b
+DATA cutHigh4<>+16(SB)/2, $0x0908
+DATA cutHigh4<>+18(SB)/2, $0x0908
+DATA cutHigh4<>+20(SB)/2, $0x0a09
+DATA cutHigh4<>+22(SB)/2, $0x0a09
+DATA cutHigh4<>+24(SB)/2, $0x0b0a
+DATA cutHigh4<>+26(SB)/2, $0x0b0a
+DATA cutHigh4<>+28(SB)/2, $0x0c0b
+DATA cutHigh4<>+30(SB)/2, $0x0c0b
+GLOBL cutHigh4<>(SB), RODATA|NOPTR, $32
 
 DATA lift4<>+0(SB)/2, $0x0100
 DATA lift4<>+2(SB)/2, $0x0010
@@ -1599,40 +1673,41 @@ TEXT ·trellisValues4AVX2(SB), NOSPLIT, $0-56
 	MOVQ         table+16(FP), AX
 	MOVQ         bytes+24(FP), R8
 	VMOVDQU      cut4<>+0(SB), Y15
+	VMOVDQU      cutHigh4<>+0(SB), Y12
 	VMOVDQU      lift4<>+0(SB), Y14
 	VPBROADCASTD seven<>+0(SB), Y13
 	MOVQ         used+48(FP), R9
 	MOVQ         $0x00000010, BX
 
-group13:
+group16:
 	TESTQ $0x0000000f, R9
-	JZ    skip14
+	JZ    skip17
 	MOVQ  DI, R10
 	MOVQ  chunks+32(FP), CX
 	MOVQ  $0x00000000, DX
 	MOVQ  $0x00000080, R12
 	MOVQ  $0x00000f80, R13
 
-chunk15:
+chunk18:
 	MOVQ           SI, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           16(R15), R11
+	LEAQ           64(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x08, 8(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 16(R15), X0, X0
+	VPINSRB        $0x0c, 32(R15), X0, X0
+	VMOVQ          32(R15), X1
+	VPINSRQ        $0x01, 48(R15), X1, X1
+	VPINSRB        $0x0c, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        8(R15), X1
-	VPINSRB        $0x08, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y4
@@ -1712,25 +1787,25 @@ chunk15:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y4, Y4
-	ADDQ           R8, R14
+	ADDQ           $0x04, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           16(R15), R11
+	LEAQ           64(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x08, 8(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 16(R15), X0, X0
+	VPINSRB        $0x0c, 32(R15), X0, X0
+	VMOVQ          32(R15), X1
+	VPINSRQ        $0x01, 48(R15), X1, X1
+	VPINSRB        $0x0c, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        8(R15), X1
-	VPINSRB        $0x08, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y5
@@ -1810,25 +1885,25 @@ chunk15:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y5, Y5
-	ADDQ           R8, R14
+	ADDQ           $0x04, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           16(R15), R11
+	LEAQ           64(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x08, 8(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 16(R15), X0, X0
+	VPINSRB        $0x0c, 32(R15), X0, X0
+	VMOVQ          32(R15), X1
+	VPINSRQ        $0x01, 48(R15), X1, X1
+	VPINSRB        $0x0c, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        8(R15), X1
-	VPINSRB        $0x08, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y6
@@ -1908,25 +1983,25 @@ chunk15:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y6, Y6
-	ADDQ           R8, R14
+	ADDQ           $0x04, R14
 	LEAQ           (R14)(DX*1), R15
-	LEAQ           16(R15), R11
+	LEAQ           64(R15), R11
 	CMPQ           CX, $0x01
 	CMOVQEQ        R14, R11
-	VMOVDQU        (R15), X0
-	VPINSRB        $0x08, 8(R15), X0, X0
-	VINSERTI128    $0x01, X0, Y0, Y0
+	VMOVQ          (R15), X0
+	VPINSRQ        $0x01, 16(R15), X0, X0
+	VPINSRB        $0x0c, 32(R15), X0, X0
+	VMOVQ          32(R15), X1
+	VPINSRQ        $0x01, 48(R15), X1, X1
+	VPINSRB        $0x0c, (R11), X1, X1
+	VINSERTI128    $0x01, X1, Y0, Y0
+	VPSHUFB        Y12, Y0, Y1
 	VPSHUFB        Y15, Y0, Y0
 	VPMULLW        Y14, Y0, Y0
 	VPSRLW         $0x08, Y0, Y0
-	VMOVDQU        8(R15), X1
-	VPINSRB        $0x08, (R11), X1, X1
-	VINSERTI128    $0x01, X1, Y1, Y1
-	VPSHUFB        Y15, Y1, Y1
 	VPMULLW        Y14, Y1, Y1
 	VPSRLW         $0x08, Y1, Y1
 	VPACKUSWB      Y1, Y0, Y0
-	VPERMQ         $0xd8, Y0, Y0
 	VPXOR          row0<>+0(SB), Y0, Y3
 	VPADDUSB       Y13, Y3, Y3
 	VBROADCASTI128 (AX), Y7
@@ -2006,7 +2081,7 @@ chunk15:
 	VBROADCASTI128 240(AX), Y2
 	VPSHUFB        Y3, Y2, Y2
 	VPOR           Y2, Y7, Y7
-	ADDQ           R8, R14
+	ADDQ           $0x04, R14
 	VPUNPCKLBW     Y5, Y4, Y8
 	VPUNPCKHBW     Y5, Y4, Y9
 	VPUNPCKLBW     Y7, Y6, Y10
@@ -2025,16 +2100,16 @@ chunk15:
 	VEXTRACTI128   $0x01, Y0, 112(R10)
 	ADDQ           R12, R10
 	XCHGQ          R12, R13
-	ADDQ           $0x10, DX
+	ADDQ           $0x40, DX
 	DECQ           CX
-	JNZ            chunk15
+	JNZ            chunk18
 
-skip14:
+skip17:
 	MOVQ group+40(FP), R10
 	ADDQ R10, DI
 	LEAQ (SI)(R8*4), SI
 	SHRQ $0x04, R9
 	DECQ BX
-	JNZ  group13
+	JNZ  group16
 	VZEROUPPER
 	RET

@@ -4,798 +4,3848 @@
 
 #include "textflag.h"
 
-// func trellisTokens64AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, ahead int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV, MMX+
-TEXT ·trellisTokens64AVX512(SB), NOSPLIT, $0-72
+// func trellisTokensAVX512(dst *byte, strings *byte, cuts *byte, bits int, units int, ahead int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, MMX+
+TEXT ·trellisTokensAVX512(SB), NOSPLIT, $0-48
 	MOVQ      dst+0(FP), DI
 	MOVQ      strings+8(FP), SI
-	MOVQ      table+16(FP), AX
+	MOVQ      cuts+16(FP), AX
 	VMOVDQU64 (AX), Z28
 	VMOVDQU64 64(AX), Z29
 	VMOVDQU64 128(AX), Z30
 	VMOVDQU64 192(AX), Z31
-	MOVQ      order+24(FP), AX
-	VMOVDQU64 (AX), Z27
-	MOVQ      shift+32(FP), AX
-	VMOVDQU64 (AX), Z26
-	MOVQ      bytes+40(FP), R8
-	MOVQ      n+48(FP), R9
-	MOVQ      chunks+56(FP), R10
-	MOVQ      ahead+64(FP), R14
-	MOVQ      $0x00000001, AX
-	SHLXQ     R9, AX, AX
-	KMOVQ     AX, K2
-	DECQ      AX
-	KMOVQ     AX, K1
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+	VMOVDQU64 lanes<>+0(SB), Z23
+	MOVQ      bits+24(FP), R8
+	SHLQ      $0x03, R8
+	MOVQ      units+32(FP), R9
+	MOVQ      R9, R14
+	IMULQ     R8, R14
+	MOVQ      ahead+40(FP), R12
+	MOVQ      $0x00000004, R10
 
-chunk1:
-	MOVQ    R9, R11
-	MOVQ    R9, AX
-	SUBQ    R8, AX
-	CMPQ    R10, $0x01
-	CMOVQEQ AX, R11
-	MOVQ    $0x00000004, CX
-	MOVQ    SI, DX
-	MOVQ    DI, BX
+lanes1:
+	MOVQ DI, DX
+	LEAQ -1(R9), CX
 
-lanes2:
-	VMOVDQU8.Z     (DX), K1, Z0
-	VPBROADCASTB   (DX)(R11*1), K2, Z0
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z0, Z27, Z0
-	VPMULTISHIFTQB Z0, Z26, Z0
-	VPMOVB2M       Z0, K3
-	VMOVDQA64      Z0, Z25
+unit2:
+	VMOVDQU64      (SI), Z0
+	VPERMB         Z0, Z26, Z0
+	VPMULTISHIFTQB Z0, Z27, Z0
+	VPMOVB2M       Z0, K1
+	VMOVDQA64      Z0, Z24
 	VPERMI2B       Z29, Z28, Z0
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z0
-	VMOVDQU8.Z     (DX), K1, Z1
-	VPBROADCASTB   (DX)(R11*1), K2, Z1
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z1, Z27, Z1
-	VPMULTISHIFTQB Z1, Z26, Z1
-	VPMOVB2M       Z1, K3
-	VMOVDQA64      Z1, Z25
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z0
+	VMOVDQU64      (SI)(R14*1), Z1
+	VPERMB         Z1, Z26, Z1
+	VPMULTISHIFTQB Z1, Z27, Z1
+	VPMOVB2M       Z1, K1
+	VMOVDQA64      Z1, Z24
 	VPERMI2B       Z29, Z28, Z1
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z1
-	VMOVDQU8.Z     (DX), K1, Z2
-	VPBROADCASTB   (DX)(R11*1), K2, Z2
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z2, Z27, Z2
-	VPMULTISHIFTQB Z2, Z26, Z2
-	VPMOVB2M       Z2, K3
-	VMOVDQA64      Z2, Z25
-	VPERMI2B       Z29, Z28, Z2
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z2
-	VMOVDQU8.Z     (DX), K1, Z3
-	VPBROADCASTB   (DX)(R11*1), K2, Z3
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z3, Z27, Z3
-	VPMULTISHIFTQB Z3, Z26, Z3
-	VPMOVB2M       Z3, K3
-	VMOVDQA64      Z3, Z25
-	VPERMI2B       Z29, Z28, Z3
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z3
-	VMOVDQU8.Z     (DX), K1, Z4
-	VPBROADCASTB   (DX)(R11*1), K2, Z4
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z4, Z27, Z4
-	VPMULTISHIFTQB Z4, Z26, Z4
-	VPMOVB2M       Z4, K3
-	VMOVDQA64      Z4, Z25
-	VPERMI2B       Z29, Z28, Z4
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z4
-	VMOVDQU8.Z     (DX), K1, Z5
-	VPBROADCASTB   (DX)(R11*1), K2, Z5
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z5, Z27, Z5
-	VPMULTISHIFTQB Z5, Z26, Z5
-	VPMOVB2M       Z5, K3
-	VMOVDQA64      Z5, Z25
-	VPERMI2B       Z29, Z28, Z5
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z5
-	VMOVDQU8.Z     (DX), K1, Z6
-	VPBROADCASTB   (DX)(R11*1), K2, Z6
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z6, Z27, Z6
-	VPMULTISHIFTQB Z6, Z26, Z6
-	VPMOVB2M       Z6, K3
-	VMOVDQA64      Z6, Z25
-	VPERMI2B       Z29, Z28, Z6
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z6
-	VMOVDQU8.Z     (DX), K1, Z7
-	VPBROADCASTB   (DX)(R11*1), K2, Z7
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z7, Z27, Z7
-	VPMULTISHIFTQB Z7, Z26, Z7
-	VPMOVB2M       Z7, K3
-	VMOVDQA64      Z7, Z25
-	VPERMI2B       Z29, Z28, Z7
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z7
-	VMOVDQU8.Z     (DX), K1, Z8
-	VPBROADCASTB   (DX)(R11*1), K2, Z8
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z8, Z27, Z8
-	VPMULTISHIFTQB Z8, Z26, Z8
-	VPMOVB2M       Z8, K3
-	VMOVDQA64      Z8, Z25
-	VPERMI2B       Z29, Z28, Z8
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z8
-	VMOVDQU8.Z     (DX), K1, Z9
-	VPBROADCASTB   (DX)(R11*1), K2, Z9
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z9, Z27, Z9
-	VPMULTISHIFTQB Z9, Z26, Z9
-	VPMOVB2M       Z9, K3
-	VMOVDQA64      Z9, Z25
-	VPERMI2B       Z29, Z28, Z9
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z9
-	VMOVDQU8.Z     (DX), K1, Z10
-	VPBROADCASTB   (DX)(R11*1), K2, Z10
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z10, Z27, Z10
-	VPMULTISHIFTQB Z10, Z26, Z10
-	VPMOVB2M       Z10, K3
-	VMOVDQA64      Z10, Z25
-	VPERMI2B       Z29, Z28, Z10
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z10
-	VMOVDQU8.Z     (DX), K1, Z11
-	VPBROADCASTB   (DX)(R11*1), K2, Z11
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z11, Z27, Z11
-	VPMULTISHIFTQB Z11, Z26, Z11
-	VPMOVB2M       Z11, K3
-	VMOVDQA64      Z11, Z25
-	VPERMI2B       Z29, Z28, Z11
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z11
-	VMOVDQU8.Z     (DX), K1, Z12
-	VPBROADCASTB   (DX)(R11*1), K2, Z12
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z12, Z27, Z12
-	VPMULTISHIFTQB Z12, Z26, Z12
-	VPMOVB2M       Z12, K3
-	VMOVDQA64      Z12, Z25
-	VPERMI2B       Z29, Z28, Z12
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z12
-	VMOVDQU8.Z     (DX), K1, Z13
-	VPBROADCASTB   (DX)(R11*1), K2, Z13
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z13, Z27, Z13
-	VPMULTISHIFTQB Z13, Z26, Z13
-	VPMOVB2M       Z13, K3
-	VMOVDQA64      Z13, Z25
-	VPERMI2B       Z29, Z28, Z13
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z13
-	VMOVDQU8.Z     (DX), K1, Z14
-	VPBROADCASTB   (DX)(R11*1), K2, Z14
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z14, Z27, Z14
-	VPMULTISHIFTQB Z14, Z26, Z14
-	VPMOVB2M       Z14, K3
-	VMOVDQA64      Z14, Z25
-	VPERMI2B       Z29, Z28, Z14
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z14
-	VMOVDQU8.Z     (DX), K1, Z15
-	VPBROADCASTB   (DX)(R11*1), K2, Z15
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z15, Z27, Z15
-	VPMULTISHIFTQB Z15, Z26, Z15
-	VPMOVB2M       Z15, K3
-	VMOVDQA64      Z15, Z25
-	VPERMI2B       Z29, Z28, Z15
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z15
-	VUNPCKLPS      Z1, Z0, Z16
-	VUNPCKHPS      Z1, Z0, Z17
-	VUNPCKLPS      Z3, Z2, Z18
-	VUNPCKHPS      Z3, Z2, Z19
-	VUNPCKLPD      Z18, Z16, Z0
-	VUNPCKHPD      Z18, Z16, Z1
-	VUNPCKLPD      Z19, Z17, Z2
-	VUNPCKHPD      Z19, Z17, Z3
-	VUNPCKLPS      Z5, Z4, Z16
-	VUNPCKHPS      Z5, Z4, Z17
-	VUNPCKLPS      Z7, Z6, Z18
-	VUNPCKHPS      Z7, Z6, Z19
-	VUNPCKLPD      Z18, Z16, Z4
-	VUNPCKHPD      Z18, Z16, Z5
-	VUNPCKLPD      Z19, Z17, Z6
-	VUNPCKHPD      Z19, Z17, Z7
-	VUNPCKLPS      Z9, Z8, Z16
-	VUNPCKHPS      Z9, Z8, Z17
-	VUNPCKLPS      Z11, Z10, Z18
-	VUNPCKHPS      Z11, Z10, Z19
-	VUNPCKLPD      Z18, Z16, Z8
-	VUNPCKHPD      Z18, Z16, Z9
-	VUNPCKLPD      Z19, Z17, Z10
-	VUNPCKHPD      Z19, Z17, Z11
-	VUNPCKLPS      Z13, Z12, Z16
-	VUNPCKHPS      Z13, Z12, Z17
-	VUNPCKLPS      Z15, Z14, Z18
-	VUNPCKHPS      Z15, Z14, Z19
-	VUNPCKLPD      Z18, Z16, Z12
-	VUNPCKHPD      Z18, Z16, Z13
-	VUNPCKLPD      Z19, Z17, Z14
-	VUNPCKHPD      Z19, Z17, Z15
-	VSHUFI32X4     $0x88, Z4, Z0, Z16
-	VSHUFI32X4     $0x88, Z12, Z8, Z17
-	VSHUFI32X4     $0xdd, Z4, Z0, Z18
-	VSHUFI32X4     $0xdd, Z12, Z8, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, (BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1024(BX)
-	VSHUFI32X4     $0xdd, Z17, Z16, Z24
-	VMOVDQU64      Z24, 2048(BX)
-	VSHUFI32X4     $0xdd, Z19, Z18, Z24
-	VMOVDQU64      Z24, 3072(BX)
-	VSHUFI32X4     $0x88, Z5, Z1, Z16
-	VSHUFI32X4     $0x88, Z13, Z9, Z17
-	VSHUFI32X4     $0xdd, Z5, Z1, Z18
-	VSHUFI32X4     $0xdd, Z13, Z9, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 256(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1280(BX)
-	VSHUFI32X4     $0xdd, Z17, Z16, Z24
-	VMOVDQU64      Z24, 2304(BX)
-	VSHUFI32X4     $0xdd, Z19, Z18, Z24
-	VMOVDQU64      Z24, 3328(BX)
-	VSHUFI32X4     $0x88, Z6, Z2, Z16
-	VSHUFI32X4     $0x88, Z14, Z10, Z17
-	VSHUFI32X4     $0xdd, Z6, Z2, Z18
-	VSHUFI32X4     $0xdd, Z14, Z10, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 512(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1536(BX)
-	VSHUFI32X4     $0xdd, Z17, Z16, Z24
-	VMOVDQU64      Z24, 2560(BX)
-	VSHUFI32X4     $0xdd, Z19, Z18, Z24
-	VMOVDQU64      Z24, 3584(BX)
-	VSHUFI32X4     $0x88, Z7, Z3, Z16
-	VSHUFI32X4     $0x88, Z15, Z11, Z17
-	VSHUFI32X4     $0xdd, Z7, Z3, Z18
-	VSHUFI32X4     $0xdd, Z15, Z11, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 768(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1792(BX)
-	VSHUFI32X4     $0xdd, Z17, Z16, Z24
-	VMOVDQU64      Z24, 2816(BX)
-	VSHUFI32X4     $0xdd, Z19, Z18, Z24
-	VMOVDQU64      Z24, 3840(BX)
-	ADDQ           $0x40, BX
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z1
+	VSHUFPS        $0x88, Z1, Z0, Z2
+	VSHUFPS        $0xdd, Z1, Z0, Z3
+	VPERMQ         Z2, Z23, Z2
+	VMOVDQU64      Z2, (DX)
+	VPERMQ         Z3, Z23, Z3
+	VMOVDQU64      Z3, 256(DX)
+	LEAQ           (SI)(R12*1), AX
+	PREFETCHT0     (AX)
+	PREFETCHT0     (AX)(R14*1)
+	ADDQ           R8, SI
+	ADDQ           $0x00000200, DX
 	DECQ           CX
-	JNZ            lanes2
-	ADDQ           $0x00001000, DI
-	ADDQ           R9, SI
+	JNZ            unit2
+	MOVQ           SI, AX
+	ADDQ           R8, AX
+	SUBQ           R14, AX
+	VMOVDQU64      (SI), Z0
+	VPERMT2B       (AX), Z25, Z0
+	VPMULTISHIFTQB Z0, Z27, Z0
+	VPMOVB2M       Z0, K1
+	VMOVDQA64      Z0, Z24
+	VPERMI2B       Z29, Z28, Z0
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z0
+	VMOVDQU64      (SI)(R14*1), Z1
+	VPERMT2B       (AX)(R14*1), Z25, Z1
+	VPMULTISHIFTQB Z1, Z27, Z1
+	VPMOVB2M       Z1, K1
+	VMOVDQA64      Z1, Z24
+	VPERMI2B       Z29, Z28, Z1
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z1
+	VSHUFPS        $0x88, Z1, Z0, Z2
+	VSHUFPS        $0xdd, Z1, Z0, Z3
+	VPERMQ         Z2, Z23, Z2
+	VMOVDQU64      Z2, (DX)
+	VPERMQ         Z3, Z23, Z3
+	VMOVDQU64      Z3, 256(DX)
+	ADDQ           R8, SI
+	ADDQ           R14, SI
+	ADDQ           $0x40, DI
 	DECQ           R10
-	JNZ            chunk1
+	JNZ            lanes1
 	VZEROUPPER
 	RET
 
-// func trellisValues64AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, used uint64, ahead int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV, MMX+
-TEXT ·trellisValues64AVX512(SB), NOSPLIT, $0-80
+DATA lanes<>+0(SB)/8, $0x0000000000000000
+DATA lanes<>+8(SB)/8, $0x0000000000000002
+DATA lanes<>+16(SB)/8, $0x0000000000000004
+DATA lanes<>+24(SB)/8, $0x0000000000000006
+DATA lanes<>+32(SB)/8, $0x0000000000000001
+DATA lanes<>+40(SB)/8, $0x0000000000000003
+DATA lanes<>+48(SB)/8, $0x0000000000000005
+DATA lanes<>+56(SB)/8, $0x0000000000000007
+GLOBL lanes<>(SB), RODATA|NOPTR, $64
+
+// func trellisValuesAVX512(dst *byte, strings *byte, cuts *byte, bits int, chunks int, group int, used uint64, ahead int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, CMOV, MMX+
+TEXT ·trellisValuesAVX512(SB), NOSPLIT, $0-64
 	MOVQ      dst+0(FP), DI
 	MOVQ      strings+8(FP), SI
-	MOVQ      table+16(FP), AX
+	MOVQ      cuts+16(FP), AX
 	VMOVDQU64 (AX), Z28
 	VMOVDQU64 64(AX), Z29
 	VMOVDQU64 128(AX), Z30
 	VMOVDQU64 192(AX), Z31
-	MOVQ      order+24(FP), AX
-	VMOVDQU64 (AX), Z27
-	MOVQ      shift+32(FP), AX
-	VMOVDQU64 (AX), Z26
-	MOVQ      bytes+40(FP), R8
-	MOVQ      n+48(FP), R9
-	MOVQ      chunks+56(FP), R10
-	MOVQ      ahead+72(FP), R14
-	MOVQ      $0x00000001, AX
-	SHLXQ     R9, AX, AX
-	KMOVQ     AX, K2
-	DECQ      AX
-	KMOVQ     AX, K1
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+	MOVQ      bits+24(FP), R8
+	SHLQ      $0x04, R8
+	MOVQ      chunks+32(FP), R9
+	MOVQ      R9, R14
+	IMULQ     R8, R14
+	MOVQ      used+48(FP), CX
+	MOVQ      ahead+56(FP), R12
+	MOVQ      $0x00000010, BX
 
-chunk3:
-	MOVQ    R9, R11
-	MOVQ    R9, AX
-	SUBQ    R8, AX
-	CMPQ    R10, $0x01
-	CMOVQEQ AX, R11
-	MOVQ    used+64(FP), CX
-	MOVQ    $0x00000010, BX
-	MOVQ    SI, R12
+group3:
+	TESTQ $0x0000000f, CX
+	JZ    skip5
+	MOVQ  R9, R10
+	MOVQ  DI, DX
+	MOVQ  SI, R11
+	MOVQ  $0x00000080, R13
+	MOVQ  $0x00000f80, R15
 
-group4:
-	TESTQ          $0x0000000f, CX
-	JZ             skip5
-	MOVQ           R12, DX
-	VMOVDQU8.Z     (DX), K1, Z0
-	VPBROADCASTB   (DX)(R11*1), K2, Z0
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z0, Z27, Z0
-	VPMULTISHIFTQB Z0, Z26, Z0
-	VPMOVB2M       Z0, K3
-	VMOVDQA64      Z0, Z25
-	VPERMI2B       Z29, Z28, Z0
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z0
-	VMOVDQU8.Z     (DX), K1, Z1
-	VPBROADCASTB   (DX)(R11*1), K2, Z1
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z1, Z27, Z1
-	VPMULTISHIFTQB Z1, Z26, Z1
-	VPMOVB2M       Z1, K3
-	VMOVDQA64      Z1, Z25
-	VPERMI2B       Z29, Z28, Z1
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z1
-	VMOVDQU8.Z     (DX), K1, Z2
-	VPBROADCASTB   (DX)(R11*1), K2, Z2
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z2, Z27, Z2
-	VPMULTISHIFTQB Z2, Z26, Z2
-	VPMOVB2M       Z2, K3
-	VMOVDQA64      Z2, Z25
-	VPERMI2B       Z29, Z28, Z2
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z2
-	VMOVDQU8.Z     (DX), K1, Z3
-	VPBROADCASTB   (DX)(R11*1), K2, Z3
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z3, Z27, Z3
-	VPMULTISHIFTQB Z3, Z26, Z3
-	VPMOVB2M       Z3, K3
-	VMOVDQA64      Z3, Z25
-	VPERMI2B       Z29, Z28, Z3
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z3
-	VPUNPCKLBW     Z1, Z0, Z4
-	VPUNPCKHBW     Z1, Z0, Z5
-	VPUNPCKLBW     Z3, Z2, Z6
-	VPUNPCKHBW     Z3, Z2, Z7
-	VPUNPCKLWD     Z6, Z4, Z8
-	VMOVDQU64      Z8, (DI)
-	VPUNPCKHWD     Z6, Z4, Z8
-	VMOVDQU64      Z8, 64(DI)
-	VPUNPCKLWD     Z7, Z5, Z8
-	VMOVDQU64      Z8, 128(DI)
-	VPUNPCKHWD     Z7, Z5, Z8
-	VMOVDQU64      Z8, 192(DI)
+chunk4:
+	LEAQ           (SI)(R8*1), AX
+	CMPQ           R10, $0x01
+	CMOVQEQ        R11, AX
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VMOVDQU64      Z14, (DX)
+	VMOVDQU64      Z13, 64(DX)
+	ADDQ           R13, DX
+	XCHGQ          R13, R15
+	ADDQ           R8, SI
+	DECQ           R10
+	JNZ            chunk4
+	JMP            last6
 
 skip5:
-	ADDQ $0x00000100, DI
-	LEAQ (R12)(R8*4), R12
+	ADDQ R14, SI
+
+last6:
+	LEAQ group+40(FP), AX
+	ADDQ (AX), DI
 	SHRQ $0x04, CX
 	DECQ BX
-	JNZ  group4
-	ADDQ R9, SI
-	DECQ R10
-	JNZ  chunk3
+	JNZ  group3
 	VZEROUPPER
 	RET
 
-// func trellisTokens32AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, ahead int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV, MMX+
-TEXT ·trellisTokens32AVX512(SB), NOSPLIT, $0-72
-	MOVQ      dst+0(FP), DI
-	MOVQ      strings+8(FP), SI
-	MOVQ      table+16(FP), AX
+// func tokens1trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens1trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
 	VMOVDQU64 (AX), Z28
 	VMOVDQU64 64(AX), Z29
 	VMOVDQU64 128(AX), Z30
 	VMOVDQU64 192(AX), Z31
-	MOVQ      order+24(FP), AX
-	VMOVDQU64 (AX), Z27
-	MOVQ      shift+32(FP), AX
-	VMOVDQU64 (AX), Z26
-	MOVQ      bytes+40(FP), R8
-	MOVQ      n+48(FP), R9
-	MOVQ      chunks+56(FP), R10
-	MOVQ      ahead+64(FP), R14
-	MOVQ      $0x00000001, AX
-	SHLXQ     R9, AX, AX
-	KMOVQ     AX, K2
-	DECQ      AX
-	KMOVQ     AX, K1
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
 
-chunk6:
-	MOVQ    R9, R11
-	MOVQ    R9, AX
-	SUBQ    R8, AX
-	CMPQ    R10, $0x01
-	CMOVQEQ AX, R11
-	MOVQ    $0x00000004, CX
-	MOVQ    SI, DX
-	MOVQ    DI, BX
+page7:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x02, R11, R11
 
-lanes7:
-	VMOVDQU8.Z     (DX), K1, Z0
-	VPBROADCASTB   (DX)(R11*1), K2, Z0
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z0, Z27, Z0
-	VPMULTISHIFTQB Z0, Z26, Z0
-	VPMOVB2M       Z0, K3
-	VMOVDQA64      Z0, Z25
-	VPERMI2B       Z29, Z28, Z0
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z0
-	VMOVDQU8.Z     (DX), K1, Z1
-	VPBROADCASTB   (DX)(R11*1), K2, Z1
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z1, Z27, Z1
-	VPMULTISHIFTQB Z1, Z26, Z1
-	VPMOVB2M       Z1, K3
-	VMOVDQA64      Z1, Z25
-	VPERMI2B       Z29, Z28, Z1
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z1
-	VMOVDQU8.Z     (DX), K1, Z2
-	VPBROADCASTB   (DX)(R11*1), K2, Z2
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z2, Z27, Z2
-	VPMULTISHIFTQB Z2, Z26, Z2
-	VPMOVB2M       Z2, K3
-	VMOVDQA64      Z2, Z25
-	VPERMI2B       Z29, Z28, Z2
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z2
-	VMOVDQU8.Z     (DX), K1, Z3
-	VPBROADCASTB   (DX)(R11*1), K2, Z3
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z3, Z27, Z3
-	VPMULTISHIFTQB Z3, Z26, Z3
-	VPMOVB2M       Z3, K3
-	VMOVDQA64      Z3, Z25
-	VPERMI2B       Z29, Z28, Z3
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z3
-	VMOVDQU8.Z     (DX), K1, Z4
-	VPBROADCASTB   (DX)(R11*1), K2, Z4
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z4, Z27, Z4
-	VPMULTISHIFTQB Z4, Z26, Z4
-	VPMOVB2M       Z4, K3
-	VMOVDQA64      Z4, Z25
+part8:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
+
+unit9:
+	VPBROADCASTQ   (DX), Z8
+	VMOVDQU64      (SI), Z4
+	VPERMB         Z4, Z26, Z4
+	VPMULTISHIFTQB Z4, Z27, Z4
+	VPMOVB2M       Z4, K1
+	VMOVDQA64      Z4, Z24
 	VPERMI2B       Z29, Z28, Z4
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z4
-	VMOVDQU8.Z     (DX), K1, Z5
-	VPBROADCASTB   (DX)(R11*1), K2, Z5
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z5, Z27, Z5
-	VPMULTISHIFTQB Z5, Z26, Z5
-	VPMOVB2M       Z5, K3
-	VMOVDQA64      Z5, Z25
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z4
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z8, Z4, Z0
+	VMOVDQU64      (AX), Z5
+	VPERMB         Z5, Z26, Z5
+	VPMULTISHIFTQB Z5, Z27, Z5
+	VPMOVB2M       Z5, K1
+	VMOVDQA64      Z5, Z24
 	VPERMI2B       Z29, Z28, Z5
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z5
-	VMOVDQU8.Z     (DX), K1, Z6
-	VPBROADCASTB   (DX)(R11*1), K2, Z6
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z6, Z27, Z6
-	VPMULTISHIFTQB Z6, Z26, Z6
-	VPMOVB2M       Z6, K3
-	VMOVDQA64      Z6, Z25
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z5
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z8, Z5, Z1
+	VMOVDQU64      (SI)(R14*2), Z6
+	VPERMB         Z6, Z26, Z6
+	VPMULTISHIFTQB Z6, Z27, Z6
+	VPMOVB2M       Z6, K1
+	VMOVDQA64      Z6, Z24
 	VPERMI2B       Z29, Z28, Z6
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z6
-	VMOVDQU8.Z     (DX), K1, Z7
-	VPBROADCASTB   (DX)(R11*1), K2, Z7
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z7, Z27, Z7
-	VPMULTISHIFTQB Z7, Z26, Z7
-	VPMOVB2M       Z7, K3
-	VMOVDQA64      Z7, Z25
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z6
+	PREFETCHT0     (BX)
+	VPDPBUSD       Z8, Z6, Z2
+	VMOVDQU64      (AX)(R14*2), Z7
+	VPERMB         Z7, Z26, Z7
+	VPMULTISHIFTQB Z7, Z27, Z7
+	VPMOVB2M       Z7, K1
+	VMOVDQA64      Z7, Z24
 	VPERMI2B       Z29, Z28, Z7
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z7
-	VMOVDQU8.Z     (DX), K1, Z8
-	VPBROADCASTB   (DX)(R11*1), K2, Z8
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z8, Z27, Z8
-	VPMULTISHIFTQB Z8, Z26, Z8
-	VPMOVB2M       Z8, K3
-	VMOVDQA64      Z8, Z25
-	VPERMI2B       Z29, Z28, Z8
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z8
-	VMOVDQU8.Z     (DX), K1, Z9
-	VPBROADCASTB   (DX)(R11*1), K2, Z9
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z9, Z27, Z9
-	VPMULTISHIFTQB Z9, Z26, Z9
-	VPMOVB2M       Z9, K3
-	VMOVDQA64      Z9, Z25
-	VPERMI2B       Z29, Z28, Z9
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z9
-	VMOVDQU8.Z     (DX), K1, Z10
-	VPBROADCASTB   (DX)(R11*1), K2, Z10
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z10, Z27, Z10
-	VPMULTISHIFTQB Z10, Z26, Z10
-	VPMOVB2M       Z10, K3
-	VMOVDQA64      Z10, Z25
-	VPERMI2B       Z29, Z28, Z10
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z10
-	VMOVDQU8.Z     (DX), K1, Z11
-	VPBROADCASTB   (DX)(R11*1), K2, Z11
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z11, Z27, Z11
-	VPMULTISHIFTQB Z11, Z26, Z11
-	VPMOVB2M       Z11, K3
-	VMOVDQA64      Z11, Z25
-	VPERMI2B       Z29, Z28, Z11
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z11
-	VMOVDQU8.Z     (DX), K1, Z12
-	VPBROADCASTB   (DX)(R11*1), K2, Z12
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z12, Z27, Z12
-	VPMULTISHIFTQB Z12, Z26, Z12
-	VPMOVB2M       Z12, K3
-	VMOVDQA64      Z12, Z25
-	VPERMI2B       Z29, Z28, Z12
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z12
-	VMOVDQU8.Z     (DX), K1, Z13
-	VPBROADCASTB   (DX)(R11*1), K2, Z13
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z13, Z27, Z13
-	VPMULTISHIFTQB Z13, Z26, Z13
-	VPMOVB2M       Z13, K3
-	VMOVDQA64      Z13, Z25
-	VPERMI2B       Z29, Z28, Z13
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z13
-	VMOVDQU8.Z     (DX), K1, Z14
-	VPBROADCASTB   (DX)(R11*1), K2, Z14
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z14, Z27, Z14
-	VPMULTISHIFTQB Z14, Z26, Z14
-	VPMOVB2M       Z14, K3
-	VMOVDQA64      Z14, Z25
-	VPERMI2B       Z29, Z28, Z14
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z14
-	VMOVDQU8.Z     (DX), K1, Z15
-	VPBROADCASTB   (DX)(R11*1), K2, Z15
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z15, Z27, Z15
-	VPMULTISHIFTQB Z15, Z26, Z15
-	VPMOVB2M       Z15, K3
-	VMOVDQA64      Z15, Z25
-	VPERMI2B       Z29, Z28, Z15
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z15
-	VUNPCKLPS      Z1, Z0, Z16
-	VUNPCKHPS      Z1, Z0, Z17
-	VUNPCKLPS      Z3, Z2, Z18
-	VUNPCKHPS      Z3, Z2, Z19
-	VUNPCKLPD      Z18, Z16, Z0
-	VUNPCKHPD      Z18, Z16, Z1
-	VUNPCKLPD      Z19, Z17, Z2
-	VUNPCKHPD      Z19, Z17, Z3
-	VUNPCKLPS      Z5, Z4, Z16
-	VUNPCKHPS      Z5, Z4, Z17
-	VUNPCKLPS      Z7, Z6, Z18
-	VUNPCKHPS      Z7, Z6, Z19
-	VUNPCKLPD      Z18, Z16, Z4
-	VUNPCKHPD      Z18, Z16, Z5
-	VUNPCKLPD      Z19, Z17, Z6
-	VUNPCKHPD      Z19, Z17, Z7
-	VUNPCKLPS      Z9, Z8, Z16
-	VUNPCKHPS      Z9, Z8, Z17
-	VUNPCKLPS      Z11, Z10, Z18
-	VUNPCKHPS      Z11, Z10, Z19
-	VUNPCKLPD      Z18, Z16, Z8
-	VUNPCKHPD      Z18, Z16, Z9
-	VUNPCKLPD      Z19, Z17, Z10
-	VUNPCKHPD      Z19, Z17, Z11
-	VUNPCKLPS      Z13, Z12, Z16
-	VUNPCKHPS      Z13, Z12, Z17
-	VUNPCKLPS      Z15, Z14, Z18
-	VUNPCKHPS      Z15, Z14, Z19
-	VUNPCKLPD      Z18, Z16, Z12
-	VUNPCKHPD      Z18, Z16, Z13
-	VUNPCKLPD      Z19, Z17, Z14
-	VUNPCKHPD      Z19, Z17, Z15
-	VSHUFI32X4     $0x88, Z4, Z0, Z16
-	VSHUFI32X4     $0x88, Z12, Z8, Z17
-	VSHUFI32X4     $0xdd, Z4, Z0, Z18
-	VSHUFI32X4     $0xdd, Z12, Z8, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, (BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1024(BX)
-	VSHUFI32X4     $0x88, Z5, Z1, Z16
-	VSHUFI32X4     $0x88, Z13, Z9, Z17
-	VSHUFI32X4     $0xdd, Z5, Z1, Z18
-	VSHUFI32X4     $0xdd, Z13, Z9, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 256(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1280(BX)
-	VSHUFI32X4     $0x88, Z6, Z2, Z16
-	VSHUFI32X4     $0x88, Z14, Z10, Z17
-	VSHUFI32X4     $0xdd, Z6, Z2, Z18
-	VSHUFI32X4     $0xdd, Z14, Z10, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 512(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1536(BX)
-	VSHUFI32X4     $0x88, Z7, Z3, Z16
-	VSHUFI32X4     $0x88, Z15, Z11, Z17
-	VSHUFI32X4     $0xdd, Z7, Z3, Z18
-	VSHUFI32X4     $0xdd, Z15, Z11, Z19
-	VSHUFI32X4     $0x88, Z17, Z16, Z24
-	VMOVDQU64      Z24, 768(BX)
-	VSHUFI32X4     $0x88, Z19, Z18, Z24
-	VMOVDQU64      Z24, 1792(BX)
-	ADDQ           $0x40, BX
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z7
+	PREFETCHT0     (BX)(R14*1)
+	VPDPBUSD       Z8, Z7, Z3
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same11
+	ADDQ           $0xa0, DX
+
+same11:
 	DECQ           CX
-	JNZ            lanes7
-	ADDQ           $0x00000800, DI
-	ADDQ           R9, SI
-	DECQ           R10
-	JNZ            chunk6
+	JNZ            unit9
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z8
+	VMOVDQU64      (SI), Z4
+	VPERMT2B       (BX), Z25, Z4
+	VPMULTISHIFTQB Z4, Z27, Z4
+	VPMOVB2M       Z4, K1
+	VMOVDQA64      Z4, Z24
+	VPERMI2B       Z29, Z28, Z4
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z4
+	VPDPBUSD       Z8, Z4, Z0
+	VMOVDQU64      (AX), Z5
+	VPERMT2B       (CX), Z25, Z5
+	VPMULTISHIFTQB Z5, Z27, Z5
+	VPMOVB2M       Z5, K1
+	VMOVDQA64      Z5, Z24
+	VPERMI2B       Z29, Z28, Z5
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z5
+	VPDPBUSD       Z8, Z5, Z1
+	VMOVDQU64      (SI)(R14*2), Z6
+	VPERMT2B       (BX)(R14*2), Z25, Z6
+	VPMULTISHIFTQB Z6, Z27, Z6
+	VPMOVB2M       Z6, K1
+	VMOVDQA64      Z6, Z24
+	VPERMI2B       Z29, Z28, Z6
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z6
+	VPDPBUSD       Z8, Z6, Z2
+	VMOVDQU64      (AX)(R14*2), Z7
+	VPERMT2B       (CX)(R14*2), Z25, Z7
+	VPMULTISHIFTQB Z7, Z27, Z7
+	VPMOVB2M       Z7, K1
+	VMOVDQA64      Z7, Z24
+	VPERMI2B       Z29, Z28, Z7
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z7
+	VPDPBUSD       Z8, Z7, Z3
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VCVTPH2PS      32(R10), Z21
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         64(DI), Z16, Z16
+	VMOVUPS        Z16, 64(DI)
+	ADDQ           $0x80, DI
+	ADDQ           $0x40, R10
+	ADDQ           R8, SI
+	LEAQ           (SI)(R14*2), SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done10
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000001, R11
+	JNZ            part8
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part8
+
+done10:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page7
 	VZEROUPPER
 	RET
 
-// func trellisValues32AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, used uint64, ahead int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, BMI2, CMOV, MMX+
-TEXT ·trellisValues32AVX512(SB), NOSPLIT, $0-80
-	MOVQ      dst+0(FP), DI
-	MOVQ      strings+8(FP), SI
-	MOVQ      table+16(FP), AX
+// func values1trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values1trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page12:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip15
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block13:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done16
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk14:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more19
+	SUBQ   R14, AX
+
+more19:
+	MOVQ $0x00000010, BX
+
+loop17:
+	TESTQ          $0x00000001, CX
+	JZ             skip18
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+
+skip18:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop17
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk14
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block13
+
+skip15:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page12
+
+done16:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+DATA magnitude<>+0(SB)/4, $0x7fffffff
+GLOBL magnitude<>(SB), RODATA|NOPTR, $4
+
+DATA transposed<>+0(SB)/4, $0x00000000
+DATA transposed<>+4(SB)/4, $0x00000004
+DATA transposed<>+8(SB)/4, $0x00000008
+DATA transposed<>+12(SB)/4, $0x0000000c
+DATA transposed<>+16(SB)/4, $0x00000001
+DATA transposed<>+20(SB)/4, $0x00000005
+DATA transposed<>+24(SB)/4, $0x00000009
+DATA transposed<>+28(SB)/4, $0x0000000d
+DATA transposed<>+32(SB)/4, $0x00000002
+DATA transposed<>+36(SB)/4, $0x00000006
+DATA transposed<>+40(SB)/4, $0x0000000a
+DATA transposed<>+44(SB)/4, $0x0000000e
+DATA transposed<>+48(SB)/4, $0x00000003
+DATA transposed<>+52(SB)/4, $0x00000007
+DATA transposed<>+56(SB)/4, $0x0000000b
+DATA transposed<>+60(SB)/4, $0x0000000f
+GLOBL transposed<>(SB), RODATA|NOPTR, $64
+
+DATA full<>+0(SB)/4, $0x437f0000
+GLOBL full<>(SB), RODATA|NOPTR, $4
+
+DATA tiny<>+0(SB)/4, $0x0554ad2e
+GLOBL tiny<>(SB), RODATA|NOPTR, $4
+
+// func tokens2trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens2trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
 	VMOVDQU64 (AX), Z28
 	VMOVDQU64 64(AX), Z29
 	VMOVDQU64 128(AX), Z30
 	VMOVDQU64 192(AX), Z31
-	MOVQ      order+24(FP), AX
-	VMOVDQU64 (AX), Z27
-	MOVQ      shift+32(FP), AX
-	VMOVDQU64 (AX), Z26
-	MOVQ      bytes+40(FP), R8
-	MOVQ      n+48(FP), R9
-	MOVQ      chunks+56(FP), R10
-	MOVQ      ahead+72(FP), R14
-	MOVQ      $0x00000001, AX
-	SHLXQ     R9, AX, AX
-	KMOVQ     AX, K2
-	DECQ      AX
-	KMOVQ     AX, K1
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
 
-chunk8:
-	MOVQ    R9, R11
-	MOVQ    R9, AX
-	SUBQ    R8, AX
-	CMPQ    R10, $0x01
-	CMOVQEQ AX, R11
-	MOVQ    used+64(FP), CX
-	MOVQ    $0x00000010, BX
-	MOVQ    SI, R12
+page20:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x02, R11, R11
 
-group9:
-	TESTQ          $0x0000000f, CX
-	JZ             skip10
-	MOVQ           R12, DX
-	VMOVDQU8.Z     (DX), K1, Z0
-	VPBROADCASTB   (DX)(R11*1), K2, Z0
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z0, Z27, Z0
-	VPMULTISHIFTQB Z0, Z26, Z0
-	VPMOVB2M       Z0, K3
-	VMOVDQA64      Z0, Z25
-	VPERMI2B       Z29, Z28, Z0
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z0
-	VMOVDQU8.Z     (DX), K1, Z1
-	VPBROADCASTB   (DX)(R11*1), K2, Z1
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z1, Z27, Z1
-	VPMULTISHIFTQB Z1, Z26, Z1
-	VPMOVB2M       Z1, K3
-	VMOVDQA64      Z1, Z25
-	VPERMI2B       Z29, Z28, Z1
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z1
-	VMOVDQU8.Z     (DX), K1, Z2
-	VPBROADCASTB   (DX)(R11*1), K2, Z2
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z2, Z27, Z2
-	VPMULTISHIFTQB Z2, Z26, Z2
-	VPMOVB2M       Z2, K3
-	VMOVDQA64      Z2, Z25
-	VPERMI2B       Z29, Z28, Z2
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z2
-	VMOVDQU8.Z     (DX), K1, Z3
-	VPBROADCASTB   (DX)(R11*1), K2, Z3
-	PREFETCHT0     (DX)(R14*1)
-	ADDQ           R8, DX
-	VPERMB         Z3, Z27, Z3
-	VPMULTISHIFTQB Z3, Z26, Z3
-	VPMOVB2M       Z3, K3
-	VMOVDQA64      Z3, Z25
-	VPERMI2B       Z29, Z28, Z3
-	VPERMI2B       Z31, Z30, Z25
-	VMOVDQU8       Z25, K3, Z3
-	VPUNPCKLBW     Z1, Z0, Z4
-	VPUNPCKHBW     Z1, Z0, Z5
-	VPUNPCKLBW     Z3, Z2, Z6
-	VPUNPCKHBW     Z3, Z2, Z7
-	VPUNPCKLWD     Z6, Z4, Z8
-	VMOVDQU64      Z8, (DI)
-	VPUNPCKHWD     Z6, Z4, Z8
-	VMOVDQU64      Z8, 64(DI)
+part21:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
 
-skip10:
-	ADDQ $0x80, DI
-	LEAQ (R12)(R8*4), R12
-	SHRQ $0x04, CX
-	DECQ BX
-	JNZ  group9
-	ADDQ R9, SI
-	DECQ R10
-	JNZ  chunk8
+unit22:
+	VPBROADCASTQ   (DX), Z12
+	VPBROADCASTQ   32(DX), Z13
+	VMOVDQU64      (SI), Z8
+	VPERMB         Z8, Z26, Z8
+	VPMULTISHIFTQB Z8, Z27, Z8
+	VPMOVB2M       Z8, K1
+	VMOVDQA64      Z8, Z24
+	VPERMI2B       Z29, Z28, Z8
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z8
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z12, Z8, Z0
+	VPDPBUSD       Z13, Z8, Z4
+	VMOVDQU64      (AX), Z9
+	VPERMB         Z9, Z26, Z9
+	VPMULTISHIFTQB Z9, Z27, Z9
+	VPMOVB2M       Z9, K1
+	VMOVDQA64      Z9, Z24
+	VPERMI2B       Z29, Z28, Z9
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z9
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z12, Z9, Z1
+	VPDPBUSD       Z13, Z9, Z5
+	VMOVDQU64      (SI)(R14*2), Z10
+	VPERMB         Z10, Z26, Z10
+	VPMULTISHIFTQB Z10, Z27, Z10
+	VPMOVB2M       Z10, K1
+	VMOVDQA64      Z10, Z24
+	VPERMI2B       Z29, Z28, Z10
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z10
+	PREFETCHT0     (BX)
+	VPDPBUSD       Z12, Z10, Z2
+	VPDPBUSD       Z13, Z10, Z6
+	VMOVDQU64      (AX)(R14*2), Z11
+	VPERMB         Z11, Z26, Z11
+	VPMULTISHIFTQB Z11, Z27, Z11
+	VPMOVB2M       Z11, K1
+	VMOVDQA64      Z11, Z24
+	VPERMI2B       Z29, Z28, Z11
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z11
+	PREFETCHT0     (BX)(R14*1)
+	VPDPBUSD       Z12, Z11, Z3
+	VPDPBUSD       Z13, Z11, Z7
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same24
+	ADDQ           $0xa0, DX
+
+same24:
+	DECQ           CX
+	JNZ            unit22
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z12
+	VPBROADCASTQ   32(DX), Z13
+	VMOVDQU64      (SI), Z8
+	VPERMT2B       (BX), Z25, Z8
+	VPMULTISHIFTQB Z8, Z27, Z8
+	VPMOVB2M       Z8, K1
+	VMOVDQA64      Z8, Z24
+	VPERMI2B       Z29, Z28, Z8
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z8
+	VPDPBUSD       Z12, Z8, Z0
+	VPDPBUSD       Z13, Z8, Z4
+	VMOVDQU64      (AX), Z9
+	VPERMT2B       (CX), Z25, Z9
+	VPMULTISHIFTQB Z9, Z27, Z9
+	VPMOVB2M       Z9, K1
+	VMOVDQA64      Z9, Z24
+	VPERMI2B       Z29, Z28, Z9
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z9
+	VPDPBUSD       Z12, Z9, Z1
+	VPDPBUSD       Z13, Z9, Z5
+	VMOVDQU64      (SI)(R14*2), Z10
+	VPERMT2B       (BX)(R14*2), Z25, Z10
+	VPMULTISHIFTQB Z10, Z27, Z10
+	VPMOVB2M       Z10, K1
+	VMOVDQA64      Z10, Z24
+	VPERMI2B       Z29, Z28, Z10
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z10
+	VPDPBUSD       Z12, Z10, Z2
+	VPDPBUSD       Z13, Z10, Z6
+	VMOVDQU64      (AX)(R14*2), Z11
+	VPERMT2B       (CX)(R14*2), Z25, Z11
+	VPMULTISHIFTQB Z11, Z27, Z11
+	VPMOVB2M       Z11, K1
+	VMOVDQA64      Z11, Z24
+	VPERMI2B       Z29, Z28, Z11
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z11
+	VPDPBUSD       Z12, Z11, Z3
+	VPDPBUSD       Z13, Z11, Z7
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VCVTPH2PS      32(R10), Z21
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         64(DI), Z16, Z16
+	VMOVUPS        Z16, 64(DI)
+	VSHUFPS        $0x88, Z5, Z4, Z16
+	VSHUFPS        $0xdd, Z5, Z4, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         256(DI), Z16, Z16
+	VMOVUPS        Z16, 256(DI)
+	VSHUFPS        $0x88, Z7, Z6, Z16
+	VSHUFPS        $0xdd, Z7, Z6, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         320(DI), Z16, Z16
+	VMOVUPS        Z16, 320(DI)
+	ADDQ           $0x80, DI
+	ADDQ           $0x40, R10
+	ADDQ           R8, SI
+	LEAQ           (SI)(R14*2), SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done23
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000001, R11
+	JNZ            part21
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part21
+
+done23:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page20
+	VZEROUPPER
+	RET
+
+// func values2trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values2trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page25:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip28
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block26:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done29
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk27:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more32
+	SUBQ   R14, AX
+
+more32:
+	MOVQ $0x00000010, BX
+
+loop30:
+	TESTQ          $0x00000001, CX
+	JZ             skip31
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPBROADCASTD   64(DX), Z17
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+	VPDPBUSD       Z14, Z17, Z2
+	VPDPBUSD       Z13, Z17, Z3
+
+skip31:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop30
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 4(R9), Z22
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z22, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z22, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk27
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block26
+
+skip28:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page25
+
+done29:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens3trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens3trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
+	VMOVDQU64 (AX), Z28
+	VMOVDQU64 64(AX), Z29
+	VMOVDQU64 128(AX), Z30
+	VMOVDQU64 192(AX), Z31
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+
+page33:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x02, R11, R11
+
+part34:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
+
+unit35:
+	VPBROADCASTQ   (DX), Z16
+	VPBROADCASTQ   32(DX), Z17
+	VPBROADCASTQ   64(DX), Z18
+	VMOVDQU64      (SI), Z12
+	VPERMB         Z12, Z26, Z12
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z16, Z12, Z0
+	VPDPBUSD       Z17, Z12, Z4
+	VPDPBUSD       Z18, Z12, Z8
+	VMOVDQU64      (AX), Z13
+	VPERMB         Z13, Z26, Z13
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z16, Z13, Z1
+	VPDPBUSD       Z17, Z13, Z5
+	VPDPBUSD       Z18, Z13, Z9
+	VMOVDQU64      (SI)(R14*2), Z14
+	VPERMB         Z14, Z26, Z14
+	VPMULTISHIFTQB Z14, Z27, Z14
+	VPMOVB2M       Z14, K1
+	VMOVDQA64      Z14, Z24
+	VPERMI2B       Z29, Z28, Z14
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z14
+	PREFETCHT0     (BX)
+	VPDPBUSD       Z16, Z14, Z2
+	VPDPBUSD       Z17, Z14, Z6
+	VPDPBUSD       Z18, Z14, Z10
+	VMOVDQU64      (AX)(R14*2), Z15
+	VPERMB         Z15, Z26, Z15
+	VPMULTISHIFTQB Z15, Z27, Z15
+	VPMOVB2M       Z15, K1
+	VMOVDQA64      Z15, Z24
+	VPERMI2B       Z29, Z28, Z15
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z15
+	PREFETCHT0     (BX)(R14*1)
+	VPDPBUSD       Z16, Z15, Z3
+	VPDPBUSD       Z17, Z15, Z7
+	VPDPBUSD       Z18, Z15, Z11
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same37
+	ADDQ           $0xa0, DX
+
+same37:
+	DECQ           CX
+	JNZ            unit35
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z16
+	VPBROADCASTQ   32(DX), Z17
+	VPBROADCASTQ   64(DX), Z18
+	VMOVDQU64      (SI), Z12
+	VPERMT2B       (BX), Z25, Z12
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPDPBUSD       Z16, Z12, Z0
+	VPDPBUSD       Z17, Z12, Z4
+	VPDPBUSD       Z18, Z12, Z8
+	VMOVDQU64      (AX), Z13
+	VPERMT2B       (CX), Z25, Z13
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPDPBUSD       Z16, Z13, Z1
+	VPDPBUSD       Z17, Z13, Z5
+	VPDPBUSD       Z18, Z13, Z9
+	VMOVDQU64      (SI)(R14*2), Z14
+	VPERMT2B       (BX)(R14*2), Z25, Z14
+	VPMULTISHIFTQB Z14, Z27, Z14
+	VPMOVB2M       Z14, K1
+	VMOVDQA64      Z14, Z24
+	VPERMI2B       Z29, Z28, Z14
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z14
+	VPDPBUSD       Z16, Z14, Z2
+	VPDPBUSD       Z17, Z14, Z6
+	VPDPBUSD       Z18, Z14, Z10
+	VMOVDQU64      (AX)(R14*2), Z15
+	VPERMT2B       (CX)(R14*2), Z25, Z15
+	VPMULTISHIFTQB Z15, Z27, Z15
+	VPMOVB2M       Z15, K1
+	VMOVDQA64      Z15, Z24
+	VPERMI2B       Z29, Z28, Z15
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z15
+	VPDPBUSD       Z16, Z15, Z3
+	VPDPBUSD       Z17, Z15, Z7
+	VPDPBUSD       Z18, Z15, Z11
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VCVTPH2PS      32(R10), Z21
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         64(DI), Z16, Z16
+	VMOVUPS        Z16, 64(DI)
+	VSHUFPS        $0x88, Z5, Z4, Z16
+	VSHUFPS        $0xdd, Z5, Z4, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         256(DI), Z16, Z16
+	VMOVUPS        Z16, 256(DI)
+	VSHUFPS        $0x88, Z7, Z6, Z16
+	VSHUFPS        $0xdd, Z7, Z6, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         320(DI), Z16, Z16
+	VMOVUPS        Z16, 320(DI)
+	VSHUFPS        $0x88, Z9, Z8, Z16
+	VSHUFPS        $0xdd, Z9, Z8, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         512(DI), Z16, Z16
+	VMOVUPS        Z16, 512(DI)
+	VSHUFPS        $0x88, Z11, Z10, Z16
+	VSHUFPS        $0xdd, Z11, Z10, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         576(DI), Z16, Z16
+	VMOVUPS        Z16, 576(DI)
+	ADDQ           $0x80, DI
+	ADDQ           $0x40, R10
+	ADDQ           R8, SI
+	LEAQ           (SI)(R14*2), SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done36
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000001, R11
+	JNZ            part34
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part34
+
+done36:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page33
+	VZEROUPPER
+	RET
+
+// func values3trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values3trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page38:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip41
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block39:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
+	VBROADCASTSS  X22, Z22
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done42
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk40:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more45
+	SUBQ   R14, AX
+
+more45:
+	MOVQ $0x00000010, BX
+
+loop43:
+	TESTQ          $0x00000001, CX
+	JZ             skip44
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPBROADCASTD   64(DX), Z17
+	VPBROADCASTD   128(DX), Z18
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+	VPDPBUSD       Z14, Z17, Z2
+	VPDPBUSD       Z13, Z17, Z3
+	VPDPBUSD       Z14, Z18, Z4
+	VPDPBUSD       Z13, Z18, Z5
+
+skip44:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop43
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 4(R9), Z22
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z22, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z22, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 8(R9), Z22
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z22, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z22, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk40
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block39
+
+skip41:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page38
+
+done42:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens4trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens4trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
+	VMOVDQU64 (AX), Z28
+	VMOVDQU64 64(AX), Z29
+	VMOVDQU64 128(AX), Z30
+	VMOVDQU64 192(AX), Z31
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+
+page46:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x02, R11, R11
+
+part47:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
+
+unit48:
+	VPBROADCASTQ   (DX), Z20
+	VPBROADCASTQ   32(DX), Z21
+	VPBROADCASTQ   64(DX), Z22
+	VPBROADCASTQ   96(DX), Z23
+	VMOVDQU64      (SI), Z16
+	VPERMB         Z16, Z26, Z16
+	VPMULTISHIFTQB Z16, Z27, Z16
+	VPMOVB2M       Z16, K1
+	VMOVDQA64      Z16, Z24
+	VPERMI2B       Z29, Z28, Z16
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z16
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z20, Z16, Z0
+	VPDPBUSD       Z21, Z16, Z4
+	VPDPBUSD       Z22, Z16, Z8
+	VPDPBUSD       Z23, Z16, Z12
+	VMOVDQU64      (AX), Z17
+	VPERMB         Z17, Z26, Z17
+	VPMULTISHIFTQB Z17, Z27, Z17
+	VPMOVB2M       Z17, K1
+	VMOVDQA64      Z17, Z24
+	VPERMI2B       Z29, Z28, Z17
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z17
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z20, Z17, Z1
+	VPDPBUSD       Z21, Z17, Z5
+	VPDPBUSD       Z22, Z17, Z9
+	VPDPBUSD       Z23, Z17, Z13
+	VMOVDQU64      (SI)(R14*2), Z18
+	VPERMB         Z18, Z26, Z18
+	VPMULTISHIFTQB Z18, Z27, Z18
+	VPMOVB2M       Z18, K1
+	VMOVDQA64      Z18, Z24
+	VPERMI2B       Z29, Z28, Z18
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z18
+	PREFETCHT0     (BX)
+	VPDPBUSD       Z20, Z18, Z2
+	VPDPBUSD       Z21, Z18, Z6
+	VPDPBUSD       Z22, Z18, Z10
+	VPDPBUSD       Z23, Z18, Z14
+	VMOVDQU64      (AX)(R14*2), Z19
+	VPERMB         Z19, Z26, Z19
+	VPMULTISHIFTQB Z19, Z27, Z19
+	VPMOVB2M       Z19, K1
+	VMOVDQA64      Z19, Z24
+	VPERMI2B       Z29, Z28, Z19
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z19
+	PREFETCHT0     (BX)(R14*1)
+	VPDPBUSD       Z20, Z19, Z3
+	VPDPBUSD       Z21, Z19, Z7
+	VPDPBUSD       Z22, Z19, Z11
+	VPDPBUSD       Z23, Z19, Z15
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same50
+	ADDQ           $0xa0, DX
+
+same50:
+	DECQ           CX
+	JNZ            unit48
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z20
+	VPBROADCASTQ   32(DX), Z21
+	VPBROADCASTQ   64(DX), Z22
+	VPBROADCASTQ   96(DX), Z23
+	VMOVDQU64      (SI), Z16
+	VPERMT2B       (BX), Z25, Z16
+	VPMULTISHIFTQB Z16, Z27, Z16
+	VPMOVB2M       Z16, K1
+	VMOVDQA64      Z16, Z24
+	VPERMI2B       Z29, Z28, Z16
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z16
+	VPDPBUSD       Z20, Z16, Z0
+	VPDPBUSD       Z21, Z16, Z4
+	VPDPBUSD       Z22, Z16, Z8
+	VPDPBUSD       Z23, Z16, Z12
+	VMOVDQU64      (AX), Z17
+	VPERMT2B       (CX), Z25, Z17
+	VPMULTISHIFTQB Z17, Z27, Z17
+	VPMOVB2M       Z17, K1
+	VMOVDQA64      Z17, Z24
+	VPERMI2B       Z29, Z28, Z17
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z17
+	VPDPBUSD       Z20, Z17, Z1
+	VPDPBUSD       Z21, Z17, Z5
+	VPDPBUSD       Z22, Z17, Z9
+	VPDPBUSD       Z23, Z17, Z13
+	VMOVDQU64      (SI)(R14*2), Z18
+	VPERMT2B       (BX)(R14*2), Z25, Z18
+	VPMULTISHIFTQB Z18, Z27, Z18
+	VPMOVB2M       Z18, K1
+	VMOVDQA64      Z18, Z24
+	VPERMI2B       Z29, Z28, Z18
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z18
+	VPDPBUSD       Z20, Z18, Z2
+	VPDPBUSD       Z21, Z18, Z6
+	VPDPBUSD       Z22, Z18, Z10
+	VPDPBUSD       Z23, Z18, Z14
+	VMOVDQU64      (AX)(R14*2), Z19
+	VPERMT2B       (CX)(R14*2), Z25, Z19
+	VPMULTISHIFTQB Z19, Z27, Z19
+	VPMOVB2M       Z19, K1
+	VMOVDQA64      Z19, Z24
+	VPERMI2B       Z29, Z28, Z19
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z19
+	VPDPBUSD       Z20, Z19, Z3
+	VPDPBUSD       Z21, Z19, Z7
+	VPDPBUSD       Z22, Z19, Z11
+	VPDPBUSD       Z23, Z19, Z15
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VCVTPH2PS      32(R10), Z21
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         64(DI), Z16, Z16
+	VMOVUPS        Z16, 64(DI)
+	VSHUFPS        $0x88, Z5, Z4, Z16
+	VSHUFPS        $0xdd, Z5, Z4, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         256(DI), Z16, Z16
+	VMOVUPS        Z16, 256(DI)
+	VSHUFPS        $0x88, Z7, Z6, Z16
+	VSHUFPS        $0xdd, Z7, Z6, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         320(DI), Z16, Z16
+	VMOVUPS        Z16, 320(DI)
+	VSHUFPS        $0x88, Z9, Z8, Z16
+	VSHUFPS        $0xdd, Z9, Z8, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         512(DI), Z16, Z16
+	VMOVUPS        Z16, 512(DI)
+	VSHUFPS        $0x88, Z11, Z10, Z16
+	VSHUFPS        $0xdd, Z11, Z10, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         576(DI), Z16, Z16
+	VMOVUPS        Z16, 576(DI)
+	VSHUFPS        $0x88, Z13, Z12, Z16
+	VSHUFPS        $0xdd, Z13, Z12, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    12(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    12(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         768(DI), Z16, Z16
+	VMOVUPS        Z16, 768(DI)
+	VSHUFPS        $0x88, Z15, Z14, Z16
+	VSHUFPS        $0xdd, Z15, Z14, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    12(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    12(AX), Z21, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         832(DI), Z16, Z16
+	VMOVUPS        Z16, 832(DI)
+	ADDQ           $0x80, DI
+	ADDQ           $0x40, R10
+	ADDQ           R8, SI
+	LEAQ           (SI)(R14*2), SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done49
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000001, R11
+	JNZ            part47
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part47
+
+done49:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page46
+	VZEROUPPER
+	RET
+
+// func values4trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values4trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page51:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip54
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block52:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done55
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk53:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more58
+	SUBQ   R14, AX
+
+more58:
+	MOVQ $0x00000010, BX
+
+loop56:
+	TESTQ          $0x00000001, CX
+	JZ             skip57
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPBROADCASTD   64(DX), Z17
+	VPBROADCASTD   128(DX), Z18
+	VPBROADCASTD   192(DX), Z19
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+	VPDPBUSD       Z14, Z17, Z2
+	VPDPBUSD       Z13, Z17, Z3
+	VPDPBUSD       Z14, Z18, Z4
+	VPDPBUSD       Z13, Z18, Z5
+	VPDPBUSD       Z14, Z19, Z6
+	VPDPBUSD       Z13, Z19, Z7
+
+skip57:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop56
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 4(R9), Z22
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z22, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z22, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 8(R9), Z22
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z22, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z22, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 12(R9), Z22
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z22, Z6, Z6
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z22, Z7, Z7
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk53
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block52
+
+skip54:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page51
+
+done55:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens5trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens5trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
+	VMOVDQU64 (AX), Z28
+	VMOVDQU64 64(AX), Z29
+	VMOVDQU64 128(AX), Z30
+	VMOVDQU64 192(AX), Z31
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+
+page59:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x04, R11, R11
+
+part60:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
+
+unit61:
+	VPBROADCASTQ   (DX), Z12
+	VPBROADCASTQ   32(DX), Z13
+	VPBROADCASTQ   64(DX), Z14
+	VPBROADCASTQ   96(DX), Z15
+	VPBROADCASTQ   128(DX), Z16
+	VMOVDQU64      (SI), Z10
+	VPERMB         Z10, Z26, Z10
+	VPMULTISHIFTQB Z10, Z27, Z10
+	VPMOVB2M       Z10, K1
+	VMOVDQA64      Z10, Z24
+	VPERMI2B       Z29, Z28, Z10
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z10
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z12, Z10, Z0
+	VPDPBUSD       Z13, Z10, Z2
+	VPDPBUSD       Z14, Z10, Z4
+	VPDPBUSD       Z15, Z10, Z6
+	VPDPBUSD       Z16, Z10, Z8
+	VMOVDQU64      (AX), Z11
+	VPERMB         Z11, Z26, Z11
+	VPMULTISHIFTQB Z11, Z27, Z11
+	VPMOVB2M       Z11, K1
+	VMOVDQA64      Z11, Z24
+	VPERMI2B       Z29, Z28, Z11
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z11
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z12, Z11, Z1
+	VPDPBUSD       Z13, Z11, Z3
+	VPDPBUSD       Z14, Z11, Z5
+	VPDPBUSD       Z15, Z11, Z7
+	VPDPBUSD       Z16, Z11, Z9
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same63
+	ADDQ           $0xa0, DX
+
+same63:
+	DECQ           CX
+	JNZ            unit61
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z12
+	VPBROADCASTQ   32(DX), Z13
+	VPBROADCASTQ   64(DX), Z14
+	VPBROADCASTQ   96(DX), Z15
+	VPBROADCASTQ   128(DX), Z16
+	VMOVDQU64      (SI), Z10
+	VPERMT2B       (BX), Z25, Z10
+	VPMULTISHIFTQB Z10, Z27, Z10
+	VPMOVB2M       Z10, K1
+	VMOVDQA64      Z10, Z24
+	VPERMI2B       Z29, Z28, Z10
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z10
+	VPDPBUSD       Z12, Z10, Z0
+	VPDPBUSD       Z13, Z10, Z2
+	VPDPBUSD       Z14, Z10, Z4
+	VPDPBUSD       Z15, Z10, Z6
+	VPDPBUSD       Z16, Z10, Z8
+	VMOVDQU64      (AX), Z11
+	VPERMT2B       (CX), Z25, Z11
+	VPMULTISHIFTQB Z11, Z27, Z11
+	VPMOVB2M       Z11, K1
+	VMOVDQA64      Z11, Z24
+	VPERMI2B       Z29, Z28, Z11
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z11
+	VPDPBUSD       Z12, Z11, Z1
+	VPDPBUSD       Z13, Z11, Z3
+	VPDPBUSD       Z14, Z11, Z5
+	VPDPBUSD       Z15, Z11, Z7
+	VPDPBUSD       Z16, Z11, Z9
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         256(DI), Z16, Z16
+	VMOVUPS        Z16, 256(DI)
+	VSHUFPS        $0x88, Z5, Z4, Z16
+	VSHUFPS        $0xdd, Z5, Z4, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         512(DI), Z16, Z16
+	VMOVUPS        Z16, 512(DI)
+	VSHUFPS        $0x88, Z7, Z6, Z16
+	VSHUFPS        $0xdd, Z7, Z6, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    12(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    12(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         768(DI), Z16, Z16
+	VMOVUPS        Z16, 768(DI)
+	VSHUFPS        $0x88, Z9, Z8, Z16
+	VSHUFPS        $0xdd, Z9, Z8, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    16(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    16(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         1024(DI), Z16, Z16
+	VMOVUPS        Z16, 1024(DI)
+	ADDQ           $0x40, DI
+	ADDQ           $0x20, R10
+	ADDQ           R8, SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done62
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000003, R11
+	JNZ            part60
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part60
+
+done62:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page59
+	VZEROUPPER
+	RET
+
+// func values5trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values5trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page64:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip67
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block65:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VMOVUPS       1024(BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       1088(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       1152(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       1216(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 16(R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, 256(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done68
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk66:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more71
+	SUBQ   R14, AX
+
+more71:
+	MOVQ $0x00000010, BX
+
+loop69:
+	TESTQ          $0x00000001, CX
+	JZ             skip70
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPBROADCASTD   64(DX), Z17
+	VPBROADCASTD   128(DX), Z18
+	VPBROADCASTD   192(DX), Z19
+	VPBROADCASTD   256(DX), Z20
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+	VPDPBUSD       Z14, Z17, Z2
+	VPDPBUSD       Z13, Z17, Z3
+	VPDPBUSD       Z14, Z18, Z4
+	VPDPBUSD       Z13, Z18, Z5
+	VPDPBUSD       Z14, Z19, Z6
+	VPDPBUSD       Z13, Z19, Z7
+	VPDPBUSD       Z14, Z20, Z8
+	VPDPBUSD       Z13, Z20, Z9
+
+skip70:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop69
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 4(R9), Z22
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z22, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z22, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 8(R9), Z22
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z22, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z22, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 12(R9), Z22
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z22, Z6, Z6
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z22, Z7, Z7
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 16(R9), Z22
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z22, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z22, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk66
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block65
+
+skip67:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page64
+
+done68:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
+	VZEROUPPER
+	RET
+
+// func tokens6trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+TEXT ·tokens6trellisAVX512(SB), NOSPLIT, $0-96
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      cuts+48(FP), AX
+	VMOVDQU64 (AX), Z28
+	VMOVDQU64 64(AX), Z29
+	VMOVDQU64 128(AX), Z30
+	VMOVDQU64 192(AX), Z31
+	VMOVDQU64 256(AX), Z27
+	VMOVDQU64 320(AX), Z26
+	VMOVDQU64 384(AX), Z25
+
+page72:
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    48(R13), AX
+	MOVQ    dst+0(FP), DI
+	LEAQ    (DI)(AX*4), DI
+	MOVQ    q+56(FP), DX
+	MOVQ    bits+32(FP), R8
+	SHLQ    $0x03, R8
+	MOVQ    units+88(FP), R14
+	IMULQ   R8, R14
+	XORQ    R9, R9
+	MOVQ    blocks+80(FP), R11
+	IMUL3Q  $0x04, R11, R11
+
+part73:
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (R10)(R12*1)
+	LEAQ       (SI)(R14*1), AX
+	LEAQ       (SI)(R12*1), BX
+	LEAQ       (BX)(R14*2), BX
+	MOVQ       units+88(FP), CX
+	DECQ       CX
+
+unit74:
+	VPBROADCASTQ   (DX), Z14
+	VPBROADCASTQ   32(DX), Z15
+	VPBROADCASTQ   64(DX), Z16
+	VPBROADCASTQ   96(DX), Z17
+	VPBROADCASTQ   128(DX), Z18
+	VPBROADCASTQ   160(DX), Z19
+	VMOVDQU64      (SI), Z12
+	VPERMB         Z12, Z26, Z12
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	PREFETCHT0     (SI)(R12*1)
+	VPDPBUSD       Z14, Z12, Z0
+	VPDPBUSD       Z15, Z12, Z2
+	VPDPBUSD       Z16, Z12, Z4
+	VPDPBUSD       Z17, Z12, Z6
+	VPDPBUSD       Z18, Z12, Z8
+	VPDPBUSD       Z19, Z12, Z10
+	VMOVDQU64      (AX), Z13
+	VPERMB         Z13, Z26, Z13
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	PREFETCHT0     (AX)(R12*1)
+	VPDPBUSD       Z14, Z13, Z1
+	VPDPBUSD       Z15, Z13, Z3
+	VPDPBUSD       Z16, Z13, Z5
+	VPDPBUSD       Z17, Z13, Z7
+	VPDPBUSD       Z18, Z13, Z9
+	VPDPBUSD       Z19, Z13, Z11
+	ADDQ           R8, SI
+	ADDQ           R8, AX
+	ADDQ           R8, BX
+	ADDQ           $0x08, DX
+	TESTQ          $0x00000003, CX
+	JNZ            same76
+	ADDQ           $0xa0, DX
+
+same76:
+	DECQ           CX
+	JNZ            unit74
+	MOVQ           SI, BX
+	ADDQ           R8, BX
+	SUBQ           R14, BX
+	LEAQ           (BX)(R14*1), CX
+	VPBROADCASTQ   (DX), Z14
+	VPBROADCASTQ   32(DX), Z15
+	VPBROADCASTQ   64(DX), Z16
+	VPBROADCASTQ   96(DX), Z17
+	VPBROADCASTQ   128(DX), Z18
+	VPBROADCASTQ   160(DX), Z19
+	VMOVDQU64      (SI), Z12
+	VPERMT2B       (BX), Z25, Z12
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPDPBUSD       Z14, Z12, Z0
+	VPDPBUSD       Z15, Z12, Z2
+	VPDPBUSD       Z16, Z12, Z4
+	VPDPBUSD       Z17, Z12, Z6
+	VPDPBUSD       Z18, Z12, Z8
+	VPDPBUSD       Z19, Z12, Z10
+	VMOVDQU64      (AX), Z13
+	VPERMT2B       (CX), Z25, Z13
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPDPBUSD       Z14, Z13, Z1
+	VPDPBUSD       Z15, Z13, Z3
+	VPDPBUSD       Z16, Z13, Z5
+	VPDPBUSD       Z17, Z13, Z7
+	VPDPBUSD       Z18, Z13, Z9
+	VPDPBUSD       Z19, Z13, Z11
+	ADDQ           $0xa8, DX
+	MOVQ           qscale+64(FP), AX
+	ADDQ           R9, AX
+	MOVQ           init+72(FP), BX
+	ADDQ           R9, BX
+	VMOVDQU64      lanes<>+0(SB), Z23
+	VCVTPH2PS      (R10), Z20
+	VSHUFPS        $0x88, Z1, Z0, Z16
+	VSHUFPS        $0xdd, Z1, Z0, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    (BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    (AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         (DI), Z16, Z16
+	VMOVUPS        Z16, (DI)
+	VSHUFPS        $0x88, Z3, Z2, Z16
+	VSHUFPS        $0xdd, Z3, Z2, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    4(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    4(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         256(DI), Z16, Z16
+	VMOVUPS        Z16, 256(DI)
+	VSHUFPS        $0x88, Z5, Z4, Z16
+	VSHUFPS        $0xdd, Z5, Z4, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    8(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    8(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         512(DI), Z16, Z16
+	VMOVUPS        Z16, 512(DI)
+	VSHUFPS        $0x88, Z7, Z6, Z16
+	VSHUFPS        $0xdd, Z7, Z6, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    12(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    12(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         768(DI), Z16, Z16
+	VMOVUPS        Z16, 768(DI)
+	VSHUFPS        $0x88, Z9, Z8, Z16
+	VSHUFPS        $0xdd, Z9, Z8, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    16(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    16(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         1024(DI), Z16, Z16
+	VMOVUPS        Z16, 1024(DI)
+	VSHUFPS        $0x88, Z11, Z10, Z16
+	VSHUFPS        $0xdd, Z11, Z10, Z17
+	VPADDD         Z17, Z16, Z16
+	VPERMQ         Z16, Z23, Z16
+	VPADDD.BCST    20(BX), Z16, Z16
+	VCVTDQ2PS      Z16, Z16
+	VMULPS.BCST    20(AX), Z20, Z18
+	VMULPS         Z18, Z16, Z16
+	VADDPS         1280(DI), Z16, Z16
+	VMOVUPS        Z16, 1280(DI)
+	ADDQ           $0x40, DI
+	ADDQ           $0x20, R10
+	ADDQ           R8, SI
+	ADDQ           R14, SI
+	DECQ           R11
+	JZ             done75
+	MOVQ           units+88(FP), CX
+	IMUL3Q         $0x30, CX, CX
+	SUBQ           CX, DX
+	TESTQ          $0x00000003, R11
+	JNZ            part73
+	ADDQ           CX, DX
+	SUBQ           $0x00000100, DI
+	ADDQ           $0x18, R9
+	JMP            part73
+
+done75:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page72
+	VZEROUPPER
+	RET
+
+// func values6trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+TEXT ·values6trellisAVX512(SB), NOSPLIT, $0-128
+	MOVQ  visits+8(FP), R13
+	MOVQ  n+16(FP), R15
+	MOVQ  rounded+64(FP), DX
+	MOVQ  scale+72(FP), R9
+	MOVQ  bits+32(FP), R14
+	SHLQ  $0x04, R14
+	MOVQ  chunks+104(FP), AX
+	IMULQ AX, R14
+
+page77:
+	MOVQ    64(R13), AX
+	TESTQ   AX, AX
+	JZ      skip80
+	MOVQ    AX, CX
+	SHRQ    $0x01, CX
+	ORQ     CX, AX
+	MOVQ    AX, CX
+	SHRQ    $0x02, CX
+	ORQ     CX, AX
+	MOVQ    $0x1111111111111111, CX
+	PEXTQ   CX, AX, CX
+	MOVQ    (R13), SI
+	MOVQ    24(R13), R12
+	TESTQ   R12, R12
+	CMOVQEQ SI, R12
+	SUBQ    SI, R12
+	MOVQ    SI, R10
+	ADDQ    scales+40(FP), R10
+	ADDQ    low+24(FP), SI
+	MOVQ    acc+0(FP), DI
+	MOVQ    blocks+96(FP), R11
+
+block78:
+	MOVQ          48(R13), AX
+	MOVQ          w+56(FP), BX
+	LEAQ          (BX)(AX*4), BX
+	VPXORD        Z24, Z24, Z24
+	VPBROADCASTD  magnitude<>+0(SB), Z25
+	VMOVDQU64     transposed<>+0(SB), Z26
+	VCVTPH2PS     (R10), Z16
+	VCVTPH2PS     32(R10), Z17
+	VCVTPH2PS     64(R10), Z18
+	VCVTPH2PS     96(R10), Z19
+	VPXORD        Z29, Z29, Z29
+	VMOVUPS       (BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       64(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       128(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       192(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       256(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       320(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       384(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       448(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VMOVUPS       512(BX), Z8
+	VCMPPS        $0x04, Z24, Z8, K1
+	VMULPS.Z      Z16, Z8, K1, Z8
+	VMOVUPS       576(BX), Z9
+	VCMPPS        $0x04, Z24, Z9, K2
+	VMULPS.Z      Z17, Z9, K2, Z9
+	VMOVUPS       640(BX), Z10
+	VCMPPS        $0x04, Z24, Z10, K3
+	VMULPS.Z      Z18, Z10, K3, Z10
+	VMOVUPS       704(BX), Z11
+	VCMPPS        $0x04, Z24, Z11, K4
+	VMULPS.Z      Z19, Z11, K4, Z11
+	VPANDD        Z25, Z8, Z27
+	VMAXPS        Z24, Z27, Z22
+	VPANDD        Z25, Z9, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z10, Z27
+	VMAXPS        Z22, Z27, Z22
+	VPANDD        Z25, Z11, Z27
+	VMAXPS        Z22, Z27, Z22
+	VMOVUPS       768(BX), Z12
+	VCMPPS        $0x04, Z24, Z12, K1
+	VMULPS.Z      Z16, Z12, K1, Z12
+	VMOVUPS       832(BX), Z13
+	VCMPPS        $0x04, Z24, Z13, K2
+	VMULPS.Z      Z17, Z13, K2, Z13
+	VMOVUPS       896(BX), Z14
+	VCMPPS        $0x04, Z24, Z14, K3
+	VMULPS.Z      Z18, Z14, K3, Z14
+	VMOVUPS       960(BX), Z15
+	VCMPPS        $0x04, Z24, Z15, K4
+	VMULPS.Z      Z19, Z15, K4, Z15
+	VPANDD        Z25, Z12, Z27
+	VMAXPS        Z24, Z27, Z23
+	VPANDD        Z25, Z13, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z14, Z27
+	VMAXPS        Z23, Z27, Z23
+	VPANDD        Z25, Z15, Z27
+	VMAXPS        Z23, Z27, Z23
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VEXTRACTF64X4 $0x01, Z22, Y28
+	VMAXPS        Y28, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0xee, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VSHUFPS       $0x55, X22, X22, X28
+	VMAXPS        X28, X22, X22
+	VEXTRACTF64X4 $0x01, Z23, Y28
+	VMAXPS        Y28, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0xee, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VSHUFPS       $0x55, X23, X23, X28
+	VMAXPS        X28, X23, X23
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, (R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 4(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VDIVSS        full<>+0(SB), X22, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X22, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 8(R9)
+	VMAXSS        tiny<>+0(SB), X22, X22
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X22, X28, X22
+	VBROADCASTSS  X22, Z22
+	VDIVSS        full<>+0(SB), X23, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X23, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 12(R9)
+	VMAXSS        tiny<>+0(SB), X23, X23
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X23, X28, X23
+	VBROADCASTSS  X23, Z23
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, (DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 64(DX)
+	VMULPS        Z22, Z8, Z8
+	VCVTPS2DQ     Z8, Z8
+	VMULPS        Z22, Z9, Z9
+	VCVTPS2DQ     Z9, Z9
+	VMULPS        Z22, Z10, Z10
+	VCVTPS2DQ     Z10, Z10
+	VMULPS        Z22, Z11, Z11
+	VCVTPS2DQ     Z11, Z11
+	VPTERNLOGD    $0xfe, Z8, Z9, Z29
+	VPTERNLOGD    $0xfe, Z10, Z11, Z29
+	VPACKUSDW     Z9, Z8, Z8
+	VPACKUSDW     Z11, Z10, Z10
+	VPACKUSWB     Z10, Z8, Z8
+	VPERMD        Z8, Z26, Z8
+	VMOVDQU64     Z8, 128(DX)
+	VMULPS        Z23, Z12, Z12
+	VCVTPS2DQ     Z12, Z12
+	VMULPS        Z23, Z13, Z13
+	VCVTPS2DQ     Z13, Z13
+	VMULPS        Z23, Z14, Z14
+	VCVTPS2DQ     Z14, Z14
+	VMULPS        Z23, Z15, Z15
+	VCVTPS2DQ     Z15, Z15
+	VPTERNLOGD    $0xfe, Z12, Z13, Z29
+	VPTERNLOGD    $0xfe, Z14, Z15, Z29
+	VPACKUSDW     Z13, Z12, Z12
+	VPACKUSDW     Z15, Z14, Z14
+	VPACKUSWB     Z14, Z12, Z12
+	VPERMD        Z12, Z26, Z12
+	VMOVDQU64     Z12, 192(DX)
+	VMOVUPS       1024(BX), Z0
+	VCMPPS        $0x04, Z24, Z0, K1
+	VMULPS.Z      Z16, Z0, K1, Z0
+	VMOVUPS       1088(BX), Z1
+	VCMPPS        $0x04, Z24, Z1, K2
+	VMULPS.Z      Z17, Z1, K2, Z1
+	VMOVUPS       1152(BX), Z2
+	VCMPPS        $0x04, Z24, Z2, K3
+	VMULPS.Z      Z18, Z2, K3, Z2
+	VMOVUPS       1216(BX), Z3
+	VCMPPS        $0x04, Z24, Z3, K4
+	VMULPS.Z      Z19, Z3, K4, Z3
+	VPANDD        Z25, Z0, Z27
+	VMAXPS        Z24, Z27, Z20
+	VPANDD        Z25, Z1, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z2, Z27
+	VMAXPS        Z20, Z27, Z20
+	VPANDD        Z25, Z3, Z27
+	VMAXPS        Z20, Z27, Z20
+	VMOVUPS       1280(BX), Z4
+	VCMPPS        $0x04, Z24, Z4, K1
+	VMULPS.Z      Z16, Z4, K1, Z4
+	VMOVUPS       1344(BX), Z5
+	VCMPPS        $0x04, Z24, Z5, K2
+	VMULPS.Z      Z17, Z5, K2, Z5
+	VMOVUPS       1408(BX), Z6
+	VCMPPS        $0x04, Z24, Z6, K3
+	VMULPS.Z      Z18, Z6, K3, Z6
+	VMOVUPS       1472(BX), Z7
+	VCMPPS        $0x04, Z24, Z7, K4
+	VMULPS.Z      Z19, Z7, K4, Z7
+	VPANDD        Z25, Z4, Z27
+	VMAXPS        Z24, Z27, Z21
+	VPANDD        Z25, Z5, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z6, Z27
+	VMAXPS        Z21, Z27, Z21
+	VPANDD        Z25, Z7, Z27
+	VMAXPS        Z21, Z27, Z21
+	VEXTRACTF64X4 $0x01, Z20, Y28
+	VMAXPS        Y28, Y20, Y20
+	VEXTRACTF32X4 $0x01, Y20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0xee, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VSHUFPS       $0x55, X20, X20, X28
+	VMAXPS        X28, X20, X20
+	VEXTRACTF64X4 $0x01, Z21, Y28
+	VMAXPS        Y28, Y21, Y21
+	VEXTRACTF32X4 $0x01, Y21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0xee, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VSHUFPS       $0x55, X21, X21, X28
+	VMAXPS        X28, X21, X21
+	VDIVSS        full<>+0(SB), X20, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X20, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 16(R9)
+	VMAXSS        tiny<>+0(SB), X20, X20
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X20, X28, X20
+	VBROADCASTSS  X20, Z20
+	VDIVSS        full<>+0(SB), X21, X28
+	VMULSS        unit+80(FP), X28, X28
+	VCMPSS        $0x0d, tiny<>+0(SB), X21, K1
+	VMOVSS.Z      X28, X28, K1, X28
+	VMOVSS        X28, 20(R9)
+	VMAXSS        tiny<>+0(SB), X21, X21
+	VMOVSS        full<>+0(SB), X28
+	VDIVSS        X21, X28, X21
+	VBROADCASTSS  X21, Z21
+	VMULPS        Z20, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VMULPS        Z20, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VMULPS        Z20, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VMULPS        Z20, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPTERNLOGD    $0xfe, Z0, Z1, Z29
+	VPTERNLOGD    $0xfe, Z2, Z3, Z29
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPACKUSWB     Z2, Z0, Z0
+	VPERMD        Z0, Z26, Z0
+	VMOVDQU64     Z0, 256(DX)
+	VMULPS        Z21, Z4, Z4
+	VCVTPS2DQ     Z4, Z4
+	VMULPS        Z21, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VMULPS        Z21, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VMULPS        Z21, Z7, Z7
+	VCVTPS2DQ     Z7, Z7
+	VPTERNLOGD    $0xfe, Z4, Z5, Z29
+	VPTERNLOGD    $0xfe, Z6, Z7, Z29
+	VPACKUSDW     Z5, Z4, Z4
+	VPACKUSDW     Z7, Z6, Z6
+	VPACKUSWB     Z6, Z4, Z4
+	VPERMD        Z4, Z26, Z4
+	VMOVDQU64     Z4, 320(DX)
+	VPMOVD2M      Z29, K1
+	KORTESTW      K1, K1
+	JNE           done81
+	MOVQ          cuts+48(FP), AX
+	VMOVDQU64     (AX), Z28
+	VMOVDQU64     64(AX), Z29
+	VMOVDQU64     128(AX), Z30
+	VMOVDQU64     192(AX), Z31
+	VMOVDQU64     256(AX), Z27
+	VMOVDQU64     320(AX), Z26
+	VMOVDQU64     384(AX), Z25
+	PREFETCHT0    (R10)(R12*1)
+	PREFETCHT0    64(R10)(R12*1)
+	MOVQ          chunks+104(FP), R8
+
+chunk79:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   bits+32(FP), AX
+	SHLQ   $0x04, AX
+	ADDQ   SI, AX
+	CMPQ   R8, $0x01
+	JNE    more84
+	SUBQ   R14, AX
+
+more84:
+	MOVQ $0x00000010, BX
+
+loop82:
+	TESTQ          $0x00000001, CX
+	JZ             skip83
+	VMOVDQU64      (SI), Z14
+	VMOVDQU64      (AX), Z15
+	VMOVDQA64      Z26, Z12
+	VMOVDQA64      Z25, Z13
+	VPERMI2B       Z15, Z14, Z12
+	VPERMI2B       Z15, Z14, Z13
+	VPMULTISHIFTQB Z12, Z27, Z12
+	VPMOVB2M       Z12, K1
+	VMOVDQA64      Z12, Z24
+	VPERMI2B       Z29, Z28, Z12
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z12
+	VPMULTISHIFTQB Z13, Z27, Z13
+	VPMOVB2M       Z13, K1
+	VMOVDQA64      Z13, Z24
+	VPERMI2B       Z29, Z28, Z13
+	VPERMI2B       Z31, Z30, Z24
+	VMOVDQU8       Z24, K1, Z13
+	VPUNPCKLWD     Z13, Z12, Z14
+	VPUNPCKHWD     Z13, Z12, Z13
+	PREFETCHT0     (SI)(R12*1)
+	VPBROADCASTD   (DX), Z16
+	VPBROADCASTD   64(DX), Z17
+	VPBROADCASTD   128(DX), Z18
+	VPBROADCASTD   192(DX), Z19
+	VPBROADCASTD   256(DX), Z20
+	VPBROADCASTD   320(DX), Z21
+	VPDPBUSD       Z14, Z16, Z0
+	VPDPBUSD       Z13, Z16, Z1
+	VPDPBUSD       Z14, Z17, Z2
+	VPDPBUSD       Z13, Z17, Z3
+	VPDPBUSD       Z14, Z18, Z4
+	VPDPBUSD       Z13, Z18, Z5
+	VPDPBUSD       Z14, Z19, Z6
+	VPDPBUSD       Z13, Z19, Z7
+	VPDPBUSD       Z14, Z20, Z8
+	VPDPBUSD       Z13, Z20, Z9
+	VPDPBUSD       Z14, Z21, Z10
+	VPDPBUSD       Z13, Z21, Z11
+
+skip83:
+	ADDQ         R14, SI
+	ADDQ         R14, AX
+	RORW         $0x01, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNZ          loop82
+	SUBQ         $0x40, DX
+	MOVQ         ld+88(FP), AX
+	MOVQ         DI, BX
+	VBROADCASTSS (R9), Z22
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z22, Z0, Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      Z0, (BX)
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z22, Z1, Z1
+	VADDPS       64(BX), Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 4(R9), Z22
+	VCVTDQ2PS    Z2, Z2
+	VMULPS       Z22, Z2, Z2
+	VADDPS       (BX), Z2, Z2
+	VMOVUPS      Z2, (BX)
+	VCVTDQ2PS    Z3, Z3
+	VMULPS       Z22, Z3, Z3
+	VADDPS       64(BX), Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 8(R9), Z22
+	VCVTDQ2PS    Z4, Z4
+	VMULPS       Z22, Z4, Z4
+	VADDPS       (BX), Z4, Z4
+	VMOVUPS      Z4, (BX)
+	VCVTDQ2PS    Z5, Z5
+	VMULPS       Z22, Z5, Z5
+	VADDPS       64(BX), Z5, Z5
+	VMOVUPS      Z5, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 12(R9), Z22
+	VCVTDQ2PS    Z6, Z6
+	VMULPS       Z22, Z6, Z6
+	VADDPS       (BX), Z6, Z6
+	VMOVUPS      Z6, (BX)
+	VCVTDQ2PS    Z7, Z7
+	VMULPS       Z22, Z7, Z7
+	VADDPS       64(BX), Z7, Z7
+	VMOVUPS      Z7, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 16(R9), Z22
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z22, Z8, Z8
+	VADDPS       (BX), Z8, Z8
+	VMOVUPS      Z8, (BX)
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z22, Z9, Z9
+	VADDPS       64(BX), Z9, Z9
+	VMOVUPS      Z9, 64(BX)
+	ADDQ         AX, BX
+	VBROADCASTSS 20(R9), Z22
+	VCVTDQ2PS    Z10, Z10
+	VMULPS       Z22, Z10, Z10
+	VADDPS       (BX), Z10, Z10
+	VMOVUPS      Z10, (BX)
+	VCVTDQ2PS    Z11, Z11
+	VMULPS       Z22, Z11, Z11
+	VADDPS       64(BX), Z11, Z11
+	VMOVUPS      Z11, 64(BX)
+	ADDQ         AX, BX
+	ADDQ         $0x80, DI
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         AX, SI
+	MOVQ         bits+32(FP), AX
+	SHLQ         $0x04, AX
+	ADDQ         AX, SI
+	DECQ         R8
+	JNZ          chunk79
+	MOVQ         R14, AX
+	SHLQ         $0x04, AX
+	SUBQ         R14, AX
+	ADDQ         AX, SI
+	ADDQ         $0x80, R10
+	DECQ         R11
+	JNZ          block78
+
+skip80:
+	ADDQ $0x48, R13
+	DECQ R15
+	JNZ  page77
+
+done81:
+	MOVQ R15, left+112(FP)
+	MOVQ R11, blocksLeft+120(FP)
 	VZEROUPPER
 	RET

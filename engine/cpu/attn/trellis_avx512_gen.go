@@ -4,22 +4,72 @@
 
 package attn
 
-// trellisTokens64AVX512 makes the tile of a page of K: chunks of 64 values, n bytes each, of strings of so many bytes.
+// trellisTokensAVX512 makes the tile of a page of K from strings of units of eight values.
 //
 //go:noescape
-func trellisTokens64AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, ahead int)
+func trellisTokensAVX512(dst *byte, strings *byte, cuts *byte, bits int, units int, ahead int)
 
-// trellisValues64AVX512 makes the tile of a page of V likewise, of the groups of four tokens that are used.
+// trellisValuesAVX512 makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens that are used, group bytes each.
 //
 //go:noescape
-func trellisValues64AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, used uint64, ahead int)
+func trellisValuesAVX512(dst *byte, strings *byte, cuts *byte, bits int, chunks int, group int, used uint64, ahead int)
 
-// trellisTokens32AVX512 makes the tile of a page of K: chunks of 32 values, n bytes each, of strings of so many bytes.
+// tokens1trellisAVX512 adds the scores of 1 queries with trellis codes of n pages; units are those of eight values of a block.
 //
 //go:noescape
-func trellisTokens32AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, ahead int)
+func tokens1trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
 
-// trellisValues32AVX512 makes the tile of a page of V likewise, of the groups of four tokens that are used.
+// values1trellisAVX512 adds values in trellis codes of n pages weighted for 1 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
 //
 //go:noescape
-func trellisValues32AVX512(dst *byte, strings *byte, table *byte, order *byte, shift *byte, bytes int, n int, chunks int, used uint64, ahead int)
+func values1trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens2trellisAVX512 adds the scores of 2 queries with trellis codes of n pages; units are those of eight values of a block.
+//
+//go:noescape
+func tokens2trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+
+// values2trellisAVX512 adds values in trellis codes of n pages weighted for 2 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values2trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens3trellisAVX512 adds the scores of 3 queries with trellis codes of n pages; units are those of eight values of a block.
+//
+//go:noescape
+func tokens3trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+
+// values3trellisAVX512 adds values in trellis codes of n pages weighted for 3 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values3trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens4trellisAVX512 adds the scores of 4 queries with trellis codes of n pages; units are those of eight values of a block.
+//
+//go:noescape
+func tokens4trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+
+// values4trellisAVX512 adds values in trellis codes of n pages weighted for 4 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values4trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens5trellisAVX512 adds the scores of 5 queries with trellis codes of n pages; units are those of eight values of a block.
+//
+//go:noescape
+func tokens5trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+
+// values5trellisAVX512 adds values in trellis codes of n pages weighted for 5 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values5trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
+
+// tokens6trellisAVX512 adds the scores of 6 queries with trellis codes of n pages; units are those of eight values of a block.
+//
+//go:noescape
+func tokens6trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
+
+// values6trellisAVX512 adds values in trellis codes of n pages weighted for 6 rows, ld bytes apart; chunks are those of 32 values of a block. A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.
+//
+//go:noescape
+func values6trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)

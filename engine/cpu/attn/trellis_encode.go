@@ -42,7 +42,7 @@ func (p *codes) packTrellis(page []byte, cell, n, b int, x []float32, ld int, s 
 	y.search(s, p.elems, n)
 	for i := range n {
 		w := s.w[i][:p.elems]
-		y.putWindows(p.string(page, cell+i, b), w)
+		y.putWindows(p.strings(page, b)[y.at(cell+i):], w)
 		scale := t.TrellisScaleOf(s.sum[i], y.dot(row(i), &s.w[i]))
 		saturated += putScale(page[p.scale+2*(b*Cells+cell+i):], scale)
 	}
@@ -86,20 +86,16 @@ func (y *trellis) dotGeneric(x []float32, w *[maxElems]uint8) float64 {
 	return sum[0]
 }
 
-// putWindows writes the string that windows were cut from.
+// putWindows writes the string that windows were cut from, to where it begins.
 func (y *trellis) putWindows(dst, w []uint8) {
-	switch y.bits {
-	case 2:
-		for i := range dst {
-			dst[i] = w[4*i]
-		}
-	case 3:
-		for ; len(dst) >= 3; dst, w = dst[3:], w[8:] {
+	for unit := y.beside * y.bits; len(w) >= 8; dst, w = dst[unit:], w[8:] {
+		switch y.bits {
+		case 2:
+			dst[0], dst[1] = w[0], w[4]
+		case 3:
 			dst[0], dst[1], dst[2] = w[0], w[2]>>2|w[4]>>2<<6, w[5]>>1|w[7]>>2<<7
-		}
-	case 4:
-		for i := range dst {
-			dst[i] = w[2*i]
+		case 4:
+			dst[0], dst[1], dst[2], dst[3] = w[0], w[2], w[4], w[6]
 		}
 	}
 }

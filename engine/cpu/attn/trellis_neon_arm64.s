@@ -3,11 +3,11 @@
 #include "textflag.h"
 
 DATA low2<>+0(SB)/8, $0x0101010100000000
-DATA low2<>+8(SB)/8, $0x0303030302020202
+DATA low2<>+8(SB)/8, $0x0909090908080808
 GLOBL low2<>(SB), RODATA|NOPTR, $16
 
-DATA high2<>+0(SB)/8, $0x0202020201010101
-DATA high2<>+8(SB)/8, $0x0404040403030303
+DATA high2<>+0(SB)/8, $0x0808080801010101
+DATA high2<>+8(SB)/8, $0x0a0a0a0a09090909
 GLOBL high2<>(SB), RODATA|NOPTR, $16
 
 DATA right2<>+0(SB)/8, $0xfafcfe00fafcfe00
@@ -19,11 +19,11 @@ DATA left2<>+8(SB)/8, $0x0204060802040608
 GLOBL left2<>(SB), RODATA|NOPTR, $16
 
 DATA low3<>+0(SB)/8, $0x0202010101000000
-DATA low3<>+8(SB)/8, $0x0505040404030303
+DATA low3<>+8(SB)/8, $0x0a0a090909080808
 GLOBL low3<>(SB), RODATA|NOPTR, $16
 
-DATA high3<>+0(SB)/8, $0x0303020202010101
-DATA high3<>+8(SB)/8, $0x0606050505040404
+DATA high3<>+0(SB)/8, $0x0808020202010101
+DATA high3<>+8(SB)/8, $0x0b0b0a0a0a090909
 GLOBL high3<>(SB), RODATA|NOPTR, $16
 
 DATA right3<>+0(SB)/8, $0xfbfef9fcfffafd00
@@ -35,11 +35,11 @@ DATA left3<>+8(SB)/8, $0x0306010407020508
 GLOBL left3<>(SB), RODATA|NOPTR, $16
 
 DATA low4<>+0(SB)/8, $0x0303020201010000
-DATA low4<>+8(SB)/8, $0x0707060605050404
+DATA low4<>+8(SB)/8, $0x0b0b0a0a09090808
 GLOBL low4<>(SB), RODATA|NOPTR, $16
 
-DATA high4<>+0(SB)/8, $0x0404030302020101
-DATA high4<>+8(SB)/8, $0x0808070706060505
+DATA high4<>+0(SB)/8, $0x0808030302020101
+DATA high4<>+8(SB)/8, $0x0c0c0b0b0a0a0909
 GLOBL high4<>(SB), RODATA|NOPTR, $16
 
 DATA right4<>+0(SB)/8, $0xfc00fc00fc00fc00
@@ -56,6 +56,7 @@ TEXT ·trellisTokens2NEON(SB), NOSPLIT, $0-40
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $3, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -84,12 +85,14 @@ again1:
 again2:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -102,14 +105,16 @@ again2:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -122,14 +127,16 @@ again2:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -142,14 +149,16 @@ again2:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -162,7 +171,8 @@ again2:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $4, R6, R6
+	ADD $2, R5, R5
+	ADD $32, R6, R6
 	VTRN1 V5.S4, V4.S4, V0.S4
 	VTRN2 V5.S4, V4.S4, V1.S4
 	VTRN1 V7.S4, V6.S4, V2.S4
@@ -179,7 +189,11 @@ again2:
 	SUBS $1, R9, R9
 	BGT again2
 	ADD $16, R0, R0
-	ADD R3<<2, R1, R1
+	ADD $8, R1, R20
+	ADD R3, R1, R21
+	SUB $8, R21, R21
+	TST $1, R7
+	CSEL EQ, R20, R21, R1
 	SUBS $1, R7, R7
 	BGT again1
 	RET
@@ -190,6 +204,7 @@ TEXT ·trellisValues2NEON(SB), NOSPLIT, $0-56
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $2, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -226,12 +241,14 @@ again5:
 again6:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $8, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $8, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -244,14 +261,16 @@ again6:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $8, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $8, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -264,14 +283,16 @@ again6:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $8, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $8, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -284,14 +305,16 @@ again6:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $2, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $4, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $8, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $8, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[4]
+	VLD1 (R20), V0.B[10]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -304,7 +327,8 @@ again6:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $4, R6, R6
+	ADD $2, R5, R5
+	ADD $16, R6, R6
 	VST4 [V4.B16, V5.B16, V6.B16, V7.B16], (R13)
 	ADD $64, R13, R13
 	SUBS $1, R14, R14
@@ -315,7 +339,7 @@ again6:
 
 skip4:
 	ADD R11<<6, R0, R0
-	ADD R3<<2, R1, R1
+	ADD R3, R1, R1
 	LSR $4, R12, R12
 	SUBS $1, R7, R7
 	BGT again3
@@ -327,6 +351,7 @@ TEXT ·trellisTokens3NEON(SB), NOSPLIT, $0-40
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $3, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -355,12 +380,14 @@ again7:
 again8:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $24, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $24, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -373,14 +400,16 @@ again8:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $24, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $24, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -393,14 +422,16 @@ again8:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $24, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $24, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -413,14 +444,16 @@ again8:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $24, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $24, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -433,7 +466,8 @@ again8:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $6, R6, R6
+	ADD $3, R5, R5
+	ADD $48, R6, R6
 	VTRN1 V5.S4, V4.S4, V0.S4
 	VTRN2 V5.S4, V4.S4, V1.S4
 	VTRN1 V7.S4, V6.S4, V2.S4
@@ -450,7 +484,11 @@ again8:
 	SUBS $1, R9, R9
 	BGT again8
 	ADD $16, R0, R0
-	ADD R3<<2, R1, R1
+	ADD $12, R1, R20
+	ADD R3, R1, R21
+	SUB $12, R21, R21
+	TST $1, R7
+	CSEL EQ, R20, R21, R1
 	SUBS $1, R7, R7
 	BGT again7
 	RET
@@ -461,6 +499,7 @@ TEXT ·trellisValues3NEON(SB), NOSPLIT, $0-56
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $2, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -497,12 +536,14 @@ again11:
 again12:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $12, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $12, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -515,14 +556,16 @@ again12:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $12, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $12, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -535,14 +578,16 @@ again12:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $12, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $12, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -555,14 +600,16 @@ again12:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $3, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $6, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $12, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $12, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[6]
+	VLD1 (R20), V0.B[11]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -575,7 +622,8 @@ again12:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $6, R6, R6
+	ADD $3, R5, R5
+	ADD $24, R6, R6
 	VST4 [V4.B16, V5.B16, V6.B16, V7.B16], (R13)
 	ADD $64, R13, R13
 	SUBS $1, R14, R14
@@ -586,7 +634,7 @@ again12:
 
 skip10:
 	ADD R11<<6, R0, R0
-	ADD R3<<2, R1, R1
+	ADD R3, R1, R1
 	LSR $4, R12, R12
 	SUBS $1, R7, R7
 	BGT again9
@@ -598,6 +646,7 @@ TEXT ·trellisTokens4NEON(SB), NOSPLIT, $0-40
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $3, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -626,12 +675,14 @@ again13:
 again14:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $32, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $32, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -644,14 +695,16 @@ again14:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $32, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $32, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -664,14 +717,16 @@ again14:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $32, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $32, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -684,14 +739,16 @@ again14:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $32, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $32, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -704,7 +761,8 @@ again14:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $8, R6, R6
+	ADD $4, R5, R5
+	ADD $64, R6, R6
 	VTRN1 V5.S4, V4.S4, V0.S4
 	VTRN2 V5.S4, V4.S4, V1.S4
 	VTRN1 V7.S4, V6.S4, V2.S4
@@ -721,7 +779,11 @@ again14:
 	SUBS $1, R9, R9
 	BGT again14
 	ADD $16, R0, R0
-	ADD R3<<2, R1, R1
+	ADD $16, R1, R20
+	ADD R3, R1, R21
+	SUB $16, R21, R21
+	TST $1, R7
+	CSEL EQ, R20, R21, R1
 	SUBS $1, R7, R7
 	BGT again13
 	RET
@@ -732,6 +794,7 @@ TEXT ·trellisValues4NEON(SB), NOSPLIT, $0-56
 	MOVD strings+8(FP), R1
 	MOVD table+16(FP), R2
 	MOVD bytes+24(FP), R3
+	LSL $2, R3, R3
 	FLDPQ 0(R2), (F16, F17)
 	FLDPQ 32(R2), (F18, F19)
 	FLDPQ 64(R2), (F20, F21)
@@ -768,12 +831,14 @@ again17:
 again18:
 	MOVD R1, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -786,14 +851,16 @@ again18:
 	WORD $0x4e017304 // tbx v4.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017384 // tbx v4.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -806,14 +873,16 @@ again18:
 	WORD $0x4e017305 // tbx v5.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017385 // tbx v5.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -826,14 +895,16 @@ again18:
 	WORD $0x4e017306 // tbx v6.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017386 // tbx v6.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	MOVD R21, R5
+	ADD $4, R5, R5
 	ADD R6, R5, R20
-	FMOVQ 0(R20), F0
-	ADD $8, R20, R20
+	VLD1 (R20), V0.D[0]
+	ADD $16, R20, R20
+	VLD1 (R20), V0.D[1]
+	ADD $16, R20, R20
 	ADD R3, R5, R21
 	CMP R21, R20
 	CSEL EQ, R5, R20, R20
-	VLD1 (R20), V0.B[8]
+	VLD1 (R20), V0.B[12]
 	WORD $0x4e080001 // tbl v1.16b, {v0.16b}, v8.16b
 	WORD $0x4e090002 // tbl v2.16b, {v0.16b}, v9.16b
 	WORD $0x6e2a4421 // ushl v1.16b, v1.16b, v10.16b
@@ -846,7 +917,8 @@ again18:
 	WORD $0x4e017307 // tbx v7.16b, {v24.16b, v25.16b, v26.16b, v27.16b}, v1.16b
 	VSUB V12.B16, V1.B16, V1.B16
 	WORD $0x4e017387 // tbx v7.16b, {v28.16b, v29.16b, v30.16b, v31.16b}, v1.16b
-	ADD $8, R6, R6
+	ADD $4, R5, R5
+	ADD $32, R6, R6
 	VST4 [V4.B16, V5.B16, V6.B16, V7.B16], (R13)
 	ADD $64, R13, R13
 	SUBS $1, R14, R14
@@ -857,7 +929,7 @@ again18:
 
 skip16:
 	ADD R11<<6, R0, R0
-	ADD R3<<2, R1, R1
+	ADD R3, R1, R1
 	LSR $4, R12, R12
 	SUBS $1, R7, R7
 	BGT again15

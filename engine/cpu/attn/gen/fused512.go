@@ -277,18 +277,7 @@ func (f *fused) values() {
 	f.ld("scale", reg.R9)
 	f.ld("ld", reg.R8)
 	f.Label(page)
-	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
-	f.TESTQ(reg.RAX, reg.RAX)
-	f.JZ(operand.LabelRef(skip))
-	// A bit for each four cells of which one is used.
-	f.MOVQ(reg.RAX, reg.RCX)
-	f.SHRQ(imm(1), reg.RCX)
-	f.ORQ(reg.RCX, reg.RAX)
-	f.MOVQ(reg.RAX, reg.RCX)
-	f.SHRQ(imm(2), reg.RCX)
-	f.ORQ(reg.RCX, reg.RAX)
-	f.MOVQ(operand.U64(0x1111111111111111), reg.RCX)
-	f.PEXTQ(reg.RCX, reg.RAX, reg.RCX)
+	f.groups(skip)
 	f.page()
 	f.ld("acc", reg.RDI)
 	f.ld("blocks", reg.R11)
@@ -315,6 +304,22 @@ func (f *fused) values() {
 	f.end()
 }
 
+// groups puts a bit for each four cells of which one is used into CX; without
+// any it goes to none.
+func (f *fused) groups(none string) {
+	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
+	f.TESTQ(reg.RAX, reg.RAX)
+	f.JZ(operand.LabelRef(none))
+	f.MOVQ(reg.RAX, reg.RCX)
+	f.SHRQ(imm(1), reg.RCX)
+	f.ORQ(reg.RCX, reg.RAX)
+	f.MOVQ(reg.RAX, reg.RCX)
+	f.SHRQ(imm(2), reg.RCX)
+	f.ORQ(reg.RCX, reg.RAX)
+	f.MOVQ(operand.U64(0x1111111111111111), reg.RCX)
+	f.PEXTQ(reg.RCX, reg.RAX, reg.RCX)
+}
+
 // round rounds the weights of a block's tokens times their scales to a 255th of
 // the largest, as roundWeights does. Z0 to Z15 are products, Z20 to Z23 largest
 // magnitudes, Z29 signs.
@@ -323,35 +328,42 @@ func (f *fused) round(negative string) {
 	f.ld("w", reg.RBX)
 	f.LEAQ(ix(reg.RBX, reg.RAX, 4, 0), reg.RBX)
 	f.roundConsts()
+	for v := range 4 {
+		f.VCVTPH2PS(at(reg.R10, 32*v), zs[16+v])
+	}
+	f.VPXORD(reg.Z29, reg.Z29, reg.Z29)
+	for first := 0; first < f.n; first += 4 {
+		f.roundRows(first, min(4, f.n-first))
+	}
+	f.VPMOVD2M(reg.Z29, reg.K1)
+	f.KORTESTW(reg.K1, reg.K1)
+	f.JNE(operand.LabelRef(negative))
+}
+
+// roundRows rounds n rows, four at most.
+func (f *fused) roundRows(first, n int) {
 	row := func(i int) func(v int) reg.VecPhysical {
 		return func(v int) reg.VecPhysical { return zs[4*i+v] }
 	}
 	top := func(i int) reg.VecPhysical { return zs[20+i] }
-	for v := range 4 {
-		f.VCVTPH2PS(at(reg.R10, 32*v), zs[16+v])
+	for i := range n {
+		f.products(row(i), reg.RBX, 256*(first+i), top(i))
 	}
-	for i := range f.n {
-		f.products(row(i), reg.RBX, 256*i, top(i))
-	}
-	for i := range f.n {
+	for i := range n {
 		f.fold(top(i), reg.Z28, f.maxPS)
 	}
-	for i := range f.n {
+	for i := range n {
 		m := top(i).AsX()
 		f.VDIVSS(f.float("full", 255), m, reg.X28)
 		f.VMULSS(operand.NewParamAddr("unit", 80), reg.X28, reg.X28)
 		f.VCMPSS(imm(13), f.float("tiny", tiny), m, reg.K1)
 		f.VMOVSS_Z(reg.X28, reg.X28, reg.K1, reg.X28)
-		f.VMOVSS(reg.X28, at(reg.R9, 4*i))
+		f.VMOVSS(reg.X28, at(reg.R9, 4*(first+i)))
 		f.inverse(top(i), reg.X28)
 	}
-	f.VPXORD(reg.Z29, reg.Z29, reg.Z29)
-	for i := range f.n {
-		f.bytes(row(i), top(i), at(reg.RDX, 64*i), reg.Z29)
+	for i := range n {
+		f.bytes(row(i), top(i), at(reg.RDX, 64*(first+i)), reg.Z29)
 	}
-	f.VPMOVD2M(reg.Z29, reg.K1)
-	f.KORTESTW(reg.K1, reg.K1)
-	f.JNE(operand.LabelRef(negative))
 }
 
 // chunk adds the values of a chunk.

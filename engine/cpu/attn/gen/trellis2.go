@@ -10,9 +10,8 @@ import (
 // trellis2 makes tiles of bytes from the strings of trellis codes.
 func trellis2(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
-		y := &trellis2Code{a, bits}
-		y.tokens()
-		y.weighted()
+		(&trellis2Code{a, bits, 8}).tokens()
+		(&trellis2Code{a, bits, 4}).weighted()
 	}
 }
 
@@ -22,25 +21,38 @@ func trellis2(a *asm) {
 // a saturating sum leaves its highest bit clear, and else a shuffle gives 0.
 //
 // RSI is a string, RDX the chunk of it, RAX the table, R8 the bytes of a
-// string, RCX the chunks that are left. Y13 to Y15 are constants, Y0 to Y3
+// string, RCX the chunks that are left. Y12 to Y15 are constants, Y0 to Y3
 // and R11 free.
 type trellis2Code struct {
 	*asm
-	bits int
+	bits   int
+	beside int // tokens whose strings are side by side
 }
+
+// unit is from eight values of a string to the next eight.
+func (y *trellis2Code) unit() int { return y.beside * y.bits }
 
 func (y *trellis2Code) open() {
 	y.ld("dst", reg.RDI)
 	y.ld("strings", reg.RSI)
 	y.ld("table", reg.RAX)
 	y.ld("bytes", reg.R8)
-	var cut, lift []operand.Constant
+	var cuts [2][]operand.Constant
+	var lift []operand.Constant
 	for i := range 16 {
-		first := y.bits * i / 8
-		cut = append(cut, operand.U16(uint16(first|(first+1)<<8)))
-		lift = append(lift, operand.U16(uint16(1<<(8-y.bits*i%8))))
+		bit := y.bits * (i % 8)
+		lift = append(lift, operand.U16(uint16(1<<(8-bit%8))))
+		for half := range cuts {
+			first := bit/8 + 8*half
+			next := first + 1
+			if half == 0 && next == y.bits {
+				next = 8
+			}
+			cuts[half] = append(cuts[half], operand.U16(uint16(first|next<<8)))
+		}
 	}
-	y.VMOVDQU(y.constant(fmt.Sprintf("cut%d", y.bits), cut...), reg.Y15)
+	y.VMOVDQU(y.constant(fmt.Sprintf("cut%d", y.bits), cuts[0]...), reg.Y15)
+	y.VMOVDQU(y.constant(fmt.Sprintf("cutHigh%d", y.bits), cuts[1]...), reg.Y12)
 	y.VMOVDQU(y.constant(fmt.Sprintf("lift%d", y.bits), lift...), reg.Y14)
 	y.VPBROADCASTD(y.word("seven", 0x70707070), reg.Y13)
 }
@@ -49,13 +61,19 @@ func (y *trellis2Code) open() {
 // begins at chunk.
 func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
 	// What follows the chunk, the string's beginning behind the last.
-	y.LEAQ(at(chunk, 4*y.bits), reg.R11)
+	y.LEAQ(at(chunk, 4*y.unit()), reg.R11)
 	y.CMPQ(reg.RCX, imm(1))
 	y.CMOVQEQ(from, reg.R11)
-	y.windows(at(chunk, 0), at(chunk, 2*y.bits), reg.X0, reg.Y0)
-	y.windows(at(chunk, 2*y.bits), at(reg.R11, 0), reg.X1, reg.Y1)
+	y.half(chunk, 0, at(chunk, 2*y.unit()), reg.X0)
+	y.half(chunk, 2*y.unit(), at(reg.R11, 0), reg.X1)
+	y.VINSERTI128(imm(1), reg.X1, reg.Y0, reg.Y0)
+	y.VPSHUFB(reg.Y12, reg.Y0, reg.Y1)
+	y.VPSHUFB(reg.Y15, reg.Y0, reg.Y0)
+	for _, x := range []reg.VecPhysical{reg.Y0, reg.Y1} {
+		y.VPMULLW(reg.Y14, x, x)
+		y.VPSRLW(imm(8), x, x)
+	}
 	y.VPACKUSWB(reg.Y1, reg.Y0, reg.Y0)
-	y.VPERMQ(imm(0xd8), reg.Y0, reg.Y0)
 	for k := range 16 {
 		row := reg.Y2
 		if k == 0 {
@@ -71,14 +89,12 @@ func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
 	}
 }
 
-// windows cuts 16 windows out of the bytes at from, behind which stands next.
-func (y *trellis2Code) windows(from, next operand.Mem, low, all reg.VecPhysical) {
-	y.VMOVDQU(from, low)
-	y.VPINSRB(imm(2*y.bits), next, low, low)
-	y.VINSERTI128(imm(1), low, all, all)
-	y.VPSHUFB(reg.Y15, all, all)
-	y.VPMULLW(reg.Y14, all, all)
-	y.VPSRLW(imm(8), all, all)
+// half takes the bytes of 16 values of a chunk, from disp on, behind which
+// stands next.
+func (y *trellis2Code) half(chunk reg.Register, disp int, next operand.Mem, x reg.VecPhysical) {
+	y.VMOVQ(at(chunk, disp), x)
+	y.VPINSRQ(imm(1), at(chunk, disp+y.unit()), x, x)
+	y.VPINSRB(imm(8+y.bits), next, x, x)
 }
 
 // repeated is 32 bytes with high half k.
@@ -116,11 +132,16 @@ func (y *trellis2Code) tokens() {
 		}
 	}
 	y.ADDQ(imm(256*8), reg.R10)
-	y.ADDQ(imm(4*y.bits), reg.RDX)
+	y.ADDQ(imm(4*y.unit()), reg.RDX)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(chunk))
-	y.ADDQ(reg.R8, reg.RSI)
+	y.ADDQ(imm(y.bits), reg.RSI)
 	y.INCQ(reg.R9)
+	beside := y.label("beside")
+	y.TESTQ(operand.U32(uint32(y.beside-1)), reg.R9)
+	y.JNZ(operand.LabelRef(beside))
+	y.LEAQ(ix(reg.RSI, reg.R8, uint8(y.beside), -y.unit()), reg.RSI)
+	y.Label(beside)
 	y.CMPQ(reg.R9, imm(64))
 	y.JNE(operand.LabelRef(cell))
 	y.end()
@@ -149,7 +170,7 @@ func (y *trellis2Code) weighted() {
 	for t := range 4 {
 		y.LEAQ(ix(reg.R14, reg.RDX, 1, 0), reg.R15)
 		y.decode(reg.R14, reg.R15, ys[4+t])
-		y.ADDQ(reg.R8, reg.R14)
+		y.ADDQ(imm(y.bits), reg.R14)
 	}
 	y.VPUNPCKLBW(reg.Y5, reg.Y4, reg.Y8)
 	y.VPUNPCKHBW(reg.Y5, reg.Y4, reg.Y9)
@@ -166,7 +187,7 @@ func (y *trellis2Code) weighted() {
 	}
 	y.ADDQ(reg.R12, reg.R10)
 	y.XCHGQ(reg.R12, reg.R13)
-	y.ADDQ(imm(4*y.bits), reg.RDX)
+	y.ADDQ(imm(4*y.unit()), reg.RDX)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(chunk))
 	y.Label(skip)

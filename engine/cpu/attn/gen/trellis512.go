@@ -7,174 +7,463 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// trellis512 makes tiles of bytes from the strings of trellis codes.
+// trellisRows is the most rows for which trellis codes are looked up and
+// multiplied at once.
+const trellisRows = panel
+
+// Offsets of cuts; a test compares them.
+const (
+	cutsShift  = 256
+	cutsOrder  = 320
+	cutsOrder1 = 384
+)
+
+// trellis512 reads the strings of trellis codes: as tiles of bytes, or as sums
+// over several pages. Bits of codes and lengths of strings are arguments.
 func trellis512(a *asm) {
-	for _, values := range []int{64, 32} {
-		(&trellis{a, values}).tokens()
-		(&trellis{a, values}).weighted()
+	y := trellis{&fused{asm: a}}
+	y.tileTokens()
+	y.tileValues()
+	for n := 1; n <= trellisRows; n++ {
+		y := trellis{&fused{asm: a, n: n, per: 1, vecs: 2}}
+		y.tokens()
+		y.values()
 	}
 }
 
-// trellis is a kernel over chunks of so many values. Z28 to Z31 are the table,
-// Z27 the bytes that windows are cut from, Z26 where they begin, Z24 and Z25
-// are free. K1 holds the bytes of a chunk, K2 the one behind them.
-type trellis struct {
-	*asm
-	values int
-}
+// trellis is one kernel. Z28 to Z31 are the table, Z27 where windows begin, Z25
+// and Z26 the orders of bytes that they are cut from; Z24 is free.
+type trellis struct{ *fused }
 
-const trellisArgs = "(dst, strings, table, order, shift *byte, bytes, n, chunks int"
-
-// open loads what all chunks share: R8 bytes of a string, R9 of them a chunk.
-func (y *trellis) open() {
-	y.ld("dst", reg.RDI)
-	y.ld("strings", reg.RSI)
-	y.ld("table", reg.RAX)
+// constants loads them from where AX points.
+func (y trellis) constants() {
 	for i := range 4 {
 		y.VMOVDQU64(at(reg.RAX, 64*i), zs[28+i])
 	}
-	y.ld("order", reg.RAX)
-	y.VMOVDQU64(at(reg.RAX, 0), reg.Z27)
-	y.ld("shift", reg.RAX)
-	y.VMOVDQU64(at(reg.RAX, 0), reg.Z26)
-	y.ld("bytes", reg.R8)
-	y.ld("n", reg.R9)
-	y.ld("chunks", reg.R10)
-	y.ld("ahead", reg.R14)
-	y.MOVQ(operand.U32(1), reg.RAX)
-	y.SHLXQ(reg.R9, reg.RAX, reg.RAX)
-	y.KMOVQ(reg.RAX, reg.K2)
-	y.DECQ(reg.RAX)
-	y.KMOVQ(reg.RAX, reg.K1)
+	y.VMOVDQU64(at(reg.RAX, cutsShift), reg.Z27)
+	y.VMOVDQU64(at(reg.RAX, cutsOrder), reg.Z26)
+	y.VMOVDQU64(at(reg.RAX, cutsOrder1), reg.Z25)
 }
 
-// next sets R11 to the offset of the byte behind a chunk from its beginning:
-// behind the last the string begins again.
-func (y *trellis) next() {
-	y.MOVQ(reg.R9, reg.R11)
-	y.MOVQ(reg.R9, reg.RAX)
-	y.SUBQ(reg.R8, reg.RAX)
-	y.CMPQ(reg.R10, imm(1))
-	y.CMOVQEQ(reg.RAX, reg.R11)
+// look makes levels of bytes in order.
+func (y trellis) look(x reg.VecPhysical) {
+	y.VPMULTISHIFTQB(x, reg.Z27, x)
+	y.VPMOVB2M(x, reg.K1)
+	y.VMOVDQA64(x, reg.Z24)
+	y.VPERMI2B(reg.Z29, reg.Z28, x)
+	y.VPERMI2B(reg.Z31, reg.Z30, reg.Z24)
+	y.VMOVDQU8(reg.Z24, reg.K1, x)
 }
 
-// decode turns the chunk at RDX into bytes and goes to the next token's.
-func (y *trellis) decode(to reg.VecPhysical) {
-	y.VMOVDQU8_Z(at(reg.RDX, 0), reg.K1, to)
-	y.VPBROADCASTB(ix(reg.RDX, reg.R11, 1, 0), reg.K2, to)
-	y.PREFETCHT0(ix(reg.RDX, reg.R14, 1, 0))
-	y.ADDQ(reg.R8, reg.RDX)
-	y.VPERMB(to, reg.Z27, to)
-	y.VPMULTISHIFTQB(to, reg.Z26, to)
-	y.VPMOVB2M(to, reg.K3)
-	y.VMOVDQA64(to, reg.Z25)
-	y.VPERMI2B(reg.Z29, reg.Z28, to)
-	y.VPERMI2B(reg.Z31, reg.Z30, reg.Z25)
-	y.VMOVDQU8(reg.Z25, reg.K3, to)
-}
-
-func (y *trellis) tokens() {
-	y.fn(fmt.Sprintf("trellisTokens%dAVX512", y.values), trellisArgs+", ahead int)",
-		"makes the tile of a page of K: chunks of %d values, n bytes each, of strings of so many bytes.", y.values)
-	y.open()
-	// A chunk is taken from the tokens 16 at a time: in the order of the tile
-	// these are its lanes.
-	chunk, lanes := y.label("chunk"), y.label("lanes")
-	y.Label(chunk)
-	y.next()
-	y.MOVQ(operand.U32(4), reg.RCX)
-	y.MOVQ(reg.RSI, reg.RDX)
-	y.MOVQ(reg.RDI, reg.RBX)
-	y.Label(lanes)
-	for i := range 16 {
-		y.decode(zs[i])
+// token looks up eight values of the eight tokens at from. Behind the last the
+// string begins again, at first.
+func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem) {
+	y.VMOVDQU64(from, x)
+	if len(first) > 0 {
+		y.VPERMT2B(first[0], reg.Z25, x)
+	} else {
+		y.VPERMB(x, reg.Z26, x)
 	}
-	y.transpose()
-	y.ADDQ(imm(64), reg.RBX)
+	y.look(x)
+}
+
+// quad looks up 32 values of the four tokens at RSI, behind which stands what
+// is at RAX: the first 16 are lanes of Z14, the others of Z13, a token a byte.
+func (y trellis) quad() {
+	x, x2 := reg.Z12, reg.Z13
+	y.VMOVDQU64(at(reg.RSI, 0), reg.Z14)
+	y.VMOVDQU64(at(reg.RAX, 0), reg.Z15)
+	y.VMOVDQA64(reg.Z26, x)
+	y.VMOVDQA64(reg.Z25, x2)
+	y.VPERMI2B(reg.Z15, reg.Z14, x)
+	y.VPERMI2B(reg.Z15, reg.Z14, x2)
+	y.look(x)
+	y.look(x2)
+	y.VPUNPCKLWD(x2, x, reg.Z14)
+	y.VPUNPCKHWD(x2, x, reg.Z13)
+}
+
+// halves takes even lanes of a and b to low, odd ones to high.
+func (y trellis) halves(a, b, low, high reg.VecPhysical) {
+	y.VSHUFPS(imm(0x88), b, a, low)
+	y.VSHUFPS(imm(0xdd), b, a, high)
+}
+
+// lanes is the order of qwords that halves leaves.
+func (y trellis) lanes() operand.Mem {
+	var parts []operand.Constant
+	for i := range 8 {
+		parts = append(parts, operand.U64(uint64(i%4*2+i/4)))
+	}
+	return y.constant("lanes", parts...)
+}
+
+func (y trellis) tileTokens() {
+	y.fn("trellisTokensAVX512", "(dst, strings, cuts *byte, bits, units, ahead int)",
+		"makes the tile of a page of K from strings of units of eight values.")
+	y.ld("dst", reg.RDI)
+	y.ld("strings", reg.RSI)
+	y.ld("cuts", reg.RAX)
+	y.constants()
+	y.VMOVDQU64(y.lanes(), reg.Z23)
+	y.ld("bits", reg.R8)
+	y.SHLQ(imm(3), reg.R8) // bytes of a unit
+	y.ld("units", reg.R9)
+	y.MOVQ(reg.R9, reg.R14)
+	y.IMULQ(reg.R8, reg.R14) // of eight tokens
+	y.ld("ahead", reg.R12)
+	y.MOVQ(operand.U32(4), reg.R10)
+	lanes, unit := y.label("lanes"), y.label("unit")
+	y.Label(lanes)
+	y.MOVQ(reg.RDI, reg.RDX)
+	y.LEAQ(at(reg.R9, -1), reg.RCX)
+	store := func() {
+		y.halves(reg.Z0, reg.Z1, reg.Z2, reg.Z3)
+		for i, z := range []reg.VecPhysical{reg.Z2, reg.Z3} {
+			y.VPERMQ(z, reg.Z23, z)
+			y.VMOVDQU64(z, at(reg.RDX, 256*i))
+		}
+	}
+	y.Label(unit)
+	y.token(at(reg.RSI, 0), reg.Z0)
+	y.token(ix(reg.RSI, reg.R14, 1, 0), reg.Z1)
+	store()
+	y.LEAQ(ix(reg.RSI, reg.R12, 1, 0), reg.RAX)
+	y.PREFETCHT0(at(reg.RAX, 0))
+	y.PREFETCHT0(ix(reg.RAX, reg.R14, 1, 0))
+	y.ADDQ(reg.R8, reg.RSI)
+	y.ADDQ(imm(512), reg.RDX)
 	y.DECQ(reg.RCX)
-	y.JNZ(operand.LabelRef(lanes))
-	y.ADDQ(imm(64*y.values), reg.RDI)
-	y.ADDQ(reg.R9, reg.RSI)
+	y.JNZ(operand.LabelRef(unit))
+	y.MOVQ(reg.RSI, reg.RAX)
+	y.ADDQ(reg.R8, reg.RAX)
+	y.SUBQ(reg.R14, reg.RAX)
+	y.token(at(reg.RSI, 0), reg.Z0, at(reg.RAX, 0))
+	y.token(ix(reg.RSI, reg.R14, 1, 0), reg.Z1, ix(reg.RAX, reg.R14, 1, 0))
+	store()
+	y.ADDQ(reg.R8, reg.RSI)
+	y.ADDQ(reg.R14, reg.RSI)
+	y.ADDQ(imm(64), reg.RDI)
 	y.DECQ(reg.R10)
-	y.JNZ(operand.LabelRef(chunk))
+	y.JNZ(operand.LabelRef(lanes))
 	y.end()
 }
 
-// transpose stores 32-bit lane g of Z0 to Z15 as a line, for every g that the
-// chunk has.
-func (y *trellis) transpose() {
-	for g := 0; g < 16; g += 4 {
-		r := zs[g : g+4]
-		t := zs[16:20]
-		y.VUNPCKLPS(r[1], r[0], t[0])
-		y.VUNPCKHPS(r[1], r[0], t[1])
-		y.VUNPCKLPS(r[3], r[2], t[2])
-		y.VUNPCKHPS(r[3], r[2], t[3])
-		y.VUNPCKLPD(t[2], t[0], r[0])
-		y.VUNPCKHPD(t[2], t[0], r[1])
-		y.VUNPCKLPD(t[3], t[1], r[2])
-		y.VUNPCKHPD(t[3], t[1], r[3])
-	}
-	for j := range 4 {
-		a, b, c, d := zs[j], zs[4+j], zs[8+j], zs[12+j]
-		t := zs[16:22]
-		y.VSHUFI32X4(imm(0x88), b, a, t[0])
-		y.VSHUFI32X4(imm(0x88), d, c, t[1])
-		y.VSHUFI32X4(imm(0xdd), b, a, t[2])
-		y.VSHUFI32X4(imm(0xdd), d, c, t[3])
-		y.store(0x88, t[1], t[0], j)
-		y.store(0x88, t[3], t[2], 4+j)
-		if y.values == 64 {
-			y.store(0xdd, t[1], t[0], 8+j)
-			y.store(0xdd, t[3], t[2], 12+j)
-		}
-	}
-}
-
-// store joins two halves to line g of the tile.
-func (y *trellis) store(lanes int, high, low reg.VecPhysical, g int) {
-	y.VSHUFI32X4(imm(lanes), high, low, reg.Z24)
-	y.VMOVDQU64(reg.Z24, at(reg.RBX, 256*g))
-}
-
-func (y *trellis) weighted() {
-	steps := y.values / 16
-	y.fn(fmt.Sprintf("trellisValues%dAVX512", y.values), trellisArgs+", used uint64, ahead int)",
-		"makes the tile of a page of V likewise, of the groups of four tokens that are used.")
-	y.open()
-	chunk, group, skip := y.label("chunk"), y.label("group"), y.label("skip")
-	y.Label(chunk)
-	y.next()
+func (y trellis) tileValues() {
+	y.fn("trellisValuesAVX512", "(dst, strings, cuts *byte, bits, chunks, group int, used uint64, ahead int)",
+		"makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens that are used, group bytes each.")
+	y.ld("dst", reg.RDI)
+	y.ld("strings", reg.RSI)
+	y.ld("cuts", reg.RAX)
+	y.constants()
+	y.ld("bits", reg.R8)
+	y.SHLQ(imm(4), reg.R8) // bytes of a chunk
+	y.ld("chunks", reg.R9)
+	y.MOVQ(reg.R9, reg.R14)
+	y.IMULQ(reg.R8, reg.R14) // of four tokens
 	y.ld("used", reg.RCX)
+	y.ld("ahead", reg.R12)
 	y.MOVQ(operand.U32(16), reg.RBX)
-	y.MOVQ(reg.RSI, reg.R12)
+	group, chunk, skip, last := y.label("group"), y.label("chunk"), y.label("skip"), y.label("last")
 	y.Label(group)
 	y.TESTQ(operand.U32(15), reg.RCX)
 	y.JZ(operand.LabelRef(skip))
-	y.MOVQ(reg.R12, reg.RDX)
-	for i := range 4 {
-		y.decode(zs[i])
-	}
-	y.VPUNPCKLBW(zs[1], zs[0], zs[4])
-	y.VPUNPCKHBW(zs[1], zs[0], zs[5])
-	y.VPUNPCKLBW(zs[3], zs[2], zs[6])
-	y.VPUNPCKHBW(zs[3], zs[2], zs[7])
-	for s := range steps {
-		if s%2 == 0 {
-			y.VPUNPCKLWD(zs[6+s/2], zs[4+s/2], zs[8])
-		} else {
-			y.VPUNPCKHWD(zs[6+s/2], zs[4+s/2], zs[8])
-		}
-		y.VMOVDQU64(zs[8], at(reg.RDI, 64*s))
-	}
+	y.MOVQ(reg.R9, reg.R10)
+	y.MOVQ(reg.RDI, reg.RDX)
+	y.MOVQ(reg.RSI, reg.R11)
+	// Two chunks stand side by side.
+	y.MOVQ(operand.U32(128), reg.R13)
+	y.MOVQ(operand.U32(64*64-128), reg.R15)
+	y.Label(chunk)
+	y.LEAQ(ix(reg.RSI, reg.R8, 1, 0), reg.RAX)
+	y.CMPQ(reg.R10, imm(1))
+	y.CMOVQEQ(reg.R11, reg.RAX)
+	y.quad()
+	y.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 0))
+	y.VMOVDQU64(reg.Z14, at(reg.RDX, 0))
+	y.VMOVDQU64(reg.Z13, at(reg.RDX, 64))
+	y.ADDQ(reg.R13, reg.RDX)
+	y.XCHGQ(reg.R13, reg.R15)
+	y.ADDQ(reg.R8, reg.RSI)
+	y.DECQ(reg.R10)
+	y.JNZ(operand.LabelRef(chunk))
+	y.JMP(operand.LabelRef(last))
 	y.Label(skip)
-	y.ADDQ(imm(64*steps), reg.RDI)
-	y.LEAQ(ix(reg.R12, reg.R8, 4, 0), reg.R12)
+	y.ADDQ(reg.R14, reg.RSI)
+	y.Label(last)
+	y.LEAQ(operand.NewParamAddr("group", 40), reg.RAX)
+	y.ADDQ(at(reg.RAX, 0), reg.RDI)
 	y.SHRQ(imm(4), reg.RCX)
 	y.DECQ(reg.RBX)
 	y.JNZ(operand.LabelRef(group))
-	y.ADDQ(reg.R9, reg.RSI)
-	y.DECQ(reg.R10)
-	y.JNZ(operand.LabelRef(chunk))
 	y.end()
+}
+
+// octets is how many eights of tokens a kernel over K looks up side by side.
+func (y trellis) octets() int {
+	if y.n > 4 {
+		return 2
+	}
+	return 4
+}
+
+func (y trellis) sum(i, t int) reg.VecPhysical { return zs[i*y.octets()+t] }
+
+// tokens: RSI and RAX are the first and the second eight tokens, R14 apart; R8
+// is the bytes of a unit, R9 where scales of queries are.
+func (y trellis) tokens() {
+	octets := y.octets()
+	parts := 8 / octets
+	y.fn(fmt.Sprintf("tokens%dtrellisAVX512", y.n),
+		"(dst *float32, visits *byte, n, low, bits, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks, units int)",
+		"adds the scores of %d queries with trellis codes of n pages; units are those of eight values of a block.", y.n)
+	y.ld("visits", reg.R13)
+	y.ld("n", reg.R15)
+	y.ld("cuts", reg.RAX)
+	y.constants()
+	page, part, unit, done := y.label("page"), y.label("part"), y.label("unit"), y.label("done")
+	y.Label(page)
+	y.page()
+	y.MOVQ(at(reg.R13, visitAt), reg.RAX)
+	y.ld("dst", reg.RDI)
+	y.LEAQ(ix(reg.RDI, reg.RAX, 4, 0), reg.RDI)
+	y.ld("q", reg.RDX)
+	y.ld("bits", reg.R8)
+	y.SHLQ(imm(3), reg.R8)
+	y.ld("units", reg.R14)
+	y.IMULQ(reg.R8, reg.R14)
+	y.XORQ(reg.R9, reg.R9)
+	y.ld("blocks", reg.R11)
+	y.IMUL3Q(imm(parts), reg.R11, reg.R11)
+	y.Label(part)
+	for i := range y.n {
+		for t := range octets {
+			y.VPXORD(y.sum(i, t), y.sum(i, t), y.sum(i, t))
+		}
+	}
+	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
+	y.LEAQ(ix(reg.RSI, reg.R14, 1, 0), reg.RAX)
+	y.LEAQ(ix(reg.RSI, reg.R12, 1, 0), reg.RBX)
+	y.LEAQ(ix(reg.RBX, reg.R14, 2, 0), reg.RBX)
+	y.ld("units", reg.RCX)
+	y.DECQ(reg.RCX)
+	y.Label(unit)
+	y.unit(false)
+	y.ADDQ(reg.R8, reg.RSI)
+	y.ADDQ(reg.R8, reg.RAX)
+	y.ADDQ(reg.R8, reg.RBX)
+	y.ADDQ(imm(8), reg.RDX)
+	same := y.label("same")
+	y.TESTQ(operand.U32(3), reg.RCX) // four units are a chunk of the queries
+	y.JNZ(operand.LabelRef(same))
+	y.ADDQ(imm(32*(panel-1)), reg.RDX)
+	y.Label(same)
+	y.DECQ(reg.RCX)
+	y.JNZ(operand.LabelRef(unit))
+	y.MOVQ(reg.RSI, reg.RBX)
+	y.ADDQ(reg.R8, reg.RBX)
+	y.SUBQ(reg.R14, reg.RBX)
+	y.LEAQ(ix(reg.RBX, reg.R14, 1, 0), reg.RCX)
+	y.unit(true)
+	y.ADDQ(imm(8+32*(panel-1)), reg.RDX)
+	y.scale()
+	y.nextPart(part, done)
+	y.Label(done)
+	y.ADDQ(imm(visitSize), reg.R13)
+	y.DECQ(reg.R15)
+	y.JNZ(operand.LabelRef(page))
+	y.end()
+}
+
+// nextPart goes to the next tokens of a block, or to the next block.
+func (y trellis) nextPart(part, done string) {
+	y.ADDQ(imm(32*y.octets()), reg.RDI)
+	y.ADDQ(imm(16*y.octets()), reg.R10)
+	y.ADDQ(reg.R8, reg.RSI)
+	for range y.octets()/2 - 1 {
+		y.LEAQ(ix(reg.RSI, reg.R14, 2, 0), reg.RSI)
+	}
+	y.ADDQ(reg.R14, reg.RSI)
+	y.DECQ(reg.R11)
+	y.JZ(operand.LabelRef(done))
+	// Queries and their scales begin again unless the block is done.
+	y.ld("units", reg.RCX)
+	y.IMUL3Q(imm(8*panel), reg.RCX, reg.RCX)
+	y.SUBQ(reg.RCX, reg.RDX)
+	y.TESTQ(operand.U32(uint32(8/y.octets()-1)), reg.R11)
+	y.JNZ(operand.LabelRef(part))
+	y.ADDQ(reg.RCX, reg.RDX)
+	y.SUBQ(imm(256), reg.RDI)
+	y.ADDQ(imm(4*panel), reg.R9)
+	y.JMP(operand.LabelRef(part))
+}
+
+// unit adds eight values of all tokens. With the last ones of a string RBX and
+// RCX are where those of the first two eights begin, else RBX is the third,
+// ahead.
+func (y trellis) unit(last bool) {
+	octets := y.octets()
+	x := func(t int) reg.VecPhysical { return zs[y.n*octets+t] }
+	q := func(i int) reg.VecPhysical { return zs[(y.n+1)*octets+i] }
+	for i := range y.n {
+		y.VPBROADCASTQ(at(reg.RDX, 32*i), q(i))
+	}
+	for t := range octets {
+		base, first := []reg.Register{reg.RSI, reg.RAX}[t%2], []reg.Register{reg.RBX, reg.RCX}[t%2]
+		from, begin := at(base, 0), at(first, 0)
+		if t >= 2 {
+			from, begin = ix(base, reg.R14, 2, 0), ix(first, reg.R14, 2, 0)
+		}
+		if last {
+			y.token(from, x(t), begin)
+		} else {
+			y.token(from, x(t))
+			switch t {
+			case 0, 1:
+				y.PREFETCHT0(ix(base, reg.R12, 1, 0))
+			case 2:
+				y.PREFETCHT0(at(reg.RBX, 0))
+			case 3:
+				y.PREFETCHT0(ix(reg.RBX, reg.R14, 1, 0))
+			}
+		}
+		for i := range y.n {
+			y.VPDPBUSD(q(i), x(t), y.sum(i, t))
+		}
+	}
+}
+
+// scale adds the sums of a block, times the tokens' scales and the queries', to
+// the scores. A token's sum is in two lanes.
+func (y trellis) scale() {
+	y.ld("qscale", reg.RAX)
+	y.ADDQ(reg.R9, reg.RAX)
+	y.ld("init", reg.RBX)
+	y.ADDQ(reg.R9, reg.RBX)
+	y.VMOVDQU64(y.lanes(), reg.Z23)
+	for v := range y.octets() / 2 {
+		y.VCVTPH2PS(at(reg.R10, 32*v), zs[20+v])
+	}
+	for i := range y.n {
+		for v := range y.octets() / 2 {
+			x := reg.Z16
+			y.halves(y.sum(i, 2*v), y.sum(i, 2*v+1), x, reg.Z17)
+			y.VPADDD(reg.Z17, x, x)
+			y.VPERMQ(x, reg.Z23, x)
+			y.VPADDD_BCST(at(reg.RBX, 4*i), x, x)
+			y.VCVTDQ2PS(x, x)
+			y.VMULPS_BCST(at(reg.RAX, 4*i), zs[20+v], reg.Z18)
+			y.VMULPS(reg.Z18, x, x)
+			y.VADDPS(at(reg.RDI, 256*i+64*v), x, x)
+			y.VMOVUPS(x, at(reg.RDI, 256*i+64*v))
+		}
+	}
+}
+
+// values: RSI is a chunk of 32 values of four tokens, R14 from those to the next
+// four, RAX what stands behind it.
+func (y trellis) values() {
+	y.fn(fmt.Sprintf("values%dtrellisAVX512", y.n),
+		"(acc *float32, visits *byte, n, low, bits, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)",
+		"adds values in trellis codes of n pages weighted for %d rows, ld bytes apart; chunks are those of 32 values of a block. "+
+			"A block with a negative weight ends it; left counts its page and those behind, blocksLeft it and those behind in the page.", y.n)
+	y.ld("visits", reg.R13)
+	y.ld("n", reg.R15)
+	y.ld("rounded", reg.RDX)
+	y.ld("scale", reg.R9)
+	y.ld("bits", reg.R14)
+	y.SHLQ(imm(4), reg.R14)
+	y.ld("chunks", reg.RAX)
+	y.IMULQ(reg.RAX, reg.R14)
+	page, block, chunk, skip, done := y.label("page"), y.label("block"), y.label("chunk"), y.label("skip"), y.label("done")
+	y.Label(page)
+	y.groups(skip)
+	y.page()
+	y.ld("acc", reg.RDI)
+	y.ld("blocks", reg.R11)
+	y.Label(block)
+	y.round(done)
+	y.ld("cuts", reg.RAX)
+	y.constants()
+	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
+	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
+	y.ld("chunks", reg.R8)
+	y.Label(chunk)
+	y.chunk()
+	y.DECQ(reg.R8)
+	y.JNZ(operand.LabelRef(chunk))
+	// From the second four tokens to the next block.
+	y.MOVQ(reg.R14, reg.RAX)
+	y.SHLQ(imm(4), reg.RAX)
+	y.SUBQ(reg.R14, reg.RAX)
+	y.ADDQ(reg.RAX, reg.RSI)
+	y.ADDQ(imm(128), reg.R10)
+	y.DECQ(reg.R11)
+	y.JNZ(operand.LabelRef(block))
+	y.Label(skip)
+	y.ADDQ(imm(visitSize), reg.R13)
+	y.DECQ(reg.R15)
+	y.JNZ(operand.LabelRef(page))
+	y.Label(done)
+	y.Store(reg.R15, y.ReturnIndex(0))
+	y.Store(reg.R11, y.ReturnIndex(1))
+	y.end()
+}
+
+// chunk adds a chunk and goes to the next; R8 counts those that are left.
+func (y trellis) chunk() {
+	sum := func(i, v int) reg.VecPhysical { return zs[2*i+v] }
+	for i := range y.n {
+		y.VPXORD(sum(i, 0), sum(i, 0), sum(i, 0))
+		y.VPXORD(sum(i, 1), sum(i, 1), sum(i, 1))
+	}
+	loop, skip, more := y.label("loop"), y.label("skip"), y.label("more")
+	y.ld("bits", reg.RAX)
+	y.SHLQ(imm(4), reg.RAX)
+	y.ADDQ(reg.RSI, reg.RAX)
+	y.CMPQ(reg.R8, imm(1))
+	y.JNE(operand.LabelRef(more))
+	y.SUBQ(reg.R14, reg.RAX)
+	y.Label(more)
+	y.MOVQ(operand.U32(16), reg.RBX)
+	y.Label(loop)
+	y.TESTQ(operand.U32(1), reg.RCX)
+	y.JZ(operand.LabelRef(skip))
+	y.quad()
+	y.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 0))
+	for i := range y.n {
+		y.VPBROADCASTD(at(reg.RDX, 64*i), zs[16+i])
+	}
+	for i := range y.n {
+		y.VPDPBUSD(reg.Z14, zs[16+i], sum(i, 0))
+		y.VPDPBUSD(reg.Z13, zs[16+i], sum(i, 1))
+	}
+	y.Label(skip)
+	y.ADDQ(reg.R14, reg.RSI)
+	y.ADDQ(reg.R14, reg.RAX)
+	y.RORW(imm(1), reg.CX)
+	y.ADDQ(imm(4), reg.RDX)
+	y.DECQ(reg.RBX)
+	y.JNZ(operand.LabelRef(loop))
+	y.SUBQ(imm(64), reg.RDX)
+	y.ld("ld", reg.RAX)
+	y.MOVQ(reg.RDI, reg.RBX)
+	for i := range y.n {
+		y.VBROADCASTSS(at(reg.R9, 4*i), reg.Z22)
+		for v := range 2 {
+			x := sum(i, v)
+			y.VCVTDQ2PS(x, x)
+			y.VMULPS(reg.Z22, x, x)
+			y.VADDPS(at(reg.RBX, 64*v), x, x)
+			y.VMOVUPS(x, at(reg.RBX, 64*v))
+		}
+		y.ADDQ(reg.RAX, reg.RBX)
+	}
+	y.ADDQ(imm(128), reg.RDI)
+	y.MOVQ(reg.R14, reg.RAX)
+	y.SHLQ(imm(4), reg.RAX)
+	y.SUBQ(reg.RAX, reg.RSI)
+	y.ld("bits", reg.RAX)
+	y.SHLQ(imm(4), reg.RAX)
+	y.ADDQ(reg.RAX, reg.RSI)
 }

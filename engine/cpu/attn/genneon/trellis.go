@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "godwit/engine/cpu/neon"
 )
@@ -9,9 +10,8 @@ import (
 // trellis makes tiles of bytes from the strings of trellis codes.
 func trellis(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
-		y := &trellisCode{a, bits}
-		y.tokens()
-		y.weighted()
+		(&trellisCode{a, bits, 8}).tokens()
+		(&trellisCode{a, bits, 4}).weighted()
 	}
 }
 
@@ -19,26 +19,32 @@ func trellis(a *asm) {
 // from two bytes; a table of 256 is four of 64, of which a look-up leaves alone
 // what is beyond.
 //
-// R1 is a string, R2 the table, R3 the bytes of a string, R6 how far it is
-// read; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the values of
+// R1 is a string, R2 the table, R3 the bytes of those side by side, R6 how far it
+// is read; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the values of
 // four tokens; R20, R21 and V0 to V3 are free.
 type trellisCode struct {
 	*asm
-	bits int
+	bits   int
+	beside int // tokens whose strings are side by side
 }
 
-// bytes is how far 16 values reach.
-func (y *trellisCode) bytes() int { return 2 * y.bits }
+// unit is from eight values of a string to the next eight.
+func (y *trellisCode) unit() int { return y.beside * y.bits }
 
 func (y *trellisCode) open() {
 	y.args("dst", "strings", "table", "bytes")
+	y.Op("LSL $%d, R3, R3", bits.TrailingZeros(uint(y.beside)))
 	for i := 0; i < 16; i += 2 {
 		y.LoadPair(V(16+i), V(17+i), R2, 16*i)
 	}
 	var low, high, right, left [16]byte
 	for i := range 16 {
 		first := y.bits * i
-		low[i], high[i] = byte(first/8), byte(first/8+1)
+		for k, b := range []*byte{&low[i], &high[i]} {
+			if *b = byte(first/8 + k); int(*b) >= y.bits { // of the second eight values
+				*b += byte(8 - y.bits)
+			}
+		}
 		right[i], left[i] = byte(-(first % 8)), byte(8-first%8)
 	}
 	for i, c := range [][16]byte{low, high, right, left} {
@@ -52,13 +58,15 @@ func (y *trellisCode) four() {
 	y.Op("MOVD R1, R5")
 	for t := range V(4) {
 		y.Op("ADD R6, R5, R20")
-		y.Load(0, R20, 0)
+		for half := range 2 {
+			y.Op("VLD1 (R20), V0.D[%d]", half)
+			y.Op("ADD $%d, R20, R20", y.unit())
+		}
 		// What follows, the string's beginning behind its end.
-		y.Op("ADD $%d, R20, R20", y.bytes())
 		y.Op("ADD R3, R5, R21")
 		y.Op("CMP R21, R20")
 		y.Op("CSEL EQ, R5, R20, R20")
-		y.Op("VLD1 (R20), V0.B[%d]", y.bytes())
+		y.Op("VLD1 (R20), V0.B[%d]", 8+y.bits)
 		y.Look(1, 0, 1, 8)
 		y.Look(2, 0, 1, 9)
 		y.V("ushl.16b", 1, 1, 10)
@@ -69,11 +77,9 @@ func (y *trellisCode) four() {
 			y.V("sub.16b", 1, 1, 12)
 			y.LookOn(4+t, 20+4*k, 4, 1)
 		}
-		if t < 3 {
-			y.Op("MOVD R21, R5")
-		}
+		y.Op("ADD $%d, R5, R5", y.bits)
 	}
-	y.Op("ADD $%d, R6, R6", y.bytes())
+	y.Op("ADD $%d, R6, R6", 2*y.unit())
 }
 
 // tokens: four values of four tokens are 16 bytes, and lines of four values
@@ -104,7 +110,12 @@ func (y *trellisCode) tokens() {
 			y.Op("ADD $1024, R8, R8")
 		})
 		y.Op("ADD $16, R0, R0")
-		y.Op("ADD R3<<2, R1, R1")
+		// The other four of eight tokens, or the next eight.
+		y.Op("ADD $%d, R1, R20", 4*y.bits)
+		y.Op("ADD R3, R1, R21")
+		y.Op("SUB $%d, R21, R21", 4*y.bits)
+		y.Op("TST $1, R7")
+		y.Op("CSEL EQ, R20, R21, R1")
 	})
 	y.Ret()
 }
@@ -137,7 +148,7 @@ func (y *trellisCode) weighted() {
 		})
 		y.Label(skip)
 		y.Op("ADD R11<<6, R0, R0")
-		y.Op("ADD R3<<2, R1, R1")
+		y.Op("ADD R3, R1, R1")
 		y.Op("LSR $4, R12, R12")
 	})
 	y.Ret()
