@@ -110,7 +110,7 @@ func (m *Model) Calibration(dir string) (*kv.Calibration, error) {
 // kv.ErrCalibration says that the one there cannot be used.
 func (m *Model) UseCalibration(o *Options) error {
 	o.KV.Uncalibrated = o.NoCalibration
-	o.KV.SelfCalibrate, o.KV.NoExact = KeepsExact(o.Driver), !KeepsExact(o.Driver)
+	o.KV.SelfCalibrate = true
 	if o.KV.Calibration != nil || o.Calibrations == "" {
 		return nil
 	}
@@ -123,10 +123,6 @@ func (m *Model) UseCalibration(o *Options) error {
 	}
 	return err
 }
-
-// KeepsExact reports whether the devices of a driver, nil for the CPU, keep
-// exact pages beside packed ones.
-func KeepsExact(d backend.Driver) bool { return d == nil || d.Name() == cpu.Driver{}.Name() }
 
 // SaveCalibration puts a calibration into a folder, which is made if need be.
 func (m *Model) SaveCalibration(dir string, c *kv.Calibration) error {
@@ -374,7 +370,7 @@ func (e *Engine) calibrate(ctx context.Context) error {
 	}
 	if o.NoCalibration {
 		o.KV.Calibration, o.KV.Uncalibrated = c, true
-		o.KV.SelfCalibrate = KeepsExact(o.Driver)
+		o.KV.SelfCalibrate = true
 		return nil
 	}
 	e.log.Info("measuring the channels of the keys, once for this model", "model", e.Config().Name)

@@ -147,7 +147,6 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err == nil { // a device that is not there refuses before anything is measured
 		e.backend, err = e.open()
 		err = e.onDevice(err)
-		e.o.KV.NoExact = !KeepsExact(e.o.Driver)
 	}
 	if err == nil {
 		err = e.calibrate(ctx)

@@ -94,7 +94,7 @@ func (m *Model) Layout(ctx int, want kv.Want, preset string, s kv.Settings) (kv.
 		return kv.Layout{}, err
 	}
 	if preset != "" {
-		p, err := kv.PresetWant(preset, l, !s.NoExact)
+		p, err := kv.PresetWant(preset, l)
 		if err != nil {
 			return kv.Layout{}, err
 		}

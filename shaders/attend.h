@@ -7,10 +7,10 @@
 //
 // q and res are [rows][heads][DK]; tiles has the first row and the number of rows
 // of each tile, at most QUERIES/HEADS, and negative where the tile adds nothing to
-// counts; partial is [rows][heads][parts][DV + 2]. counts has three 64-bit numbers:
-// weights considered, weights below sparse_v, V rows read. k_exact and v_exact hold
-// the exact pages and the sinks of the layer, in instances with EXACT; all rows of a
-// tile read the same pages exactly. shift, [rows][heads], is what scores lack before the
+// counts; partial is [rows][heads][parts][DV + 2]; counts are those of count.h. k_exact
+// and v_exact hold the exact pages and the sinks of the layer, in instances with EXACT; all rows of a
+// tile read the same pages exactly, with K_RES 2 by the queries res where packed ones
+// are read by q and lack shift. shift, [rows][heads], is what scores lack before the
 // soft cap where keys are stored without their mean.
 // Sources: arXiv 1706.03762, 2205.14135 (the merge of parts).
 //
@@ -56,18 +56,17 @@
 #define V_LEVELS 32
 #endif
 #endif
+#if K_RES == 2
+#define EXACT_QUERY signs
+#else
+#define EXACT_QUERY query
+#endif
 #define RUNS ((DV + 7) / 8)
 #define K_ROW(page) (k_cache + ((wide(page) * p.kv_heads + kv_head) * 64 + position % 64) * p.k_head_bytes)
 #define V_ROW(page) (v_cache + ((wide(page) * p.kv_heads + kv_head) * 64 + position % 64) * p.v_head_bytes)
 #define SUBSETS (THREADS / RUNS)
 #define ROOM (QUERIES * CHUNK < THREADS * 8 ? THREADS * 8 : QUERIES * CHUNK)
 #define SMALLEST (-3.4e38f) // a logit that is NaN; LOWEST marks a hidden cell
-
-// count adds n to a 64-bit number.
-FUNC void count(device uint *number, uint n) {
-	if (n == 0) return;
-	if (atomic_add(number, n) + n < n) atomic_add(number + 1, 1u);
-}
 
 KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tables, 3), IN(int, tiles, 4), IN(uchar, k_cache, 5),
 	IN(uchar, v_cache, 6), IN(float, k_form, 7), IN(float, v_form, 8), OUT(float, partial, 9), INOUT(uint, counts, 10),
@@ -137,12 +136,12 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 					float v[8];
 					exact_load8(pack, lanes, row, i, v);
 					for (uint j = 0; j < QUERIES; j++) {
-						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * LANES + i + k], v[k], dot[j]);
+						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(EXACT_QUERY[j * LANES + i + k], v[k], dot[j]);
 					}
 				}
 				for (uint i = lanes; i < DK && !packed; i++) {
 					float v = from_half(row + p.k_exact_tail + 2 * (i - lanes));
-					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * LANES + i], v, dot[j]);
+					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(EXACT_QUERY[j * LANES + i], v, dot[j]);
 				}
 			}
 #endif
@@ -155,7 +154,7 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 					for (uint j = 0; j < QUERIES; j++) {
 						UNROLL for (uint k = 0; k < 8; k++) dot[j] = fma(query[j * LANES + i + k], v[k], dot[j]);
 					}
-#if K_RES
+#if K_RES == 1
 					device const uchar *block = row + i / p.k_elems * p.k_bytes;
 					uint bits = block[p.k_res_bits + i % p.k_elems / 8];
 					float d = from_half(block + p.k_res_at);
@@ -168,6 +167,11 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 					float v = from_half(row + p.k_tail_at + 2 * i);
 					for (uint j = 0; j < QUERIES; j++) dot[j] = fma(query[j * LANES + DK - K_TAIL + i], v, dot[j]);
 				}
+#if K_RES == 2
+				for (uint j = 0; j < QUERIES; j++) {
+					if (j / HEADS < count_rows && j % HEADS < heads) dot[j] += shift[(first + j / HEADS) * p.heads + first_head + j % HEADS];
+				}
+#endif
 			}
 			for (uint j = 0; j < QUERIES; j++) {
 				float s = LOWEST;
@@ -207,8 +211,8 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			skipped = simd_sum(skipped);
 			if (lane != 0) continue;
 			if (listed > 0) {
-				count(counts, uint(seen));
-				count(counts + 2, uint(skipped));
+				count(counts + WEIGHED, uint(seen));
+				count(counts + LEFT_OUT, uint(skipped));
 			}
 			float old = top[j];
 			top[j] = max(old, most);
@@ -253,7 +257,7 @@ KERNEL(attend)(IN(float, q, 0), IN(float, res, 1), IN(int, rows, 2), IN(int, tab
 			}
 		}
 	}
-	if (run == 0 && listed > 0) count(counts + 4, read);
+	if (run == 0 && listed > 0) count(counts + READ, read);
 	for (uint j = 0; j < QUERIES; j++) { // the subsets in order
 		barrier();
 		if (subset < SUBSETS) {

@@ -38,7 +38,7 @@ type Attention struct {
 // hold, heads first. The grid is parts by Slices by tiles.
 func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 	lanes := laneClass(k.Lanes)
-	most := mostQueries(lanes, k.HasResidual())
+	most := mostQueries(lanes, k.second() > 0)
 	if laneClass(v.Lanes) == 0 || most == 0 {
 		return nil, fmt.Errorf("%w: heads of %d and %d values, at most %d", ErrForm, k.Lanes, v.Lanes, laneClasses[len(laneClasses)-1])
 	}
@@ -75,10 +75,10 @@ func NewAttention(k, v *Cache, heads, kvHeads, rows int) (*Attention, error) {
 
 // mostQueries is how many queries of a class of heads fit in shared memory; 0
 // where not one does.
-func mostQueries(lanes int, residual bool) int {
+func mostQueries(lanes int, second bool) int {
 	for i := len(queries) - 1; i >= 0 && lanes > 0; i-- {
 		n := queries[i]
-		if 4*(n*lanes*(1+int(truth(residual)))+max(n*ChunkCells, 1024)) <= maxShared {
+		if 4*(n*lanes*(1+int(truth(second)))+max(n*ChunkCells, 1024)) <= maxShared {
 			return n
 		}
 	}
@@ -88,10 +88,7 @@ func mostQueries(lanes int, residual bool) int {
 // attendConstants are those of attend for a pair: how K and V are read is
 // compiled in for the pairs that are met most.
 func attendConstants(k, v *Cache, queries, lanes int) Constants {
-	c := Constants{
-		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": int(truth(k.HasResidual())), "EXACT": int(truth(exact(k, v))),
-		"K_PACK": 0, "K_BITS": 0, "K_AFFINE": 0, "K_TAIL": 0, "V_PACK": 0, "V_BITS": 0, "V_AFFINE": 0, "V_TAIL": 0,
-	}
+	c := anyPair(k.second(), exact(k, v), queries, lanes)
 	if !frequent()[pairOf(k, v)] {
 		return c
 	}
@@ -100,6 +97,15 @@ func attendConstants(k, v *Cache, queries, lanes int) Constants {
 		c[side+"_PACK"], c[side+"_BITS"], c[side+"_AFFINE"], c[side+"_TAIL"] = int(r.pack), int(r.bits), int(r.affine), int(r.tail)
 	}
 	return c
+}
+
+// anyPair are the constants of attend where it reads from the parameters how K and V
+// lie in their rows.
+func anyPair(second int, exact bool, queries, lanes int) Constants {
+	return Constants{
+		"QUERIES": queries, "LANES": lanes, "READERS": 0, "K_RES": second, "EXACT": int(truth(exact)),
+		"K_PACK": 0, "K_BITS": 0, "K_AFFINE": 0, "K_TAIL": 0, "V_PACK": 0, "V_BITS": 0, "V_AFFINE": 0, "V_TAIL": 0,
+	}
 }
 
 // exact reports whether a side has anything exact beside its packed cells.
@@ -148,8 +154,9 @@ type pair struct {
 
 func pairOf(k, v *Cache) pair { return pair{k.readerOf(), v.readerOf(), exact(k, v)} }
 
-// frequent is the pairs that the presets name, those of one safe type, and those of
-// the types that keep something exactly by default.
+// frequent is the pairs that the presets name and that people choose among, those of
+// one safe type, and those of the types that keep something exactly by default, which
+// all read alike.
 var frequent = sync.OnceValue(func() map[pair]bool {
 	pairs := map[pair]bool{}
 	each(func(k, v *Cache) { pairs[pairOf(k, v)] = true })
@@ -166,14 +173,35 @@ func each(f func(k, v *Cache)) {
 				}
 			}
 		}
-		for _, p := range kv.Presets() {
-			in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
-			w := p.Want(in)
+		for _, w := range wanted(dim) {
 			if k, v := resolved(w.K, dim, kv.K, w.K.Window), resolved(w.V, dim, kv.V, w.V.Window); k != nil && v != nil {
 				f(k, v)
 			}
 		}
 	}
+}
+
+// wanted is the pairs of the presets, and those of kv.Pairs with three bits or more,
+// for heads of one size.
+func wanted(dim int) (list []kv.Want) {
+	in := []kv.LayerInfo{{Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1}}
+	for _, p := range kv.Presets() {
+		list = append(list, p.Want(in))
+	}
+	for _, p := range kv.Pairs() {
+		k, err := kv.Parse(p.K)
+		if err != nil {
+			panic("shaders: " + err.Error())
+		}
+		v, err := kv.Parse(p.V)
+		if err != nil {
+			panic("shaders: " + err.Error())
+		}
+		if min(k.NominalBits(), v.NominalBits()) >= 3 {
+			list = append(list, kv.Want{K: k, V: v})
+		}
+	}
+	return list
 }
 
 // Slices is the grid's second size.

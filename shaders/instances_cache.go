@@ -36,6 +36,11 @@ func cacheInstances(add func(string, Constants)) {
 					for _, l := range c.Repack(1, Target{}) {
 						launch(l.Launch)
 					}
+					if own := c.levelled(); own != nil && side == kv.K {
+						for _, l := range own.Repack(1, Target{}) {
+							launch(l.Launch)
+						}
+					}
 				}
 			}
 		}
@@ -45,13 +50,22 @@ func cacheInstances(add func(string, Constants)) {
 
 // attendInstances adds attend for any pair, and for the frequent ones.
 func attendInstances(add func(string, Constants)) {
-	shapes := func(k, v *Cache) {
+	sizes := func(second bool, of func(queries, lanes int) Constants) {
 		for _, lanes := range laneClasses {
 			for _, n := range queries {
-				if n <= mostQueries(lanes, k.HasResidual()) {
-					add("attend", attendConstants(k, v, n, lanes))
+				if n <= mostQueries(lanes, second) {
+					add("attend", of(n, lanes))
 				}
 			}
+		}
+	}
+	pair := func(k, v *Cache) {
+		sizes(k.second() > 0, func(queries, lanes int) Constants { return attendConstants(k, v, queries, lanes) })
+	}
+	shapes := func(k, v *Cache) {
+		pair(k, v)
+		if own := k.levelled(); own != nil {
+			pair(own, v)
 		}
 	}
 	for _, t := range kv.Types() {
@@ -64,6 +78,7 @@ func attendInstances(add func(string, Constants)) {
 		}
 	}
 	each(shapes)
+	sizes(true, func(queries, lanes int) Constants { return anyPair(2, true, queries, lanes) })
 }
 
 // resolved is what a type becomes on one side at a head size, with a window beside

@@ -29,6 +29,7 @@ const (
 	In    Dir = iota // read
 	Out              // written; elements that the launch does not cover keep their value
 	InOut            // both
+	Sum              // added to, atomically: launches that do so need no order
 )
 
 // Arg is a buffer argument. Its place in Kernel.Args is its binding index; the

@@ -13,7 +13,7 @@ import (
 func TestTable(t *testing.T) {
 	head := regexp.MustCompile(`KERNEL\((\w+)\)\(([^{]*?)\s+INDICES\)`)
 	marker := regexp.MustCompile(`(\w+)\((\w+), (\w+), (\d+)\)`)
-	markers := map[Dir]string{In: "IN", Out: "OUT", InOut: "INOUT"}
+	markers := map[Dir]string{In: "IN", Out: "OUT", InOut: "INOUT", Sum: "INOUT"}
 	for i := range Kernels {
 		k := &Kernels[i]
 		text, err := sources.ReadFile(k.Files[len(k.Files)-1])

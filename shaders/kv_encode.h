@@ -16,31 +16,34 @@
 
 #if RULE == NO_SCALE
 #elif RULE == STOCK_AMAX
-FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low, thread uint &lost) {
 	float most = 0.0f;
 	for (uint i = 0; i < n; i++) {
 		float a = fabs(v[i]);
 		if (!(most > a)) most = a; // a NaN starts anew, as in the reference
 	}
 	low = 0.0f;
+	lost = 0;
 	return most / 127.0f;
 }
 FUNC uint stock_code(device const float *form, float v, float inverse, float low) { return uint(to_int(round(v * inverse))) & 255u; }
 #elif RULE == STOCK_SIGNED
-FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low, thread uint &lost) {
 	low = 0.0f;
+	lost = 0;
 	return extreme(v, n) / -float(1 << (BITS - 1));
 }
 FUNC uint stock_code(device const float *form, float v, float inverse, float low) {
 	return low_code(to_int(v * inverse + (float(1 << (BITS - 1)) + 0.5f)));
 }
 #elif RULE == STOCK_MIN_STEP
-FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low) {
+FUNC float stock_scale(threadgroup const float *v, uint n, thread float &low, thread uint &lost) {
 	float lo = -LOWEST, hi = LOWEST;
 	for (uint i = 0; i < n; i++) {
 		if (v[i] < lo) lo = v[i];
 		if (v[i] > hi) hi = v[i];
 	}
+	lost = hi < lo ? 1 : 0;
 	if (hi < lo) lo = hi = 0.0f;
 	low = lo;
 	return (hi - lo) / float((1 << BITS) - 1);
@@ -49,7 +52,7 @@ FUNC uint stock_code(device const float *form, float v, float inverse, float low
 #endif
 
 KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(float, form, 3), INOUT(uchar, cache, 4),
-	PARAMS(kv_encode_params, p, 5) INDICES) {
+	INOUT(uint, counts, 5), PARAMS(kv_encode_params, p, 6) INDICES) {
 	SHARED(float, v, SIZE);
 	SHARED(float, scale, 32); // of each block
 	SHARED(float, more, 64);  // what a block's codes need beside its scale
@@ -57,11 +60,14 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	SHARED(uchar, sign, SIZE);
 	SHARED(uchar, out, GROUP_BYTES);
 	uint head = group_y, row = group_z, blocks = SIZE / p.elems, t = thread_x;
+	uint lost = 0; // blocks of this thread whose scale f16 does not hold
+	device const float *values = x + (row * p.kv_heads + head) * p.head_dim;
 	wide cell;
+	if (p.inspects != 0 && group_x == 0 && simd_x == 0 && !repeats(rows, row)) inspect(values, p.head_dim, counts, t);
 	if (!cell_of(rows, tables, row, head, p.kv_heads, p.head_bytes, p.part, p.late, p.exact, p.own, p.passing, p.sinks, cell)) return;
 	for (uint i = t; i < SIZE; i += THREADS) {
 		uint at = group_x * SIZE + i;
-		v[i] = at < p.dim ? x[(row * p.kv_heads + head) * p.head_dim + p.first + at] : 0.0f;
+		v[i] = at < p.dim ? values[p.first + at] : 0.0f;
 		sign[i] = 0;
 	}
 	for (uint i = t; i < GROUP_BYTES; i += THREADS) out[i] = 0;
@@ -74,7 +80,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 #endif
 #if RULE == NO_SCALE
 	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
-	for (uint i = t; i < SIZE; i += THREADS) put_half(out + 2 * i, v[i]);
+	for (uint i = t; i < SIZE; i += THREADS) lost += put_half(out + 2 * i, v[i]);
 #elif RULE == CORRECTED_NORM
 	if (t == 0) {
 		float n = sqrt(squares(v, SIZE));
@@ -91,7 +97,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float sum = 0.0f;
 		for (uint i = 0; i < SIZE; i++) sum += form[code[i]] * form[code[i]];
 		float m = sqrt(sum);
-		for (uint b = 0; b < blocks; b++) put_half(out + b * p.bytes + p.scale_at, m > p.floor ? scale[0] / m : scale[0]);
+		for (uint b = 0; b < blocks; b++) lost += put_half(out + b * p.bytes + p.scale_at, m > p.floor ? scale[0] / m : scale[0]);
 	}
 #elif RULE == ROTATED_NORM
 	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
@@ -99,7 +105,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float n = sqrt(squares(v, SIZE));
 		scale[0] = n;
 		more[0] = 1.0f / n;
-		put_half(out + p.scale_at, n);
+		lost = put_half(out + p.scale_at, n);
 	}
 	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) {
@@ -111,7 +117,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 	if (t == 0) {
 		float d = fabs(extreme(v, SIZE)) / p.outer;
 		more[0] = d > 0.0f ? 1.0f / d : 0.0f;
-		put_half(out + p.scale_at, d);
+		lost = put_half(out + p.scale_at, d);
 	}
 	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) {
@@ -125,7 +131,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		uint n = p.joint != 0 || RULE == PLAIN_NORM ? SIZE : p.elems;
 		float sum = squares(v + (n == SIZE ? 0 : t * p.elems), n);
 		scale[t] = RULE == PLAIN_NORM ? sqrt(sum) : sqrt(sum / float(n));
-		put_half(out + t * p.bytes + p.scale_at, scale[t]);
+		lost = put_half(out + t * p.bytes + p.scale_at, scale[t]);
 	}
 	barrier();
 	bool zero = scale[blocks - 1] < p.floor; // of a form with a residual
@@ -145,7 +151,10 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		float sum = 0.0f;
 		for (uint i = 0; i < SIZE && RESIDUAL == 1; i++) sum += fabs(v[i]);
 		sum = RESIDUAL == 1 ? sum / float(SIZE) : sqrt(squares(v, SIZE));
-		for (uint b = 0; b < blocks; b++) put_half(out + b * p.bytes + p.res_at, sum * scale[blocks - 1]);
+		for (uint b = 0; b < blocks; b++) { // a block counts once
+			uint more_lost = put_half(out + b * p.bytes + p.res_at, sum * scale[blocks - 1]);
+			lost += more_lost & ~lost_half(scale[b]);
+		}
 	}
 	if (RESIDUAL == 2) walsh(v, SIZE, t);
 	for (uint i = t; i < SIZE; i += THREADS) sign[i] = !zero && v[i] >= 0.0f ? 1 : 0;
@@ -169,16 +178,16 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 			lx += wl * v[i];
 			ll += wl * l;
 		}
-		put_half(out + t * p.bytes + p.scale_at, lx / ll);
+		lost = put_half(out + t * p.bytes + p.scale_at, lx / ll);
 	}
 #else
 	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
 	if (t < blocks) {
-		float low, d = stock_scale(v + t * p.elems, p.elems, low);
+		float low, d = stock_scale(v + t * p.elems, p.elems, low, lost);
 		more[t] = d != 0.0f ? 1.0f / d : 0.0f;
 		more[32 + t] = low;
-		put_half(out + t * p.bytes + p.scale_at, d);
-		if (RULE == STOCK_MIN_STEP) put_half(out + t * p.bytes + p.min_at, low);
+		lost |= put_half(out + t * p.bytes + p.scale_at, d);
+		if (RULE == STOCK_MIN_STEP) lost |= put_half(out + t * p.bytes + p.min_at, low);
 	}
 	barrier();
 	for (uint i = t; i < SIZE; i += THREADS) code[i] = uchar(stock_code(form, v[i], more[i / p.elems], more[32 + i / p.elems]));
@@ -191,6 +200,7 @@ KERNEL(kv_encode)(IN(float, x, 0), IN(int, rows, 1), IN(int, tables, 2), IN(floa
 		}
 	}
 	barrier();
+	count(counts + SATURATED + 2 * p.side, lost);
 	device uchar *to = cache + cell + p.at + group_x * GROUP_BYTES;
 	for (uint i = t; i < GROUP_BYTES; i += THREADS) to[i] = out[i];
 }

@@ -47,10 +47,12 @@ FUNC uint nearest(device const float *form, float v) {
 	return last;
 }
 
-FUNC void put_half(threadgroup uchar *to, float v) {
+// put_half stores v as f16, and is 1 where that cannot keep it.
+FUNC uint put_half(threadgroup uchar *to, float v) {
 	uint h = finite_half(v);
 	to[0] = uchar(h);
 	to[1] = uchar(h >> 8);
+	return lost_half(v);
 }
 
 // pack_codes writes the codes of a block.

@@ -1,14 +1,16 @@
 // kv_repack packs one block of one head of one cell of a page from the exact form of
 // the page, in a form of trellis codes. packs has the packed and the exact page of
-// each; places are those of exact_cell.
-KERNEL(kv_repack)(IN(int, packs, 0), IN(uchar, exact, 1), IN(float, form, 2), INOUT(uchar, cache, 3), PARAMS(kv_repack_params, p, 4) INDICES) {
+// each, and the sequence; places are those of exact_cell. With TURNS the values are
+// turned back, their channels levelled as the sequence has measured, and turned again.
+KERNEL(kv_repack)(IN(int, packs, 0), IN(uchar, exact, 1), IN(float, form, 2), IN(float, mean, 3), IN(float, gain, 4),
+	INOUT(uchar, cache, 5), INOUT(uint, counts, 6), PARAMS(kv_repack_params, p, 7) INDICES) {
 	SHARED(float, v, SIZE);
 	SHARED(int, z, SIZE);
 	SHARED(uchar, w, SIZE);
 	SHARED(uint, cost, 2 * STATES);
 	SHARED(uchar, from, SIZE * STATES);
 	uint head = group_y, pack = p.first + group_z / 64, cell = group_z % 64, t = thread_x;
-	uint from_page = uint(packs[2 * pack + 1]), page = from_page < p.own ? from_page : from_page - p.own;
+	uint from_page = uint(packs[3 * pack + 1]), page = from_page < p.own ? from_page : from_page - p.own;
 	device const uchar *row = exact + (from_page < p.own ? 0 : wide(p.passing) * 64) +
 		((wide(page) * p.kv_heads + head) * 64 + cell) * p.exact_bytes;
 	for (uint i = t * 8; i < SIZE; i += THREADS * 8) {
@@ -17,7 +19,14 @@ KERNEL(kv_repack)(IN(int, packs, 0), IN(uchar, exact, 1), IN(float, form, 2), IN
 		for (uint k = 0; k < 8; k++) v[i + k] = x[k];
 	}
 	barrier();
-	page = uint(packs[2 * pack]);
-	trellis_block(cache + ((wide(page) * p.kv_heads + head) * 64 + cell) * p.head_bytes + p.at, v, z, w, cost, from, form + p.levels_at, p.unit,
+#if TURNS
+	uint channel = (uint(packs[3 * pack + 2]) * p.kv_heads + head) * p.head_dim + p.first_value;
+	turn_back(v, form + PRE, p.stride, p.inverse, SIZE, t);
+	for (uint i = t; i < SIZE; i += THREADS) v[i] = i < p.dim ? (v[i] - mean[channel + i]) * gain[channel + i] : 0.0f;
+	turn(v, form + PRE, p.stride, p.forward, SIZE, t);
+#endif
+	page = uint(packs[3 * pack]);
+	uint lost = trellis_block(cache + ((wide(page) * p.kv_heads + head) * 64 + cell) * p.head_bytes + p.at, v, z, w, cost, from, form + p.levels_at, p.unit,
 		p.code_at, p.scale_at, t);
+	count(counts + SATURATED + 2 * p.side, lost);
 }

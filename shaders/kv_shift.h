@@ -1,8 +1,9 @@
 // kv_shift is what the scores of a query head lack where keys are stored without
 // their mean: the product of the two, as a logit where scale is not 1. x is
-// [rows][heads][dim], mean [kv heads][dim], y [rows][heads].
+// [rows][heads][dim], mean as in kv_level, y [rows][heads].
 KERNEL(kv_shift)(IN(float, x, 0), IN(int, rows, 1), IN(float, mean, 2), OUT(float, y, 3), PARAMS(kv_shift_params, p, 4) INDICES) {
 	uint head = group_y * p.heads + group_x, channel = group_x / p.group * p.dim, seen = uint(rows[4 * group_y]) + 1;
+	if (p.each != 0) channel += uint(rows[4 * group_y + 3]) * p.each;
 	float sum = 0.0f;
 	for (uint i = lane; i < p.dim; i += 32) sum = fma(x[head * p.dim + i], mean[channel + i], sum);
 	sum = simd_sum(sum);

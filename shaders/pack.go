@@ -45,6 +45,10 @@ type Cache struct {
 	Lanes     int // values in the rotated domain, zeros included
 	HeadBytes int // of a cell
 
+	// Own says that the channels of packed keys are levelled by what each conversation
+	// has measured, those of exact ones not: they have queries of their own.
+	Own bool
+
 	// What is kept exactly beside it, in the same rotated domain; nil: nothing.
 	Exact, Sinks *Cache
 
@@ -209,6 +213,31 @@ func (c *Cache) residual() int {
 
 // HasResidual reports whether scores need the second vector of kv_query.
 func (c *Cache) HasResidual() bool { return c.residual() > 0 }
+
+// Late reports whether rows are packed from their exact form.
+func (c *Cache) Late() bool { return c.cyclic() && c.Exact != nil }
+
+// levelled is c with keys that each conversation levels; nil where that is not for it.
+func (c *Cache) levelled() *Cache {
+	if !c.form.Levelled || !c.Late() {
+		return nil
+	}
+	own := *c
+	own.Own = true
+	return &own
+}
+
+// second is how attend reads its second vector of a query: 0 not at all, 1 for the
+// signs of a residual, 2 for exact rows.
+func (c *Cache) second() int {
+	switch {
+	case c.HasResidual():
+		return 1
+	case c.Own:
+		return 2
+	}
+	return 0
+}
 
 // Turned reports whether queries pass kv_query before attend; where they do
 // not, attend reads them as they are.

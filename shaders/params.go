@@ -137,17 +137,20 @@ type (
 		Bias     uint32
 	}
 
-	// KvLevelParams: Width is x's; Group heads of Dim values share a KV head.
+	// KvLevelParams: Width is x's; Group heads of Dim values share a KV head. Each is the
+	// channels of a sequence where each has its own, else 0.
 	KvLevelParams struct {
 		Count uint32
 		Width uint32
 		Dim   uint32
 		Group uint32
 		Query uint32
+		Each  uint32
 	}
 
-	// KvShiftParams: Group of the Heads share a KV head.
+	// KvShiftParams: Group of the Heads share a KV head; Each as in KvLevelParams.
 	KvShiftParams struct {
+		Each    uint32
 		Heads   uint32
 		Dim     uint32
 		Group   uint32
@@ -158,8 +161,12 @@ type (
 	}
 
 	// KvStoreParams: values First to First+Dim of each head go to byte At of its
-	// cell in a part of the cache, as cell_of in cells.h finds it.
+	// cell in a part of the cache, as cell_of in cells.h finds it. Side is the kv.Side
+	// that counts what is saturated; Inspects is 1 for the launch that counts rows
+	// that are no numbers.
 	KvStoreParams struct {
+		Side      uint32
+		Inspects  uint32
 		Part      uint32
 		Late      uint32
 		Exact     uint32
@@ -178,6 +185,8 @@ type (
 	// block of Elems values and Bytes bytes, the numbers of its scale rule, and how
 	// far apart the vectors of the rotation lie.
 	KvEncodeParams struct {
+		Side       uint32
+		Inspects   uint32
 		Part       uint32
 		Late       uint32
 		Exact      uint32
@@ -214,6 +223,8 @@ type (
 
 	// KvTrellisParams: as KvEncodeParams, for one block of trellis codes.
 	KvTrellisParams struct {
+		Side      uint32
+		Inspects  uint32
 		Late      uint32
 		Exact     uint32
 		Stride    uint32
@@ -230,9 +241,11 @@ type (
 		Unit      float32
 	}
 
-	// KvRepackParams: as KvTrellisParams; First is that of the list of pages, LaneAt the first
-	// value of the block in an exact row.
+	// KvRepackParams: as KvTrellisParams; First is that of the list of pages, LaneAt the
+	// first value of the block in an exact row, FirstValue in the head. Stride to Inverse
+	// are for keys that each conversation levels.
 	KvRepackParams struct {
+		Side       uint32
 		First      uint32
 		Own        uint32
 		Passing    uint32
@@ -245,6 +258,12 @@ type (
 		CodeAt     uint32
 		ScaleAt    uint32
 		LevelsAt   uint32
+		HeadDim    uint32
+		FirstValue uint32
+		Dim        uint32
+		Stride     uint32
+		Forward    float32
+		Inverse    float32
 		Unit       float32
 	}
 

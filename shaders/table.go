@@ -137,7 +137,9 @@ var Kernels = []Kernel{
 	},
 	{
 		Name: "kv_level", Files: []string{"kv_level.h"}, Group: 256, Params: KvLevelParams{},
-		Args: []Arg{{"x", "float", In}, {"mean", "float", In}, {"gain", "float", In}, {"y", "float", Out}},
+		Args: []Arg{
+			{"x", "float", In}, {"rows", "int", In}, {"mean", "float", In}, {"gain", "float", In}, {"y", "float", Out},
+		},
 	},
 	{
 		// grid: heads by rows
@@ -146,34 +148,52 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: Launch.X by KV heads by rows
-		Name: "kv_store", Files: []string{"form.h", "cells.h", "kv_store.h"}, Group: 128, Params: KvStoreParams{},
+		Name: "kv_store", Files: []string{"form.h", "count.h", "cells.h", "kv_store.h"}, Group: 128, Params: KvStoreParams{},
 		Constants: []string{"PACK"},
-		Args:      []Arg{{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"cache", "uchar", InOut}},
+		Args:      []Arg{{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"cache", "uchar", InOut}, {"counts", "uint", Sum}},
 	},
 	{
 		// grid: Launch.X by KV heads by rows
 		Name: "kv_encode", Group: 128, Resident: 8, Params: KvEncodeParams{},
-		Files:     []string{"form.h", "rotate.h", "cells.h", "stream.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
+		Files:     []string{"form.h", "rotate.h", "count.h", "cells.h", "stream.h", "kv_pack.h", "angle.h", "polar.h", "kv_encode.h"},
 		Constants: []string{"RULE", "PACK", "BITS", "SIZE", "GROUP_BYTES", "TURNS", "RESIDUAL", "POLAR"},
 		Args: []Arg{
-			{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"form", "float", In}, {"cache", "uchar", InOut},
+			{"x", "float", In},
+			{"rows", "int", In},
+			{"tables", "int", In},
+			{"form", "float", In},
+			{"cache", "uchar", InOut},
+			{"counts", "uint", Sum},
 		},
 	},
 	{
 		// grid: Launch.X by KV heads by rows
 		Name: "kv_trellis", Group: 32, Params: KvTrellisParams{},
-		Files:     []string{"form.h", "rotate.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_trellis.h"},
+		Files:     []string{"form.h", "rotate.h", "count.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_trellis.h"},
 		Constants: []string{"BITS", "SIZE", "TURNS"},
 		Args: []Arg{
-			{"x", "float", In}, {"rows", "int", In}, {"tables", "int", In}, {"form", "float", In}, {"cache", "uchar", InOut},
+			{"x", "float", In},
+			{"rows", "int", In},
+			{"tables", "int", In},
+			{"form", "float", In},
+			{"cache", "uchar", InOut},
+			{"counts", "uint", Sum},
 		},
 	},
 	{
 		// grid: Launch.X by KV heads by 64 cells of each page
 		Name: "kv_repack", Group: 32, Params: KvRepackParams{},
-		Files:     []string{"form.h", "exact.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_repack.h"},
-		Constants: []string{"BITS", "SIZE"},
-		Args:      []Arg{{"packs", "int", In}, {"exact", "uchar", In}, {"form", "float", In}, {"cache", "uchar", InOut}},
+		Files:     []string{"form.h", "rotate.h", "exact.h", "count.h", "cells.h", "stream.h", "twofold.h", "trellis.h", "kv_repack.h"},
+		Constants: []string{"BITS", "SIZE", "TURNS"},
+		Args: []Arg{
+			{"packs", "int", In},
+			{"exact", "uchar", In},
+			{"form", "float", In},
+			{"mean", "float", In},
+			{"gain", "float", In},
+			{"cache", "uchar", InOut},
+			{"counts", "uint", Sum},
+		},
 	},
 	{
 		// grid: Launch.X by heads by rows
@@ -183,7 +203,7 @@ var Kernels = []Kernel{
 	},
 	{
 		// grid: Params.Parts by Attention.Slices by tiles
-		Name: "attend", Files: []string{"form.h", "cut.h", "load_form.h", "exact.h", "temper.h", "attend.h"}, Group: 128, Resident: 2, Params: AttendParams{},
+		Name: "attend", Files: []string{"form.h", "cut.h", "load_form.h", "exact.h", "temper.h", "count.h", "attend.h"}, Group: 128, Resident: 2, Params: AttendParams{},
 		Constants: []string{
 			"QUERIES", "LANES", "READERS", "K_PACK", "K_BITS", "K_AFFINE", "K_RES", "K_TAIL", "V_PACK", "V_BITS", "V_AFFINE", "V_TAIL",
 			"EXACT",
@@ -199,7 +219,7 @@ var Kernels = []Kernel{
 			{"k_form", "float", In},
 			{"v_form", "float", In},
 			{"partial", "float", Out},
-			{"counts", "uint", InOut},
+			{"counts", "uint", Sum},
 			{"k_exact", "uchar", In},
 			{"v_exact", "uchar", In},
 			{"shift", "float", In},

@@ -78,9 +78,10 @@ FUNC void trellis_encode(threadgroup uchar *w, threadgroup const int *z, threadg
 
 // trellis_block codes the rotated values of a block and writes it. The aim is the
 // values at unit variance in half steps of the levels; the scale leaves their
-// projection as it was. Values are brought near 1 by a power of two first, so that
+// projection as it was; the result is 1, in the first thread, where f16 cannot keep
+// the scale. Values are brought near 1 by a power of two first, so that
 // no square is lost.
-FUNC void trellis_block(device uchar *block, threadgroup const float *v, threadgroup int *z, threadgroup uchar *w, threadgroup uint *cost,
+FUNC uint trellis_block(device uchar *block, threadgroup const float *v, threadgroup int *z, threadgroup uchar *w, threadgroup uint *cost,
 	threadgroup uchar *from, device const float *levels, float unit, uint code_at, uint scale_at, uint thread_index) {
 	float most = 0.0f, broken = 0.0f;
 	for (uint i = thread_index; i < SIZE; i += THREADS) {
@@ -122,4 +123,5 @@ FUNC void trellis_block(device uchar *block, threadgroup const float *v, threadg
 		block[scale_at + 1] = uchar(h >> 8);
 	}
 	for (uint j = thread_index; j < SIZE / 8 * BITS; j += THREADS) block[code_at + j] = uchar(stream_byte(w, BITS, 0, j));
+	return thread_index == 0 && (broken != 0.0f || lost_half(scale) != 0) ? 1 : 0;
 }

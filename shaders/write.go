@@ -11,13 +11,16 @@ type Target struct {
 	Own     int  // exact pages before those at Passing
 	Passing int  // in units of 64 bytes
 	Sinks   int  // positions of a sequence
+	Side    kv.Side
+	Inspect bool // rows that are no numbers are counted
 }
 
 // Encode lists the launches that write rows of x to a part of the cache; c is the
 // form of that part. The grid is X by kvHeads by rows.
 func (c *Cache) Encode(kvHeads int, to Target) []Launch {
 	var list []Launch
-	for _, s := range c.segs {
+	for i, s := range c.segs {
+		to.Inspect = to.Inspect && i == 0 // one launch sees the whole row
 		switch {
 		case s.Form.Float && s.Form.Rotation.Size == 0:
 			list = append(list, c.store(s, kvHeads, to))
@@ -28,6 +31,7 @@ func (c *Cache) Encode(kvHeads int, to Target) []Launch {
 		}
 	}
 	if c.tail != nil {
+		to.Inspect = false
 		list = append(list, c.store(*c.tail, kvHeads, to))
 	}
 	return list
@@ -39,6 +43,7 @@ func (c *Cache) store(s kv.Segment, kvHeads int, to Target) Launch {
 	return Launch{
 		Kernel: k, Constants: Constants{"PACK": int(pack)}, X: uint32((s.Dim + k.Group - 1) / k.Group),
 		Params: Bytes(&KvStoreParams{
+			Side: uint32(to.Side), Inspects: truth(to.Inspect),
 			Part: uint32(to.Part), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Own), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
 			Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 			HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
@@ -51,6 +56,7 @@ func (c *Cache) encode(s kv.Segment, kvHeads int, to Target) Launch {
 	size := max(f.Elems, f.Rotation.Size, 1)
 	pack, _ := packing(f)
 	p := KvEncodeParams{
+		Side: uint32(to.Side), Inspects: truth(to.Inspect),
 		Part: uint32(to.Part), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Own), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
 		Stride: uint32(c.group()),
 		Dim:    uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
@@ -83,6 +89,7 @@ func (c *Cache) trellis(s kv.Segment, kvHeads int, to Target) Launch {
 		Kernel: Find("kv_trellis"), Table: c.Table(), X: 1,
 		Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": c.turns()},
 		Params: Bytes(&KvTrellisParams{
+			Side: uint32(to.Side), Inspects: truth(to.Inspect),
 			Late: truth(to.Late), Exact: uint32(to.Exact), Stride: uint32(c.group()), Dim: uint32(s.Dim), First: uint32(s.First),
 			HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads), HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 			CodeAt: uint32(f.Codes.At), ScaleAt: uint32(f.Scale.At), LevelsAt: c.levelsAt(), Forward: one(f.Rotation.Forward), Unit: one(f.Scale.Unit),
@@ -105,15 +112,22 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	}
 	var list []Repack
 	pack, _ := packing(c.Exact.form)
+	turns := 0
+	if c.Own {
+		turns = c.turns()
+	}
 	for _, s := range c.segs {
 		f := s.Form
 		p := &KvRepackParams{
-			Own: uint32(exact.Own), Passing: uint32(exact.Passing), ExactBytes: uint32(c.Exact.HeadBytes), ExactPack: uint32(pack), LaneAt: uint32(s.Lane),
+			Side: uint32(exact.Side),
+			Own:  uint32(exact.Own), Passing: uint32(exact.Passing), ExactBytes: uint32(c.Exact.HeadBytes), ExactPack: uint32(pack), LaneAt: uint32(s.Lane),
 			KVHeads: uint32(kvHeads), HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 			CodeAt: uint32(f.Codes.At), ScaleAt: uint32(f.Scale.At), LevelsAt: c.levelsAt(), Unit: one(f.Scale.Unit),
+			HeadDim: uint32(c.HeadDim), FirstValue: uint32(s.First), Dim: uint32(s.Dim), Stride: uint32(c.group()),
+			Forward: one(f.Rotation.Forward), Inverse: one(f.Rotation.Inverse),
 		}
 		list = append(list, Repack{Launch{
-			Kernel: Find("kv_repack"), Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems}, Params: Bytes(p), Table: c.Table(), X: 1,
+			Kernel: Find("kv_repack"), Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": turns}, Params: Bytes(p), Table: c.Table(), X: 1,
 		}, p})
 	}
 	return list

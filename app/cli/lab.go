@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"godwit/app/config"
-	"godwit/app/device"
 	"godwit/engine"
 	"godwit/engine/eval"
 	"godwit/engine/kv"
@@ -33,7 +32,7 @@ func presetPairs(l *labRun) ([]kv.Pair, error) {
 	}
 	list := []kv.Pair{{K: kv.F16.Name, V: kv.F16.Name}, {K: kv.Q8_0.Name, V: kv.Q8_0.Name}}
 	for _, p := range kv.Presets() {
-		w, err := kv.PresetWant(p.Name, layers, l.exact)
+		w, err := kv.PresetWant(p.Name, layers)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +45,6 @@ func presetPairs(l *labRun) ([]kv.Pair, error) {
 type labRun struct {
 	*eval.Lab
 	model *engine.Model
-	exact bool // the device keeps exact pages
 	path  string
 	close func() error
 	leave func() error // close, but for f16's log-probabilities
@@ -85,10 +83,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 		Store: eval.OpenResults(filepath.Join(r.home.Data, "quality"), m.File.Identity()), Fresh: f.Fresh,
 	}
 	f.Backend = r.backend(f.Backend, wait) // a result belongs to what computed it
-	driver, err := device.Named(f.Backend)
-	if err == nil {
-		l.Setup, err = labSetup(f.Engine)
-	}
+	l.Setup, err = labSetup(f.Engine)
 	if err == nil {
 		l.BaseSetup, err = labSetup(f.PlainCache())
 	}
@@ -98,7 +93,7 @@ func (f *labFlags) silentLab(r *run) (*labRun, error) {
 	if f.Quick {
 		l.Size = eval.Quick()
 	}
-	return &labRun{l, m, engine.KeepsExact(driver), path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
+	return &labRun{l, m, path, func() error { return errors.Join(l.Close(), m.Close()) }, m.Close}, nil
 }
 
 // labSetup is what decides a result beside the types and the sizes.
@@ -196,7 +191,7 @@ func (l *labRun) preset(name string) (kv.Pair, error) {
 	if err != nil {
 		return kv.Pair{}, err
 	}
-	w, err := kv.PresetWant(name, layers, l.exact)
+	w, err := kv.PresetWant(name, layers)
 	if err != nil {
 		return kv.Pair{}, usage{err}
 	}

@@ -97,7 +97,6 @@ type Program interface {
 // and keys and values, of one KV head each, that were no numbers when they were
 // written: attention takes those for zeros. Saturated counts, by side, blocks
 // that were written with the largest f16 for an infinite scale, or 0 for a NaN.
-// GPU backends saturate likewise but count neither those nor broken rows.
 type Skip struct {
 	Considered, Skipped, Broken int64
 	Saturated                   [2]int64

@@ -68,7 +68,7 @@ func (t *attention) bind(p *program) (err error) {
 		if t.Bidirectional {
 			q.Bidirectional = 1
 		}
-		if t.shifted && t.Softcap > 0 {
+		if t.shifted && t.Softcap > 0 && t.cache.own == nil {
 			q.Shifted = 1
 		}
 		q.Newest, q.Sinks, q.ExactTable = uint32(y.Exact.Newest), uint32(y.Exact.Sinks), uint32(p.image.exact)
@@ -121,6 +121,10 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 
 // level puts the calibration of the keys' channels on the device.
 func (t *attention) level(p *program) (err error) {
+	if o := t.cache.own; o != nil { // exact keys have their mean, so that packed scores lack it
+		t.mean, t.gain, t.shifted = o.mean, o.gain, true
+		return nil
+	}
 	list := t.cache.layout.K.Channels
 	if list == nil {
 		return nil
@@ -155,7 +159,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		if t.k.Turned() {
 			query = max(query, p.capacity()*t.Heads*t.k.Lanes)
 		}
-		if t.k.HasResidual() {
+		if t.k.HasResidual() || t.k.Own {
 			residual = max(residual, p.capacity()*t.Heads*t.k.Lanes)
 		}
 		partial = max(partial, t.prefill.PartialFloats(p.capacity()), t.decode.PartialFloats(min(maxDecode, p.capacity())))
@@ -187,7 +191,8 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 func (c *compiler) addAttend(t *attention) error {
 	query := c.value(t.node.In[0])
 	if t.node.In[1] != graph.None {
-		keys := c.value(t.node.In[1])
+		exact := c.value(t.node.In[1])
+		keys := exact
 		if t.mean.size > 0 {
 			q := &shaders.KvLevelParams{Width: uint32(t.KVHeads * t.DimK), Dim: uint32(t.DimK), Group: 1}
 			if err := c.levelled(q, keys, t, c.room.keys); err != nil {
@@ -195,15 +200,20 @@ func (c *compiler) addAttend(t *attention) error {
 			}
 			keys = c.room.keys
 		}
-		if err := c.write(t, t.k, kv.K, keys); err != nil {
+		if t.cache.own == nil {
+			exact = keys
+		}
+		if err := c.write(t, t.k, kv.K, keys, exact); err != nil {
 			return err
 		}
 	}
 	if t.node.In[2] != graph.None {
-		if err := c.write(t, t.v, kv.V, c.value(t.node.In[2])); err != nil {
+		v := c.value(t.node.In[2])
+		if err := c.write(t, t.v, kv.V, v, v); err != nil {
 			return err
 		}
 	}
+	c.measure(t)
 	if t.node.In[1] != graph.None {
 		if err := c.repack(t); err != nil {
 			return err
@@ -223,14 +233,22 @@ func (c *compiler) addAttend(t *attention) error {
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 { // what sinks are compared with is a logit
+		if t.Softcap == 0 && t.cache.own == nil { // what sinks are compared with is a logit
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
+		}
+		if t.cache.own != nil {
+			q.Each = uint32(t.cache.own.each())
 		}
 		args := []place{query, c.rows(t.cache.group), t.mean, c.room.shift}
 		err := c.add("kv_shift", nil, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
 			return [3]uint32{uint32(t.Heads), uint32(s.rows), 1}
 		})
 		if err != nil {
+			return query, err
+		}
+	}
+	if t.k.Own {
+		if err := c.turned(t, query, c.room.residual, c.none()); err != nil {
 			return query, err
 		}
 	}
@@ -241,11 +259,12 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 		}
 		query = c.room.levelled
 	}
-	for _, l := range t.k.Query(t.Heads) {
-		args := []place{query, t.kForm, c.room.query, c.room.residual}
-		if err := c.perHead(l, args, t.Heads); err != nil {
-			return query, err
-		}
+	residual := c.room.residual
+	if t.k.Own {
+		residual = c.none()
+	}
+	if err := c.turned(t, query, c.room.query, residual); err != nil {
+		return query, err
 	}
 	if t.k.Turned() {
 		query = c.room.query
@@ -253,37 +272,51 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 	return query, nil
 }
 
+// turned adds the launches that turn queries, and those of a residual's signs.
+func (c *compiler) turned(t *attention, query, to, residual place) error {
+	for _, l := range t.k.Query(t.Heads) {
+		if err := c.perHead(l, []place{query, t.kForm, to, residual}, t.Heads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // levelled adds the launch that brings the channels of queries or keys near each
 // other.
 func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to place) error {
 	group := shaders.Find("kv_level").Group
-	return c.add("kv_level", nil, shaders.Bytes(q), []place{x, t.mean, t.gain, to}, func(s *shape) [3]uint32 {
+	if t.cache.own != nil {
+		q.Each = uint32(t.cache.own.each())
+	}
+	return c.add("kv_level", nil, shaders.Bytes(q), []place{x, c.rows(t.cache.group), t.mean, t.gain, to}, func(s *shape) [3]uint32 {
 		q.Count = uint32(s.rows) * q.Width
 		return threads(int(q.Count), group)
 	})
 }
 
-// write adds the launches that write K or V to every part that has a place for it.
-func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, x place) error {
+// write adds the launches that write K or V to every part that has a place for it:
+// packed to one, exact to the others.
+func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, exact place) error {
 	d := &t.cache.sides[s]
-	to := shaders.Target{Late: t.cache.layout.Side(s).Late(), Exact: c.p.image.exact}
-	if err := c.encode(t, form, &d.packed, to, x); err != nil {
+	to := shaders.Target{Late: t.cache.layout.Side(s).Late(), Exact: c.p.image.exact, Side: s, Inspect: true}
+	if err := c.encode(t, form, &d.packed, to, packed); err != nil {
 		return err
 	}
 	if d.exact.buffer != nil {
-		if err := c.encode(t, form.Exact, &d.exact, d.target(c.p.image), x); err != nil {
+		if err := c.encode(t, form.Exact, &d.exact, d.target(s, c.p.image), exact); err != nil {
 			return err
 		}
 	}
 	if d.sinks.buffer == nil {
 		return nil
 	}
-	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Part: kv.Sinks, Sinks: d.sinks.page}, x)
+	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Part: kv.Sinks, Sinks: d.sinks.page, Side: s}, exact)
 }
 
 // target is the exact pages of a side, counted from the first.
-func (s *side) target(m *image) shaders.Target {
-	return shaders.Target{Part: kv.Exact, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
+func (s *side) target(of kv.Side, m *image) shaders.Target {
+	return shaders.Target{Part: kv.Exact, Side: of, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
 }
 
 // encode adds the launches that write K or V to one part.
@@ -297,10 +330,11 @@ func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target s
 		cache.size = int64(max(c.p.layout.Settings.Seqs, 1) * to.page * t.KVHeads * to.head)
 	}
 	for _, l := range form.Encode(t.KVHeads, target) {
-		args := []place{x, c.rows(t.cache.group), c.tables(), cache}
+		args := []place{x, c.rows(t.cache.group), c.tables()}
 		if len(l.Table) > 0 {
-			args = append(args[:3:3], table, cache)
+			args = append(args, table)
 		}
+		args = append(args, cache, c.p.counts(t.Layer))
 		if err := c.perHead(l, args, t.KVHeads); err != nil {
 			return err
 		}
@@ -337,7 +371,7 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	if err != nil {
 		return err
 	}
-	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0)
+	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0 && t.cache.own == nil)
 	args = []place{c.room.partial, c.weight(t.Sinks), t.vForm, c.room.shift, c.value(t.node.Out)}
 	return c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
 		if s.decode != decode {
@@ -347,7 +381,8 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	})
 }
 
-// countBytes is what the counters of a layer take: three 64-bit numbers, padded.
+// countBytes is what the counters of a layer take: six 64-bit numbers, those of
+// count.h, padded.
 const countBytes = 64
 
 // counts is the place of a layer's counters.
@@ -355,8 +390,8 @@ func (p *program) counts(layer int) place {
 	return place{Bind{p.counters, int64(layer * countBytes)}, countBytes}
 }
 
-// Skipped returns the Sparse V counters of each layer; zeros where the device
-// does not answer.
+// Skipped returns the counters of each layer; zeros where the device does not
+// answer.
 func (p *program) Skipped() []backend.Skip {
 	out := make([]backend.Skip, len(p.layout.Layers))
 	data := make([]byte, len(out)*countBytes)
@@ -364,8 +399,8 @@ func (p *program) Skipped() []backend.Skip {
 		return out
 	}
 	for i := range out {
-		b := data[i*countBytes:]
-		out[i] = backend.Skip{Considered: int64(binary.LittleEndian.Uint64(b)), Skipped: int64(binary.LittleEndian.Uint64(b[8:]))}
+		n := func(k int) int64 { return int64(binary.LittleEndian.Uint64(data[i*countBytes+8*k:])) }
+		out[i] = backend.Skip{Considered: n(0), Skipped: n(1), Saturated: [2]int64{n(3), n(4)}, Broken: n(5)}
 	}
 	return out
 }

@@ -20,6 +20,7 @@ type layerCache struct {
 	group   int
 	kvHeads int
 	layout  *kv.LayerLayout
+	own     *own // of keys that each conversation calibrates, else nil
 	sides   [2]side
 }
 
@@ -83,6 +84,12 @@ func (p *program) newCache() error {
 			p.buffers = append(p.buffers, d.buffer)
 			p.used.Cache += d.buffer.Size()
 			lc.sides[s].packed = d
+		}
+		if y.K.Own {
+			var err error
+			if lc.own, err = p.newOwn(y); err != nil {
+				return fmt.Errorf("calibrations of %d conversations in layer %d: %w", max(p.layout.Settings.Seqs, 1), i, err)
+			}
 		}
 		c.layers[i] = lc
 		c.groups[y.Group] = append(c.groups[y.Group], lc)
@@ -186,6 +193,12 @@ func (p *program) cells(layer int, s kv.Side, part kv.Part) (*layerCache, *cells
 
 // RowBytes is the size of a row of all KV heads as the memory was allocated.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
+	if part == kv.Measured {
+		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
+			return 0
+		}
+		return p.cache.layers[layer].layout.K.OwnRow
+	}
 	l, c, err := p.cells(layer, s, part)
 	if err != nil {
 		return 0
@@ -195,6 +208,13 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 
 // ReadRow copies the KV heads of a cell to dst in the format's own bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
+	if part == kv.Measured {
+		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.Own, part []byte) error {
+			o.Get(part)
+			return nil
+		})
+		return err
+	}
 	l, c, err := p.cells(layer, s, part)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
 		err = p.dev.Download(dst[h*c.head:(h+1)*c.head], c.buffer, l.at(c, cell, h))
@@ -204,6 +224,13 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell i
 
 // WriteRow is the inverse of ReadRow.
 func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
+	if part == kv.Measured {
+		o, err := p.measuredRow(layer, s, src, cell, (*kv.Own).Put)
+		if err == nil {
+			err = p.upload(o, cell)
+		}
+		return err
+	}
 	l, c, err := p.cells(layer, s, part)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
 		err = p.dev.Upload(c.buffer, l.at(c, cell, h), src[h*c.head:(h+1)*c.head])
@@ -214,6 +241,9 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 // CopyCells copies n cells of a part from cell src on to cell dst on in every
 // layer of a group.
 func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
+	if part == kv.Measured {
+		return p.copyMeasured(group, dst, src, n)
+	}
 	for _, l := range p.cache.groups[group] {
 		for i := range l.sides {
 			if err := p.copyCells(l, l.sides[i].part(part), dst, src, int32(n)); err != nil {

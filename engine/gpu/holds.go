@@ -23,9 +23,6 @@ func holds(l *kv.Layout, device string) error {
 		if !own.Owns() {
 			continue
 		}
-		if own.K.Own {
-			return fmt.Errorf("%w: keys that each conversation calibrates, in layer %d, on %s; the CPU backend runs them", backend.ErrUnsupported, y.Layer, device)
-		}
 		k, v, err := caches(own, own.RopeBase)
 		if err == nil {
 			_, err = shaders.NewAttention(k, v, y.Heads, own.KVHeads, 1)
@@ -49,6 +46,9 @@ func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error
 	}
 	if k, err = side(&y.K, ropeBase); err != nil {
 		return nil, nil, err
+	}
+	if k.Own = y.K.Own; k.Own && !k.Late() {
+		return nil, nil, fmt.Errorf("%w: keys that each conversation calibrates, in %s", shaders.ErrForm, y.K.Active.Name)
 	}
 	if y.V.View {
 		return k, k.View(y.V.HeadDim), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"godwit/engine/graph"
+	"godwit/engine/llm"
 	"godwit/shaders"
 )
 
@@ -11,6 +12,7 @@ import (
 type shape struct {
 	rows, outputs, spans int
 	decode               bool // every span has one row
+	measures             bool // conversations calibrate their keys on rows of it
 	top                  int  // of the logits of a row, how many of the largest are found; 0: none
 }
 
@@ -30,6 +32,10 @@ type launch struct {
 	args    []Bind
 	params  []byte
 	size    func(*shape) (grid [3]uint32) // a grid with a 0 is not launched
+
+	// host is work between launches, of batches that measure; else nil. It finds what
+	// was launched before it done.
+	host func(*llm.Batch) error
 }
 
 // extent is a range of bytes of a buffer.
@@ -50,7 +56,8 @@ type place struct {
 }
 
 // hazards decides where barriers are needed: between launches of which one
-// writes what the other reads or writes, by the kernel table's directions.
+// writes what the other reads or writes, by the kernel table's directions. Sums are
+// read by nothing but the host.
 type hazards struct{ reads, writes []extent }
 
 // next adds a launch and reports whether a barrier must come before it.
@@ -60,6 +67,9 @@ func (h *hazards) next(k *shaders.Kernel, args []place) bool {
 	for i, a := range args {
 		e := extent{a.bind.Buffer, a.bind.Offset, a.bind.Offset + a.size}
 		dir := k.Args[i].Dir
+		if dir == shaders.Sum {
+			continue
+		}
 		if dir != shaders.Out {
 			reads = append(reads, e)
 			clash = clash || anyOverlaps(h.writes, e)

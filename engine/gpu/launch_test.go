@@ -20,6 +20,7 @@ func TestHazards(t *testing.T) {
 	a, b := &memory{1000}, &memory{1000}
 	at := func(m *memory, from, to int64) place { return place{Bind{m, from}, to - from} }
 	k := &shaders.Kernel{Args: []shaders.Arg{{Name: "x", Dir: shaders.In}, {Name: "y", Dir: shaders.Out}, {Name: "z", Dir: shaders.InOut}}}
+	sums := &shaders.Kernel{Args: []shaders.Arg{{Name: "x", Dir: shaders.In}, {Name: "sum", Dir: shaders.Sum}}}
 	none := place{Bind{&memory{}, 0}, 0}
 	for i, c := range []struct {
 		first, second [3]place
@@ -41,6 +42,10 @@ func TestHazards(t *testing.T) {
 		if got := h.next(k, c.second[:]); got != c.want {
 			t.Errorf("case %d: barrier %v, want %v", i, got, c.want)
 		}
+	}
+	var h hazards
+	if args := []place{at(a, 0, 100), at(b, 0, 100)}; h.next(sums, args) || h.next(sums, args) {
+		t.Error("a barrier between launches that add to the same sums")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // packs is the pages that a batch packs from their exact form, as kernels read
-// them: {packed page, exact page} for each, a list a side of a layer.
+// them: {packed page, exact page, sequence} for each, a list a side of a layer.
 type packs struct {
 	data   []byte
 	buffer Buffer // nil: no layer packs pages
@@ -36,7 +36,11 @@ type stage int
 const (
 	packBefore stage = iota // those that the batch does not write
 	packWritten
+	packAll // where conversations calibrate their keys: behind that
 )
+
+// packBytes is what a page takes in a list.
+const packBytes = 12
 
 // newPacks makes the lists of the sides that pack pages. Their places are those of
 // llm.Pack: both sides of a layer have one where either packs.
@@ -44,6 +48,7 @@ func (p *program) newPacks() error {
 	k := &p.packs
 	for g := range p.layout.Groups {
 		group := &p.layout.Groups[g]
+		p.part.own = append(p.part.own, group.Own)
 		first, places := len(k.sides), 0
 		for _, i := range group.Layers {
 			y := &p.layout.Layers[i]
@@ -54,7 +59,7 @@ func (p *program) newPacks() error {
 				if y.Side(s).Late() {
 					l := &packSide{layer: i, side: s, group: g, index: places, room: group.ExactPages + group.Passing, at: int64(len(k.data))}
 					k.sides = append(k.sides, l)
-					k.data = append(k.data, make([]byte, (8*l.room+imageAlign-1)/imageAlign*imageAlign)...)
+					k.data = append(k.data, make([]byte, (packBytes*l.room+imageAlign-1)/imageAlign*imageAlign)...)
 				}
 				places++
 			}
@@ -96,8 +101,8 @@ func (k *packs) take(b *llm.Batch) bool {
 				if step < q.From || step >= q.To || (writer(b, l.group, q.Page) >= 0) != written {
 					continue
 				}
-				list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(k.data[l.at:]))), 2*l.room)
-				list[2*l.n], list[2*l.n+1] = q.Page, q.Exact
+				list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(k.data[l.at:]))), 3*l.room)
+				list[3*l.n], list[3*l.n+1], list[3*l.n+2] = q.Page, q.Exact, int32(q.Seq)
 				l.n++
 			}
 			if !written {
@@ -151,23 +156,34 @@ func (c *compiler) repack(t *attention) error {
 		if err != nil {
 			return err
 		}
-		args := []place{
-			{Bind{p.packs.buffer, list.at}, int64(8 * list.room)},
-			{Bind{d.exact.buffer, d.exact.at}, d.exact.buffer.Size() - d.exact.at},
-			table,
-			{Bind{d.packed.buffer, 0}, d.packed.buffer.Size()},
+		mean, gain := c.none(), c.none()
+		if form.Own {
+			mean, gain = t.mean, t.gain
 		}
-		for _, l := range form.Repack(t.KVHeads, d.target(p.image)) {
+		args := []place{
+			{Bind{p.packs.buffer, list.at}, int64(packBytes * list.room)},
+			{Bind{d.exact.buffer, d.exact.at}, d.exact.buffer.Size() - d.exact.at},
+			table, mean, gain,
+			{Bind{d.packed.buffer, 0}, d.packed.buffer.Size()},
+			p.counts(t.Layer),
+		}
+		for _, l := range form.Repack(t.KVHeads, d.target(kv.Side(s), p.image)) {
 			size := func(stage stage) [3]uint32 {
 				first, n := 0, list.before
-				if stage == packWritten {
+				switch stage {
+				case packWritten:
 					first, n = list.before, list.n-list.before
+				case packAll:
+					n = list.n
 				}
 				l.First = uint32(first)
 				return [3]uint32{l.X, uint32(t.KVHeads), uint32(kv.PageCells * n)}
 			}
 			err := c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
-				if s.decode {
+				switch {
+				case s.measures:
+					return size(packAll)
+				case s.decode:
 					return [3]uint32{}
 				}
 				return size(packWritten)

@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"slices"
+
 	"godwit/engine/graph"
 	"godwit/engine/llm"
 )
@@ -11,6 +13,7 @@ type part struct {
 	results []int32 // rows of the whole batch's results
 	row     []int32 // rows of the part by those of the whole, -1 for the others
 	first   bool    // nothing was taken of the batch yet
+	own     []bool  // groups in which conversations calibrate their keys
 }
 
 // take collects spans from first on: those of a single row, at most maxDecode,
@@ -66,13 +69,16 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 }
 
 // takePacks collects the pages that are packed in this part: those that its spans
-// write, and in the first part of a batch those that nobody writes.
+// write or have to measure for, and in the first part of a batch the others.
 func (p *part) takePacks(b *llm.Batch) {
 	t := &p.batch
 	for g := range b.Packs {
 		for i := range b.Packs[g] {
 			q := &b.Packs[g][i]
 			w := writer(b, g, q.Page)
+			if w < 0 && p.own[g] {
+				w = slices.IndexFunc(b.Spans, func(s llm.Span) bool { return s.Seq == q.Seq && measuring(&s) })
+			}
 			if w < 0 && p.first || w >= 0 && p.row[b.Spans[w].First] >= 0 {
 				t.Packs[g] = append(t.Packs[g], *q)
 			}

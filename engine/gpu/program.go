@@ -35,8 +35,10 @@ type program struct {
 	graphs    map[graphKey]Graph
 	used      backend.Memory
 
-	pools bool // the plan ends in a row a sequence
-	shape shape
+	pools      bool // the plan ends in a row a sequence
+	calibrates bool // conversations calibrate their keys
+	measured   []float32
+	shape      shape
 
 	part part // of a batch that is not worked on in one piece
 	top  top
@@ -112,17 +114,20 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 	if err := p.dev.Upload(p.image.buffer, 0, p.image.data[:n]); err != nil {
 		return err
 	}
+	s.measures = p.measures(b)
 	packs := p.packs.buffer != nil && p.packs.take(b)
 	if packs {
 		if err := p.dev.Upload(p.packs.buffer, 0, p.packs.data); err != nil {
 			return err
 		}
-		p.pack(packBefore)
+		if !s.measures {
+			p.pack(packBefore)
+		}
 	}
-	if err := p.start(s); err != nil {
+	if err := p.start(b, s); err != nil {
 		return err
 	}
-	if packs && decode {
+	if packs && decode && !s.measures {
 		p.pack(packWritten)
 	}
 	if err := p.dev.Submit(); err != nil {
@@ -133,11 +138,10 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 
 // start records the launches of a batch. Those of a decode step depend only on
 // its padded sizes, so a device that can keep them gets them as one graph.
-func (p *program) start(s *shape) error {
+func (p *program) start(b *llm.Batch, s *shape) error {
 	dev, ok := p.dev.(Recorder)
-	if !ok || !s.decode {
-		p.launch(s)
-		return nil
+	if !ok || !s.decode || s.measures {
+		return p.launch(b, s)
 	}
 	key := graphKey{s.rows, s.outputs, s.top}
 	g := p.graphs[key]
@@ -145,9 +149,11 @@ func (p *program) start(s *shape) error {
 		if err := dev.Begin(); err != nil {
 			return err
 		}
-		p.launch(s)
-		var err error
-		if g, err = dev.End(); err != nil {
+		err := p.launch(b, s)
+		if err == nil {
+			g, err = dev.End()
+		}
+		if err != nil {
 			return err
 		}
 		p.graphs[key] = g
@@ -161,10 +167,19 @@ type graphKey struct{ rows, outputs, top int }
 
 // launch records every launch that has work to do. A barrier before one that
 // has none counts for the next.
-func (p *program) launch(s *shape) {
+func (p *program) launch(b *llm.Batch, s *shape) error {
 	pending := false
 	for i := range p.launches {
 		l := &p.launches[i]
+		if l.host != nil {
+			if !s.measures {
+				continue
+			}
+			if err := errors.Join(p.dev.Submit(), l.host(b)); err != nil {
+				return err
+			}
+			continue
+		}
 		grid := l.size(s)
 		pending = pending || l.barrier
 		if grid[0] == 0 || grid[1] == 0 || grid[2] == 0 {
@@ -176,6 +191,7 @@ func (p *program) launch(s *shape) {
 		}
 		p.dev.Launch(l.pipe, grid, l.args, l.params)
 	}
+	return nil
 }
 
 // download waits and copies the results to the host.

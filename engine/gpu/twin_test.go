@@ -26,6 +26,7 @@ type twinCase struct {
 	mla      bool
 	channels bool // calibrated
 	even     bool // InnerQ
+	own      bool // calibrated by each conversation
 	softcap  float32
 	sinks    bool
 }
@@ -124,12 +125,19 @@ func (w *twins) build(t *testing.T) {
 	if w.plan, err = g.Finish(g.Gather(sum)); err != nil {
 		t.Fatal(err)
 	}
+	w.resolve(t, info, channels)
+}
+
+// resolve is the layout of the cache.
+func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channels) {
+	t.Helper()
 	zero := 0
 	s := kv.Settings{
 		Cells: 1024, Seqs: 3, UBatch: 192, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
-		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Sinks,
+		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Sinks, Uncalibrated: w.own, SelfCalibrate: w.own,
 	}
 	var want kv.Want
+	var err error
 	if want.K, err = kv.Parse(w.k); err == nil {
 		want.V, err = kv.Parse(w.v)
 	}
@@ -140,6 +148,9 @@ func (w *twins) build(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range w.layout.Layers {
+		if w.layout.Layers[i].K.Own != w.own {
+			t.Fatalf("layer %d is calibrated by each conversation: %v", i, !w.own)
+		}
 		if w.channels || w.even {
 			w.layout.Layers[i].K.Channels, w.layout.Layers[i].K.Even = channels, w.even
 		}
@@ -178,6 +189,14 @@ func (w *twins) open(t *testing.T, d backend.Driver) twin {
 // feed runs a batch with rows of each sequence.
 func (w *twins) feed(t *testing.T, b *twin, rows []int) {
 	t.Helper()
+	if err := b.prog.Run(context.Background(), w.batch(t, b, rows)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// batch is rows of each sequence.
+func (w *twins) batch(t *testing.T, b *twin, rows []int) *llm.Batch {
+	t.Helper()
 	batch := &llm.Batch{}
 	for seq, n := range rows {
 		if n == 0 {
@@ -197,9 +216,7 @@ func (w *twins) feed(t *testing.T, b *twin, rows []int) {
 	b.cache.Fill(batch)
 	b.logits = make([]float32, len(batch.Outputs)*w.plan.Values[w.plan.Output].Width)
 	batch.Logits = b.logits
-	if err := b.prog.Run(context.Background(), batch); err != nil {
-		t.Fatal(err)
-	}
+	return batch
 }
 
 // step feeds both and compares what they say. The bound is that of sums of float32
@@ -211,7 +228,7 @@ func (w *twins) step(t *testing.T, rows ...int) {
 	w.feed(t, &w.gpu, rows)
 	w.feed(t, &w.cpu, rows)
 	bound := 6 * 2 * 5 * 6 * math.Sqrt(4*float64(w.dim)) * 0x1p-24 * 2 * math.Sqrt(float64(w.dim))
-	if w.channels {
+	if w.channels || w.own {
 		bound *= 4 // lengths grow with the gains
 	}
 	for i, want := range w.cpu.logits {
@@ -266,6 +283,9 @@ func TestTwins(t *testing.T) {
 		{k: "gw3", v: "f16", dim: 32, channels: true, softcap: 3},
 		{k: "gw4", v: "gw4", dim: 80, exact: kv.Window{Newest: 70}, channels: true, softcap: 3, sinks: true, window: 100},
 		{k: "q4_0", v: "q4_0", dim: 96, exact: kv.Window{Sinks: 5, Newest: 65}, mla: true},
+		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Sinks: 4, Newest: 64}, own: true},
+		{k: "gw4", v: "turbo3", dim: 128, exact: kv.Window{Newest: 70}, own: true, window: 100, sinks: true},
+		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Sinks: 9, Newest: 90}, own: true, softcap: 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ var ErrPreset = errors.New("kv: unknown preset")
 
 // Preset is a pair of cache types under a name. Each side lists types in order
 // of preference: the first that needs no padding and no replacement on any
-// layer of the model is taken, and no exact pages on a device that keeps none.
+// layer of the model is taken.
 type Preset struct {
 	Name   string
 	Note   string
@@ -41,11 +41,8 @@ var presets = []Preset{
 // Presets returns the presets, from nothing lost to the least memory.
 func Presets() []Preset { return append([]Preset(nil), presets...) }
 
-// Want is the pair of types that a preset means for a model on a device that
-// keeps no exact pages.
-func (p *Preset) Want(layers []LayerInfo) Want { return p.want(layers, false) }
-
-func (p *Preset) want(layers []LayerInfo, exact bool) Want {
+// Want is the pair of types that a preset means for a model.
+func (p *Preset) Want(layers []LayerInfo) Want {
 	latent, most := false, 0
 	for i := range layers {
 		if in := &layers[i]; in.owns() {
@@ -57,16 +54,16 @@ func (p *Preset) want(layers []LayerInfo, exact bool) Want {
 		t := named(p.Latent)
 		return Want{t, t}
 	}
-	w := Want{p.pick(p.K, layers, K, exact), p.pick(p.V, layers, V, exact)}
+	w := Want{p.pick(p.K, layers, K), p.pick(p.V, layers, V)}
 	if w.K.Family == Turbo && most >= 6 {
 		w.K = Q8_0
 	}
 	return w
 }
 
-func (p *Preset) pick(names []string, layers []LayerInfo, s Side, exact bool) *Type {
+func (p *Preset) pick(names []string, layers []LayerInfo, s Side) *Type {
 	for _, name := range names {
-		if t := named(name); (exact || t.Window == Window{}) && t.suits(layers, s) {
+		if t := named(name); t.suits(layers, s) {
 			return t
 		}
 	}
@@ -93,14 +90,13 @@ func (t *Type) suits(layers []LayerInfo, s Side) bool {
 	return true
 }
 
-// PresetWant is the pair of types that a named preset means for a model, on a
-// device that keeps exact pages or on one that does not. An unknown name is
-// ErrPreset.
-func PresetWant(name string, layers []LayerInfo, exact bool) (Want, error) {
+// PresetWant is the pair of types that a named preset means for a model. An
+// unknown name is ErrPreset.
+func PresetWant(name string, layers []LayerInfo) (Want, error) {
 	var names []string
 	for i := range presets {
 		if presets[i].Name == strings.ToLower(name) {
-			return presets[i].want(layers, exact), nil
+			return presets[i].Want(layers), nil
 		}
 		names = append(names, presets[i].Name)
 	}

@@ -27,7 +27,6 @@ type Settings struct {
 	Temperature    Switch       // attention temperature of tbq keys; Auto is on
 	Strict         bool         // every change of a choice is an error
 	AutoBits       float64      // code bits a value on average, shared out over the caches by how much each matters; 0: off
-	NoExact        bool         // the device keeps no exact pages: presets name types that want none
 	Each           []Want       // types by layer, before policies; nil: the same everywhere
 	Calibration    *Calibration // of the model's keys; nil: none, or none yet
 	Uncalibrated   bool         // there will be none: keys that want one calibrate themselves, or are q8_0

@@ -3,6 +3,7 @@
 package emu
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -94,17 +95,19 @@ func checkEncoded(t *testing.T, name string, form *kv.Type, dim int, x []float32
 		rows = append(rows, p, p+1, first, 0)
 		tables = append(tables, int32(i))
 	}
-	cache := make([]byte, len(positions)*64*c.HeadBytes)
-	for _, l := range c.Encode(1, shaders.Target{}) {
-		args := map[string][]byte{"x": raw(x), "rows": raw(rows), "tables": raw(tables), "cache": cache}
+	cache, counts := make([]byte, len(positions)*64*c.HeadBytes), make([]byte, 64)
+	for _, l := range c.Encode(1, shaders.Target{Side: kv.V, Inspect: true}) {
+		args := map[string][]byte{"x": raw(x), "rows": raw(rows), "tables": raw(tables), "cache": cache, "counts": counts}
 		if l.Table != nil {
 			args["form"] = raw(l.Table)
 		}
-		cache = once{
+		out := once{
 			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, args: args,
 			grid: [3]uint32{l.X, 1, uint32(len(positions))},
-		}.run(t)["cache"]
+		}.run(t)
+		cache, counts = out["cache"], out["counts"]
 	}
+	checkCounts(t, name, form, dim, x, positions, counts)
 	pairs, moved := 0, 0
 	for i, p := range positions {
 		got := cache[(i*64+int(p)%64)*c.HeadBytes:][:c.HeadBytes]
@@ -120,6 +123,26 @@ func checkEncoded(t *testing.T, name string, form *kv.Type, dim int, x []float32
 	}
 	if moved*1000 > pairs {
 		t.Errorf("%s: %d of %d polar pairs differ", name, moved, pairs)
+	}
+}
+
+// checkCounts compares what was counted on the way with what the rows hold and the
+// type's own encoder counts.
+func checkCounts(t *testing.T, name string, form *kv.Type, dim int, x []float32, positions []int32, counts []byte) {
+	t.Helper()
+	var want [8]uint64
+	row := make([]byte, form.RowBytes(dim))
+	for i, p := range positions {
+		v := x[i*dim:][:dim]
+		want[4] += uint64(form.Encode(row, v, kv.At{Pos: int(p)}))
+		if slices.ContainsFunc(v, func(v float32) bool { return v-v != 0 }) {
+			want[5]++
+		}
+	}
+	for i, n := range want {
+		if got := binary.LittleEndian.Uint64(counts[8*i:]); got != n {
+			t.Errorf("%s: counter %d is %d, want %d", name, i, got, n)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ var subjects = []subject{
 	{"kv_query", judgeQuery},
 	{"kv_encode", judgeEncode},
 	{"kv_trellis", judgeTrellis},
-	{"kv_repack", judgeRepack},
+	{"kv_repack", judgeRepack(false)},
+	{"kv_repack", judgeRepack(true)},
 	{"attend", judgeAttend},
 	{"attend_combine", judgeAttend},
 }
@@ -221,28 +222,47 @@ func judgeTrellis(t *testing.T, edit func(string) string) error {
 }
 
 // judgeRepack packs two pages, one of which lies behind those of its layer, from
-// rows of q8_0 and wants the codes of engine/kv.
-func judgeRepack(t *testing.T, edit func(string) string) error {
+// their exact rows and wants the codes of engine/kv. With levelled the sequences of
+// the pages level their channels.
+func judgeRepack(levelled bool) func(*testing.T, func(string) string) error {
+	return func(t *testing.T, edit func(string) string) error { return repack(t, levelled, edit) }
+}
+
+func repack(t *testing.T, levelled bool, edit func(string) string) error {
 	const dim, heads, own = 96, 2, 3
-	form := typed(t, "gw3", dim)
+	zero, newest := 0, 64
+	l, err := kv.Resolve(kv.Want{K: kv.GW3, V: kv.F16}, []kv.LayerInfo{{
+		Cached: true, Heads: heads, KVHeads: heads, HeadDimK: dim, HeadDimV: dim, Share: -1,
+	}}, kv.Settings{Cells: 512, Policy: &zero, ExactWindow: &newest, Uncalibrated: true, SelfCalibrate: true})
+	if err != nil {
+		return err
+	}
+	form, beside := l.Layers[0].K.Active, l.Layers[0].K.Exact
 	c, err := shaders.NewCache(form, dim, 0)
 	if err == nil {
-		err = c.Beside(kv.Q8_0, kv.F16)
+		err = c.Beside(beside, nil)
 	}
 	if err != nil {
 		return err
 	}
-	size := kv.Q8_0.RowBytes(dim)
+	c.Own = levelled
+	size := beside.RowBytes(dim)
 	exact, cache := make([]byte, 5*64*heads*size), make([]byte, 4*64*heads*c.HeadBytes)
 	x := normal(6, len(exact)/size*dim)
 	for i := range len(exact) / size {
-		kv.Q8_0.Encode(exact[i*size:][:size], x[i*dim:][:dim], kv.At{})
+		beside.Encode(exact[i*size:][:size], x[i*dim:][:dim], kv.At{})
 	}
-	pages := []int32{2, 1, 0, own + 1} // packed and exact
+	pages := []int32{2, 1, 1, 0, own + 1, 0} // packed, exact, sequence
+	mean, gain := normal(7, 2*heads*dim), normal(8, 2*heads*dim)
+	for i, v := range gain {
+		gain[i] = float32(math.Exp(float64(v)))
+	}
 	for _, l := range c.Repack(heads, shaders.Target{Own: own, Passing: own * 64 * heads * size / 64}) {
 		out, err := once{
 			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, heads, 128}, edit: edit,
-			args: map[string][]byte{"packs": raw(pages), "exact": exact, "form": raw(l.Table), "cache": cache},
+			args: map[string][]byte{
+				"packs": raw(pages), "exact": exact, "form": raw(l.Table), "mean": raw(mean), "gain": raw(gain), "cache": cache,
+			},
 		}.try()
 		if err != nil {
 			return err
@@ -251,18 +271,32 @@ func judgeRepack(t *testing.T, edit func(string) string) error {
 	}
 	for i := range 2 * heads * 64 {
 		page, in := i/(heads*64), i%(heads*64)
-		got := cache[(int(pages[2*page])*heads*64+in)*c.HeadBytes:][:c.HeadBytes]
-		if want := repacked(form, dim, exact[(int(pages[2*page+1])*heads*64+in)*size:][:size]); string(got) != string(want) {
+		got := cache[(int(pages[3*page])*heads*64+in)*c.HeadBytes:][:c.HeadBytes]
+		from := exact[(int(pages[3*page+1])*heads*64+in)*size:][:size]
+		channel := (int(pages[3*page+2])*heads + in/64) * dim
+		want := repacked(form, beside, dim, from)
+		if levelled {
+			want = relevelled(form, beside, from, kv.Channels{Mean: mean[channel:][:dim], Gain: gain[channel:][:dim]})
+		}
+		if string(got) != string(want) {
 			return fmt.Errorf("cell %d: %x, want %x", i, got, want)
 		}
 	}
 	return nil
 }
 
-// repacked is the row of a form of trellis codes that a row of rotated q8_0 becomes.
-func repacked(form *kv.Type, dim int, row []byte) []byte {
+// relevelled is the row that an exact one becomes when its channels are levelled.
+func relevelled(form, exact *kv.Type, row []byte, c kv.Channels) []byte {
+	x, out := make([]float32, len(c.Mean)), make([]byte, form.RowBytes(len(c.Mean)))
+	exact.Decode(x, row, kv.At{})
+	form.Encode(out, x, kv.At{Channels: &c})
+	return out
+}
+
+// repacked is the row of a form of trellis codes that an exact row becomes.
+func repacked(form, exact *kv.Type, dim int, row []byte) []byte {
 	x, out := make([]float32, dim), make([]byte, form.RowBytes(dim))
-	kv.Q8_0.DecodeRotated(x, row)
+	exact.DecodeRotated(x, row)
 	for _, s := range form.Segments(dim) {
 		f, v, to := s.Form, x[s.Lane:][:s.Form.Elems], out[s.At:]
 		z, w := make([]int16, len(v)), make([]uint8, len(v))

@@ -77,15 +77,6 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	s, err := p.settings()
-	if err != nil {
-		return nil, err
-	}
-	o, err := p.o.Engine(&s.Engine)
-	if err != nil {
-		return nil, err
-	}
-	exact := engine.KeepsExact(o.Driver)
 	types := make([]cacheType, 0, len(kv.Types()))
 	for _, t := range kv.Types() {
 		c := cacheType{Name: t.Name, Aliases: append([]string{}, t.Aliases...), Group: t.Group, Note: t.Note, Bits: t.NominalBits()}
@@ -101,7 +92,7 @@ func (p *Page) cacheTypes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	for _, x := range kv.Presets() {
 		q := preset{Name: x.Name, Note: x.Note}
 		if layers != nil {
-			want, err := kv.PresetWant(x.Name, layers, exact)
+			want, err := kv.PresetWant(x.Name, layers)
 			if err != nil {
 				return nil, err
 			}
@@ -287,7 +278,7 @@ type pair struct {
 func compared(o engine.Options, layers []kv.LayerInfo) ([]pair, error) {
 	want := o.Want
 	if o.Preset != "" {
-		p, err := kv.PresetWant(o.Preset, layers, engine.KeepsExact(o.Driver))
+		p, err := kv.PresetWant(o.Preset, layers)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type Attention struct {
 	Exact          kv.Window
 	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
 	Outliers       bool  // a few large values in every row
+	Hostile        bool  // values that are no numbers in some rows
 	Float          bool  // the backend uses float arithmetic for packed types
 }
 
@@ -195,6 +196,9 @@ func newAttentionCase(t T, a Attention) *attentionCase {
 		for i := 5; i < len(x); i += 37 {
 			x[i] *= 30
 		}
+	}
+	if a.Hostile {
+		a.poison(x)
 	}
 	for _, v := range x {
 		c.top = max(c.top, math.Abs(float64(v)))

@@ -52,6 +52,7 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	t.Run("pool", s.pool)
 	t.Run("both directions", s.bothDirections)
 	t.Run("attention", s.attention)
+	t.Run("counters", s.counters)
 	t.Run("largest logits", s.largest)
 	for what, seen := range s.lacks {
 		if !seen {

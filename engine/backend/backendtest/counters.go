@@ -1,0 +1,132 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"godwit/engine/backend"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// hostile are values that are no numbers, or of which f16 makes none, or nearly.
+var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
+
+// counters checks what is counted as rows are written: blocks whose scale f16 does
+// not hold, as the types' own encoders count them, by side and in every part that has
+// a place for the row, and rows of a KV head that are no numbers, once.
+func (s *suite) counters(t T) {
+	list := []Attention{
+		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Sinks: 4, Newest: 32}},
+		{K: "q4_0", V: "f16", DimK: 96, DimV: 64, MLA: true},
+	}
+	for _, one := range kv.Types() {
+		list = append(list, Attention{K: one.Name, V: one.Name, DimK: 128, DimV: 128})
+	}
+	codes := trellis()
+	for i, name := range codes {
+		list = append(list, Attention{K: name, V: codes[(i+1)%len(codes)], DimK: 96, DimV: 64, Exact: kv.Window{Sinks: i, Newest: 64}})
+	}
+	for _, a := range list {
+		a.Heads, a.KVHeads, a.Hostile = 4, 2, true
+		t.Run(fmt.Sprintf("%+v", a), func(t T) {
+			c := newAttentionCase(t, a)
+			if p := s.compile(t, c.plan, &c.layout, c.sizesOf()); p != nil {
+				c.count(t, p)
+			}
+		})
+	}
+}
+
+// poison puts hostile values into rows of q, k and v, the first of K and the last of
+// V, which is K's where that has no rows of its own.
+func (a *Attention) poison(x []float32) {
+	width := len(x) / vocab
+	for i, v := range hostile {
+		x[i*width+a.Heads*a.DimK+i] = v
+		x[(i+3)*width+width-1] = v
+	}
+}
+
+// count feeds a chunk, single rows of both sequences, of one, and a chunk again.
+func (c *attentionCase) count(t T, prog backend.Program) {
+	cache, err := kv.New(&c.layout, kv.Options{Copier: prog, Shuffle: rand.New(rand.NewPCG(7, 7))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := newInput(9)
+	var seen [2][]llm.Token
+	for _, chunk := range [][]int{{40, 9}, {1, 1}, {1, 0}, {100, 1}} {
+		b := &llm.Batch{}
+		for seq, n := range chunk {
+			if n > 0 {
+				c.add(t, in, b, cache, llm.Seq(seq), n)
+				seen[seq] = append(seen[seq], b.Tokens[len(b.Tokens)-n:]...)
+			}
+		}
+		cache.Fill(b)
+		b.Logits = make([]float32, len(b.Outputs)*c.Heads*c.DimV)
+		if err := prog.Run(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		got, want := prog.Skipped()[0], c.counts(seen[:])
+		if got.Saturated != want.Saturated || got.Broken != want.Broken {
+			t.Errorf("rows %v: counted %v and %d, want %v and %d", chunk, got.Saturated, got.Broken, want.Saturated, want.Broken)
+		}
+	}
+	if n := prog.Skipped()[0]; n.Saturated[kv.K] == 0 && c.K != "f32" && c.K != "bf16" || n.Broken == 0 {
+		t.Error("nothing to count")
+	}
+	if err := prog.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// counts is what the rows of sequences add up to, by the types' own encoders.
+func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Skip) {
+	y := &c.layout.Layers[0]
+	width := len(c.input) / vocab
+	first := []int{kv.K: c.Heads * c.DimK, kv.V: (c.Heads + c.KVHeads) * c.DimK}
+	for s, at := range first {
+		l := y.Side(kv.Side(s))
+		if l.View {
+			continue
+		}
+		for _, tokens := range seqs {
+			for pos, token := range tokens {
+				for h := range c.KVHeads {
+					x := c.input[int(token)*width+at+h*l.HeadDim:][:l.HeadDim]
+					if slices.ContainsFunc(x, func(v float32) bool { return v-v != 0 }) {
+						n.Broken++
+					}
+					n.Saturated[s] += saturated(y, l, x, pos, len(tokens))
+				}
+			}
+		}
+	}
+	return n
+}
+
+// saturated counts the blocks of a row of a KV head, in every part that has a place
+// for it, in a sequence of some length.
+func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
+	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
+	for _, part := range []kv.Part{kv.Sinks, kv.Exact, kv.Packed} {
+		form := l.Form(part)
+		last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
+		waits := part == kv.Packed && l.Late() && last > length-y.Exact.Newest
+		if form == nil || waits || part == kv.Sinks && pos >= y.Exact.Sinks {
+			continue
+		}
+		row := make([]byte, form.RowBytes(l.HeadDim))
+		n += int64(form.Encode(row, x, at))
+		if part == kv.Exact && l.Late() { // packed from its exact form
+			x = make([]float32, l.HeadDim)
+			form.Decode(x, row, at)
+		}
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package gpu
+
+import (
+	"fmt"
+
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// own is what each conversation measures of its keys in a layer, on the host, and the
+// channels that come of it, on the device: [sequence][KV head][value].
+type own struct {
+	list       []kv.Own // by sequence and KV head
+	mean, gain place
+	heads, dim int
+}
+
+// each is the channels of a sequence.
+func (o *own) each() int { return o.heads * o.dim }
+
+// newOwn makes room for the conversations of a layer; channels that nobody has
+// measured leave keys as they are.
+func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
+	seqs := max(p.layout.Settings.Seqs, 1)
+	o := &own{heads: y.KVHeads, dim: y.K.HeadDim}
+	for range seqs * o.heads {
+		o.list = append(o.list, kv.NewOwn(o.dim, y.Rotary, p.layout.Settings.Cells))
+	}
+	p.used.Cache += int64(y.K.OwnBytes * seqs)
+	ones := make([]float32, seqs*o.each())
+	for i := range ones {
+		ones[i] = 1
+	}
+	size := int64(4 * len(ones))
+	for _, to := range []*place{&o.mean, &o.gain} {
+		b, err := p.alloc(size, "channels of conversations")
+		if err != nil {
+			return nil, err
+		}
+		*to = place{Bind{b, 0}, size}
+	}
+	return o, p.dev.Upload(o.gain.bind.Buffer, 0, bytesOf(ones))
+}
+
+// of is what a sequence has measured of its KV heads.
+func (o *own) of(seq int32) []kv.Own { return o.list[int(seq)*o.heads:][:o.heads] }
+
+// upload puts the channels of a sequence on the device, if they are known.
+func (p *program) upload(o *own, seq int32) error {
+	for h := range o.heads {
+		c := o.of(seq)[h].Channels()
+		if c == nil {
+			return nil
+		}
+		at := int64(4 * (int(seq)*o.each() + h*o.dim))
+		if err := p.dev.Upload(o.mean.bind.Buffer, at, bytesOf(c.Mean)); err != nil {
+			return err
+		}
+		if err := p.dev.Upload(o.gain.bind.Buffer, at, bytesOf(c.Gain)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measures reports whether a batch has rows from which a conversation calibrates
+// its keys.
+func (p *program) measures(b *llm.Batch) bool {
+	if !p.calibrates {
+		return false
+	}
+	for i := range b.Spans {
+		if measuring(&b.Spans[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// measuring reports whether a span has rows that count.
+func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
+
+// measure reads the keys and queries of the rows that count back to the host, between
+// the writes of a layer and what reads packed pages. It is the one place where a batch
+// waits for the device half way, and only in the first positions of a conversation.
+func (c *compiler) measure(t *attention) {
+	if t.cache.own == nil || t.node.In[1] == graph.None {
+		return
+	}
+	p := c.p
+	query, key := c.value(t.node.In[0]), c.value(t.node.In[1])
+	p.calibrates = true
+	p.launches = append(p.launches, launch{host: func(b *llm.Batch) error {
+		for i := range b.Spans {
+			if s := &b.Spans[i]; measuring(s) {
+				if err := p.measureSpan(t, s, query, key); err != nil {
+					return fmt.Errorf("calibration of layer %d: %w", t.Layer, err)
+				}
+			}
+		}
+		return nil
+	}})
+}
+
+func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error {
+	o, first := t.cache.own, s.Len-s.Rows
+	rows := min(s.Rows, kv.OwnRows-first)
+	kw, qw := o.heads*o.dim, t.Heads*o.dim
+	if len(p.measured) < rows*(kw+qw) {
+		p.measured = make([]float32, kv.OwnRows*(kw+qw))
+	}
+	k, q := p.measured[:rows*kw], p.measured[rows*kw:][:rows*qw]
+	if err := p.dev.Download(bytesOf(k), key.bind.Buffer, key.bind.Offset+int64(4*s.First*kw)); err != nil {
+		return err
+	}
+	if err := p.dev.Download(bytesOf(q), query.bind.Buffer, query.bind.Offset+int64(4*s.First*qw)); err != nil {
+		return err
+	}
+	group := t.Heads / o.heads * o.dim
+	for h := range o.heads {
+		one := &o.of(int32(s.Seq))[h]
+		for r := range rows {
+			one.Add(first+r, k[r*kw+h*o.dim:][:o.dim], q[r*qw+h*group:][:group])
+		}
+	}
+	if first+rows < kv.OwnRows {
+		return nil
+	}
+	return p.upload(o, int32(s.Seq))
+}
+
+// measuredRow calls f with what a sequence has measured of each KV head of a layer, and
+// where that is in a row.
+func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.Own, part []byte) error) (*own, error) {
+	n := p.RowBytes(layer, s, kv.Measured)
+	if n == 0 {
+		return nil, fmt.Errorf("gpu: layer %d has no calibrations of conversations", layer)
+	}
+	o := p.cache.layers[layer].own
+	for h := range o.heads {
+		if err := f(&o.of(seq)[h], row[h*n/o.heads:(h+1)*n/o.heads]); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// copyMeasured gives sequences what others have measured.
+func (p *program) copyMeasured(group int, dst, src int32, n int) error {
+	for _, l := range p.cache.groups[group] {
+		for i := range int32(n) {
+			if l.own == nil {
+				continue
+			}
+			to, from := l.own.of(dst+i), l.own.of(src+i)
+			for h := range to {
+				to[h].Copy(&from[h])
+			}
+			if err := p.upload(l.own, dst+i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package shaders
+
+import (
+	"testing"
+
+	"godwit/engine/kv"
+)
+
+// The pairs of the presets, and every mix of the types that keep something exactly,
+// have kernels of their own.
+func TestFrequentPairs(t *testing.T) {
+	var late []*kv.Type
+	for _, typ := range kv.Types() {
+		if typ.Window != (kv.Window{}) {
+			late = append(late, typ)
+		}
+	}
+	if len(late) < 2 {
+		t.Fatal("no types to mix")
+	}
+	for _, dim := range []int{64, 96, 128, 256} {
+		list := wanted(dim)[:len(kv.Presets())]
+		for _, k := range late {
+			for _, v := range late {
+				list = append(list, kv.Want{K: k, V: v})
+			}
+		}
+		for _, w := range list {
+			k, v := resolved(w.K, dim, kv.K, w.K.Window), resolved(w.V, dim, kv.V, w.V.Window)
+			if k == nil || v == nil {
+				t.Fatalf("%s and %s at %d: no kernel", w.K.Name, w.V.Name, dim)
+			}
+			if attendConstants(k, v, 1, laneClass(k.Lanes))["READERS"] != 1 {
+				t.Errorf("%s and %s at %d are read by the kernel for any pair", w.K.Name, w.V.Name, dim)
+			}
+		}
+	}
+}
+
+// Whatever lies beside keys that a conversation calibrates, the kernels are compiled
+// beforehand.
+func TestOwnInstances(t *testing.T) {
+	have := map[string]bool{}
+	for _, in := range Instances() {
+		have[in.Name()] = true
+	}
+	asked := 0
+	for _, k := range kv.Types() {
+		for _, v := range kv.Types() {
+			for _, dim := range []int{64, 80, 128, 576} {
+				window := kv.Window{Newest: 64}
+				kc, vc := resolved(k, dim, kv.K, window), resolved(v, dim, kv.V, window)
+				if kc == nil || vc == nil || kc.levelled() == nil {
+					continue
+				}
+				own := kc.levelled()
+				for _, rows := range []int{1, 64} {
+					a, err := NewAttention(own, vc, 4, 2, rows)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if name := (Instance{a.Kernel, a.Constants}).Name(); !have[name] {
+						t.Errorf("%s and %s at %d: no %s", k.Name, v.Name, dim, name)
+					}
+				}
+				for _, l := range own.Repack(1, Target{}) {
+					if name := (Instance{l.Kernel, l.Constants}).Name(); !have[name] {
+						t.Errorf("%s at %d: no %s", k.Name, dim, name)
+					}
+				}
+				asked++
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no type is levelled")
+	}
+}
