@@ -44,7 +44,9 @@ func (t *attention) following(j *job) []byte {
 	}
 	next.first = b.Spans[next.span].First
 	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
-	p, k := t.pagesOf(&next), t.keys()
+	var p pages
+	p.set(t, &next)
+	k := t.keys()
 	return k.at(&p, lo)
 }
 
@@ -64,17 +66,16 @@ type pages struct {
 	length        int // of the span
 }
 
-func (t *attention) pagesOf(j *job) pages {
+// set makes them those of a job.
+func (p *pages) set(t *attention, j *job) {
 	b := t.p.b
 	span := &b.Spans[j.span]
-	p := pages{
-		job: j, t: t, packed: b.Tables[t.cache.group][j.span],
-		seq: int32(span.Seq), pos: int(b.Pos[j.first]), length: span.Len,
-	}
+	p.job, p.t = j, t
+	p.packed, p.exact = b.Tables[t.cache.group][j.span], nil
+	p.seq, p.pos, p.length = int32(span.Seq), int(b.Pos[j.first]), span.Len
 	if t.kExact != nil || t.vExact != nil {
 		p.exact = b.Exact[t.cache.group][j.span]
 	}
-	return p
 }
 
 // early is the number of rows of the job that read page pg in exact form: the
@@ -127,13 +128,16 @@ func (r *read) at(p *pages, pg int) []byte {
 func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
 	stride := w.queries.N * attn.Cells
-	p, k, v := t.pagesOf(j), t.keys(), t.values()
+	var p pages
+	p.set(t, j)
+	k, v := t.keys(), t.values()
 	n := hi - lo
 	ahead := min(n, t.kForm.Ahead())
 	visits := w.visits[:n]
 	for i := range visits {
-		page := k.at(&p, lo+i)
-		visits[i] = attn.Visit{Page: page, At: i * stride, Cells: p.cells(lo + i)}
+		// Field by field: what is copied as a whole waits for what was just stored.
+		at, page := &visits[i], k.at(&p, lo+i)
+		at.Page, at.Next, at.At, at.Cells = page, nil, i*stride, p.cells(lo+i)
 		if i >= ahead {
 			visits[i-ahead].Next = page
 		}
@@ -158,7 +162,9 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 		if m := len(visits) - t.vForm.Ahead(); m >= 0 {
 			visits[m].Next = page
 		}
-		visits = append(visits, attn.Visit{Page: page, At: i * stride, Used: u})
+		visits = visits[:len(visits)+1]
+		at := &visits[len(visits)-1]
+		at.Page, at.Next, at.At, at.Used = page, nil, i*stride, u
 	}
 	ahead = min(len(visits), t.vForm.Ahead())
 	for i := range ahead {

@@ -22,7 +22,7 @@ type (
 // cheaper to store the bytes.
 const (
 	fusedRows   = 4
-	trellisRows = 8
+	trellisRows = panel
 )
 
 var (
@@ -33,8 +33,8 @@ var (
 		4: {tokens1bits4AVX512, tokens2bits4AVX512, tokens3bits4AVX512, tokens4bits4AVX512},
 	}
 	// Over trellis codes of any bits.
-	tokensTrellis512 = [panel]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
-	valuesTrellis512 = [panel]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
+	tokensTrellis512 = [trellisRows]tokensRunFunc{tokens1trellisAVX512, tokens2trellisAVX512, tokens3trellisAVX512, tokens4trellisAVX512, tokens5trellisAVX512, tokens6trellisAVX512}
+	valuesTrellis512 = [trellisRows]valuesRunFunc{values1trellisAVX512, values2trellisAVX512, values3trellisAVX512, values4trellisAVX512, values5trellisAVX512, values6trellisAVX512}
 	// By bits, for chunks of 32 and of 64 values.
 	valuesRun512 = [9][2][fusedRows]valuesRunFunc{
 		2: {
@@ -85,9 +85,7 @@ func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) boo
 			return false
 		}
 		p.check(dst, n, visits)
-		for first := 0; first < n; first += panel {
-			p.tokensTrellis(dst[first*Cells:], q, first/panel, min(panel, n-first), visits)
-		}
+		p.tokensTrellis(dst, q, n, visits)
 		return true
 	case p.levels.plain:
 		p.check(dst, n, visits)
@@ -118,11 +116,10 @@ func (p *codes) tokens(f tokensRunFunc, dst []float32, q *operand, group int, vi
 		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, q.values/q.blocks/32)
 }
 
-// tokensTrellis calls one for n queries of a panel.
-func (p *codes) tokensTrellis(dst []float32, q *operand, group, n int, visits []Visit) {
-	at := group * q.blocks * panel
+// tokensTrellis calls one for n queries, a panel at most.
+func (p *codes) tokensTrellis(dst []float32, q *operand, n int, visits []Visit) {
 	tokensTrellis512[n-1](&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.cyclic.bits, p.scale, &p.cyclic.table[0],
-		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, p.elems/8)
+		&q.q[0], &q.scale[0], &q.init[0], q.blocks, p.elems/8)
 }
 
 // valuesRun is accumulate for as many pages as a kernel takes, and blocks of the next.
@@ -133,13 +130,8 @@ func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Vi
 	var f valuesRunFunc
 	table, high, chunk := &p.levels.table[0], p.high.at, p.chunk
 	switch y := p.cyclic; {
-	case y != nil && n <= panel:
-		f, table, high, chunk = valuesTrellis512[n-1], &y.table[0], y.bits, 32
 	case y != nil && n <= trellisRows:
-		for first := 0; first < n; first += panel {
-			p.accumulate(acc[first*ld:], ld, w[first*Cells:], min(panel, n-first), visits, s)
-		}
-		return len(visits), 0
+		f, table, high, chunk = valuesTrellis512[n-1], &y.table[0], y.bits, 32
 	case y == nil && n <= fusedRows:
 		f = valuesRun512[p.bits()][p.chunk/64][n-1]
 	}
