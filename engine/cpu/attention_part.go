@@ -44,8 +44,8 @@ func (t *attention) following(j *job) []byte {
 	}
 	next.first = b.Spans[next.span].First
 	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
-	var p pages
-	p.set(t, &next)
+	p := pages{job: &next, t: t}
+	p.find()
 	k := t.keys()
 	return k.at(&p, lo)
 }
@@ -66,12 +66,12 @@ type pages struct {
 	length        int // of the span
 }
 
-// set makes them those of a job.
-func (p *pages) set(t *attention, j *job) {
+// find looks up where the pages of the job are.
+func (p *pages) find() {
+	t, j := p.t, p.job
 	b := t.p.b
 	span := &b.Spans[j.span]
-	p.job, p.t = j, t
-	p.packed, p.exact = b.Tables[t.cache.group][j.span], nil
+	p.packed = b.Tables[t.cache.group][j.span]
 	p.seq, p.pos, p.length = int32(span.Seq), int(b.Pos[j.first]), span.Len
 	if t.kExact != nil || t.vExact != nil {
 		p.exact = b.Exact[t.cache.group][j.span]
@@ -128,8 +128,8 @@ func (r *read) at(p *pages, pg int) []byte {
 func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
 	stride := w.queries.N * attn.Cells
-	var p pages
-	p.set(t, j)
+	p := pages{job: j, t: t}
+	p.find()
 	k, v := t.keys(), t.values()
 	n := hi - lo
 	ahead := min(n, t.kForm.Ahead())
