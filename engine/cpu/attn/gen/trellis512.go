@@ -67,20 +67,22 @@ func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem
 	y.look(x)
 }
 
-// quad looks up 32 values of the four tokens at RSI, behind which stands what
-// is at RAX: the first 16 are lanes of Z14, the others of Z13, a token a byte.
-func (y trellis) quad() {
-	x, x2 := reg.Z12, reg.Z13
-	y.VMOVDQU64(at(reg.RSI, 0), reg.Z14)
-	y.VMOVDQU64(at(reg.RAX, 0), reg.Z15)
+// quad looks up 32 values of four tokens, behind which stands what is at next:
+// the first 16 are lanes of low, the others of high, a token a byte. Registers
+// are four from z on.
+func (y trellis) quad(from, next operand.Mem, z int) (low, high reg.VecPhysical) {
+	x, x2, this, that := zs[z], zs[z+1], zs[z+2], zs[z+3]
+	y.VMOVDQU64(from, this)
+	y.VMOVDQU64(next, that)
 	y.VMOVDQA64(reg.Z26, x)
 	y.VMOVDQA64(reg.Z25, x2)
-	y.VPERMI2B(reg.Z15, reg.Z14, x)
-	y.VPERMI2B(reg.Z15, reg.Z14, x2)
+	y.VPERMI2B(that, this, x)
+	y.VPERMI2B(that, this, x2)
 	y.look(x)
 	y.look(x2)
-	y.VPUNPCKLWD(x2, x, reg.Z14)
-	y.VPUNPCKHWD(x2, x, reg.Z13)
+	y.VPUNPCKLWD(x2, x, this)
+	y.VPUNPCKHWD(x2, x, x2)
+	return this, x2
 }
 
 // halves takes even lanes of a and b to low, odd ones to high.
@@ -178,10 +180,10 @@ func (y trellis) tileValues() {
 	y.LEAQ(ix(reg.RSI, reg.R8, 1, 0), reg.RAX)
 	y.CMPQ(reg.R10, imm(1))
 	y.CMOVQEQ(reg.R11, reg.RAX)
-	y.quad()
+	low, high := y.quad(at(reg.RSI, 0), at(reg.RAX, 0), 0)
 	y.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 0))
-	y.VMOVDQU64(reg.Z14, at(reg.RDX, 0))
-	y.VMOVDQU64(reg.Z13, at(reg.RDX, 64))
+	y.VMOVDQU64(low, at(reg.RDX, 0))
+	y.VMOVDQU64(high, at(reg.RDX, 64))
 	y.ADDQ(reg.R13, reg.RDX)
 	y.XCHGQ(reg.R13, reg.R15)
 	y.ADDQ(reg.R8, reg.RSI)
@@ -327,6 +329,8 @@ func (y trellis) unit(last bool) {
 				y.PREFETCHT0(ix(reg.RBX, reg.R14, 1, 0))
 			}
 		}
+	}
+	for t := range octets {
 		for i := range y.n {
 			y.VPDPBUSD(q(i), x(t), y.sum(i, t))
 		}
@@ -410,6 +414,24 @@ func (y trellis) values() {
 	y.end()
 }
 
+// eight adds 32 values of eight tokens.
+func (y trellis) eight(sum func(i, v int) reg.VecPhysical) {
+	var levels [2][2]reg.VecPhysical
+	levels[0][0], levels[0][1] = y.quad(at(reg.RSI, 0), at(reg.RAX, 0), 12)
+	levels[1][0], levels[1][1] = y.quad(ix(reg.RSI, reg.R14, 1, 0), ix(reg.RAX, reg.R14, 1, 0), 16)
+	y.LEAQ(ix(reg.RSI, reg.R12, 1, 0), reg.R9)
+	y.PREFETCHT0(at(reg.R9, 0))
+	y.PREFETCHT0(ix(reg.R9, reg.R14, 1, 0))
+	for four, x := range levels {
+		for i := range y.n {
+			w := zs[20+i%4]
+			y.VPBROADCASTD(at(reg.RDX, 64*i+4*four), w)
+			y.VPDPBUSD(x[0], w, sum(i, 0))
+			y.VPDPBUSD(x[1], w, sum(i, 1))
+		}
+	}
+}
+
 // chunk adds a chunk and goes to the next; R8 counts those that are left.
 func (y trellis) chunk() {
 	sum := func(i, v int) reg.VecPhysical { return zs[2*i+v] }
@@ -425,27 +447,20 @@ func (y trellis) chunk() {
 	y.JNE(operand.LabelRef(more))
 	y.SUBQ(reg.R14, reg.RAX)
 	y.Label(more)
-	y.MOVQ(operand.U32(16), reg.RBX)
+	y.MOVQ(operand.U32(8), reg.RBX)
 	y.Label(loop)
-	y.TESTQ(operand.U32(1), reg.RCX)
+	y.TESTQ(operand.U32(3), reg.RCX)
 	y.JZ(operand.LabelRef(skip))
-	y.quad()
-	y.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 0))
-	for i := range y.n {
-		y.VPBROADCASTD(at(reg.RDX, 64*i), zs[16+i])
-	}
-	for i := range y.n {
-		y.VPDPBUSD(reg.Z14, zs[16+i], sum(i, 0))
-		y.VPDPBUSD(reg.Z13, zs[16+i], sum(i, 1))
-	}
+	y.eight(sum)
 	y.Label(skip)
-	y.ADDQ(reg.R14, reg.RSI)
-	y.ADDQ(reg.R14, reg.RAX)
-	y.RORW(imm(1), reg.CX)
-	y.ADDQ(imm(4), reg.RDX)
+	y.LEAQ(ix(reg.RSI, reg.R14, 2, 0), reg.RSI)
+	y.LEAQ(ix(reg.RAX, reg.R14, 2, 0), reg.RAX)
+	y.RORW(imm(2), reg.CX)
+	y.ADDQ(imm(8), reg.RDX)
 	y.DECQ(reg.RBX)
 	y.JNZ(operand.LabelRef(loop))
 	y.SUBQ(imm(64), reg.RDX)
+	y.ld("scale", reg.R9)
 	y.ld("ld", reg.RAX)
 	y.MOVQ(reg.RDI, reg.RBX)
 	for i := range y.n {
