@@ -233,7 +233,7 @@ func newHeadStats(layers []kv.LayerInfo) *headStats {
 			continue
 		}
 		for range in.KVHeads {
-			s.heads[i] = append(s.heads[i], kv.NewChannelStats(in.HeadDimK))
+			s.heads[i] = append(s.heads[i], kv.NewChannelStats(in.HeadDimK, in.Rotary))
 		}
 	}
 	return s
@@ -256,10 +256,10 @@ func (s *headStats) add(layer, pos int, q, k []float32) {
 	}
 	d, group := in.HeadDimK, in.Heads/in.KVHeads
 	for h := range in.Heads {
-		heads[h/group].AddQuery(q[h*d : (h+1)*d])
+		heads[h/group].AddQuery(pos, q[h*d:(h+1)*d])
 	}
 	for h := range len(k) / d {
-		heads[h].AddKey(k[h*d : (h+1)*d])
+		heads[h].AddKey(pos, k[h*d:(h+1)*d])
 	}
 }
 
@@ -267,7 +267,7 @@ func (s *headStats) calibration(model string, tokens int) *kv.Calibration {
 	c := &kv.Calibration{Model: model, Tokens: tokens, Layers: make([]kv.LayerCalibration, len(s.layers))}
 	for i, heads := range s.heads {
 		for _, h := range heads {
-			c.Layers[i].Keys = append(c.Layers[i].Keys, h.Channels())
+			c.Layers[i].Keys = append(c.Layers[i].Keys, h.Moments())
 		}
 	}
 	return c
@@ -455,7 +455,7 @@ func (m *Model) sense(ctx context.Context, c *kv.Calibration, layers []kv.LayerI
 				if s == kv.V {
 					to = &c.Layers[i].SenseV
 				}
-				set := kv.Settings{Calibration: c, Each: kv.Probe(layers, i, s), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
+				set := kv.Settings{Calibration: c, Span: span(m.Config().Context), Each: kv.Probe(layers, i, s), SWABypass: kv.Off, AutoAsymmetric: kv.Off}
 				err := m.try(ctx, b, len(tokens), set, func(t *trial) error {
 					got, err := t.logits(tokens)
 					if err == nil {

@@ -171,10 +171,6 @@ func (e *Engine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	turns := rotaries(p, e.Config().Layers)
-	if err := e.turned(turns); err != nil {
-		return err
-	}
 	for _, ev := range e.layout.Events {
 		e.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
 	}
@@ -203,26 +199,10 @@ func (e *Engine) start(ctx context.Context) error {
 	e.sched = sched.New(e.prog, e.cache, sched.Options{
 		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
 		StateModel: len(p.States) > 0, Observe: e.o.Observe, Ended: e.warnSaturated,
-		Shift: e.o.ContextShift, Rotary: turns,
+		Shift: e.o.ContextShift, Rotary: rotaries(p, e.Config().Layers),
 	})
 	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,
 		"ctx", e.o.Context, "bytes", e.prog.Memory().Weights+e.prog.Memory().Cache)
-	return nil
-}
-
-// turned tells the layout how the keys of its layers are turned. Where that is
-// not known conversations cannot calibrate themselves.
-func (e *Engine) turned(turns []kv.Rotary) error {
-	if turns == nil && e.o.KV.SelfCalibrate {
-		e.o.KV.SelfCalibrate = false
-		var err error
-		if e.layout, err = e.layoutFor(e.o.Cells); err != nil {
-			return err
-		}
-	}
-	for i := range turns {
-		e.layout.Layers[i].Rotary = turns[i]
-	}
 	return nil
 }
 

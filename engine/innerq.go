@@ -58,6 +58,9 @@ func (e *Engine) even(ctx context.Context, q kv.InnerQ) (tables [][]kv.Channels,
 		return nil, 0, err
 	}
 	tokens = tokens[:min(len(tokens), q.Tokens(layers), calibrationTokens, max(e.Config().Context, 1))]
+	for i := range layers {
+		layers[i].Rotary = kv.Rotary{} // keys count as they are
+	}
 	stats := newHeadStats(layers)
 	stats.from = 0 // every key counts
 	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack})

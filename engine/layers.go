@@ -13,6 +13,14 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 	for i := range out {
 		out[i] = kv.LayerInfo{Layer: i, Share: -1}
 	}
+	turns := rotaries(plan, layers)
+	for i := range out {
+		if turns == nil {
+			out[i].Rotary.Opaque = true
+		} else {
+			out[i].Rotary = turns[i]
+		}
+	}
 	for _, n := range plan.Nodes {
 		op, ok := n.Op.(graph.Attend)
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"sync"
 
 	_ "godwit/engine/arch" // registers the architectures
@@ -105,8 +106,16 @@ func (m *Model) Layout(ctx int, want kv.Want, preset string, s kv.Settings) (kv.
 			want.V = p.V
 		}
 	}
+	if s.Span == 0 {
+		s.Span = span(ctx)
+	}
 	return kv.Resolve(want, l, s)
 }
+
+// span is the positions for which the keys of a context are calibrated: the next
+// power of two, so that what was saved fits a context that is a little longer
+// or shorter.
+func span(ctx int) int { return 1 << bits.Len(uint(max(ctx-1, 0))) }
 
 // Archs lists the architectures that can be run.
 func Archs() []string { return model.Archs() }

@@ -229,7 +229,7 @@ type formFlags struct {
 	HeadDim   int     `required:"" name:"head-dim" placeholder:"D" help:"Values of a head."`
 	Positions ids     `placeholder:"5,9" help:"Position of each row, for forms that store it. Default: the row's number."`
 	RopeBase  float32 `name:"rope-base" default:"1e6" help:"Base of the rotary embedding, for forms that need it."`
-	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration whose channels are levelled: a file that kv calibrate made."`
+	Calib     string  `placeholder:"FILE" type:"existingfile" help:"Calibration whose channels are levelled, as they are at position 0: a file that kv calibrate made."`
 	Layer     int     `name:"layer" placeholder:"N" help:"Layer of --calib."`
 	KVHead    int     `name:"kv-head" placeholder:"N" help:"KV head of --calib."`
 
@@ -272,11 +272,12 @@ func (f *formFlags) calibration() (*kv.Channels, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Calib, err)
 	}
-	channels, err := c.Head(f.Layer, f.KVHead, f.HeadDim)
+	head, err := c.Head(f.Layer, f.KVHead, f.HeadDim)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Calib, err)
 	}
-	return channels, nil
+	channels := head.Channels(kv.Rotary{}, 0)
+	return &channels, nil
 }
 
 // at is what an encoder is told about a row.

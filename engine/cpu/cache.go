@@ -130,7 +130,7 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
 		if y.K.Own {
 			for range max(l.Settings.Seqs, 1) * y.KVHeads {
-				lc.own = append(lc.own, kv.NewOwn(y.K.HeadDim, y.Rotary, l.Settings.Cells))
+				lc.own = append(lc.own, kv.NewOwn(y.K.HeadDim, y.Rotary, l.Settings.Span))
 			}
 			c.size += int64(y.K.OwnBytes * max(l.Settings.Seqs, 1))
 		}

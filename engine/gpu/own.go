@@ -25,7 +25,7 @@ func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
 	o := &own{heads: y.KVHeads, dim: y.K.HeadDim}
 	for range seqs * o.heads {
-		o.list = append(o.list, kv.NewOwn(o.dim, y.Rotary, p.layout.Settings.Cells))
+		o.list = append(o.list, kv.NewOwn(o.dim, y.Rotary, p.layout.Settings.Span))
 	}
 	p.used.Cache += int64(y.K.OwnBytes * seqs)
 	ones := make([]float32, seqs*o.each())

@@ -29,7 +29,7 @@ type Calibration struct {
 // LayerCalibration is the part of one layer; zero where the layer has no keys
 // of its own, or latent ones.
 type LayerCalibration struct {
-	Keys []Channels // one a KV head
+	Keys []Moments // one a KV head
 	// SenseK and SenseV are the divergence, in nats, that the model shows when
 	// that cache alone has two bits; 0: not measured.
 	SenseK, SenseV float64
@@ -43,6 +43,15 @@ func (c *Calibration) Sensed() bool {
 		}
 	}
 	return false
+}
+
+// channels is what the heads of a layer make of it.
+func (l *LayerCalibration) channels(r Rotary, span int) []Channels {
+	out := make([]Channels, len(l.Keys))
+	for h := range l.Keys {
+		out[h] = l.Keys[h].Channels(r, span)
+	}
+	return out
 }
 
 // KeepSense takes over the sensitivities of another calibration of the same model.
@@ -78,7 +87,7 @@ func (c *Calibration) Check(model string, layers []LayerInfo) error {
 }
 
 // Head is the calibration of one KV head, whose values have to be headDim.
-func (c *Calibration) Head(layer, head, headDim int) (*Channels, error) {
+func (c *Calibration) Head(layer, head, headDim int) (*Moments, error) {
 	if layer < 0 || layer >= len(c.Layers) || head < 0 || head >= len(c.Layers[layer].Keys) {
 		return nil, fmt.Errorf("%w: it has no layer %d with a KV head %d", ErrCalibration, layer, head)
 	}
@@ -91,7 +100,7 @@ func (c *Calibration) Head(layer, head, headDim int) (*Channels, error) {
 
 const (
 	calibrationMagic   = "gwca\r\n\x1a\n"
-	calibrationVersion = 1
+	calibrationVersion = 2
 	calibrationHeader  = 1 << 20 // most bytes of a header
 	calibrationLayers  = 1 << 12
 	calibrationHeads   = 1 << 18 // of all layers together
@@ -99,7 +108,7 @@ const (
 )
 
 // calibrationHead describes the arrays that follow: for every layer and KV
-// head means, then gains, in f16.
+// head those of its Moments, in f32.
 type calibrationHead struct {
 	Model  string                 `json:"model"`
 	Tokens int                    `json:"tokens"`
@@ -118,18 +127,16 @@ type calibrationLayerHead struct {
 func (c *Calibration) Write(w io.Writer) error {
 	head := calibrationHead{Model: c.Model, Tokens: c.Tokens}
 	var data []byte
-	half := func(x []float32) {
-		for _, v := range x {
-			data = binary.LittleEndian.AppendUint16(data, dtype.F32ToF16(v))
-		}
-	}
 	for i := range c.Layers {
 		l := &c.Layers[i]
 		h := calibrationLayerHead{Heads: len(l.Keys), SenseK: l.SenseK, SenseV: l.SenseV}
 		for _, k := range l.Keys {
 			h.HeadDim = len(k.Mean)
-			half(k.Mean)
-			half(k.Gain)
+			for _, x := range k.arrays() {
+				for _, v := range *x {
+					data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+				}
+			}
 		}
 		head.Layers = append(head.Layers, h)
 	}
@@ -207,7 +214,7 @@ func (h *calibrationHead) size() (n int64, err error) {
 			return 0, fmt.Errorf("%w: layer %d: %d heads of %d values, sensitivity %g and %g", ErrCalibration, i, lh.Heads, lh.HeadDim, lh.SenseK, lh.SenseV)
 		}
 		heads += lh.Heads
-		n += int64(lh.Heads) * int64(4*lh.HeadDim)
+		n += int64(lh.Heads) * int64(4*momentArrays*lh.HeadDim)
 	}
 	if heads > calibrationHeads || n > calibrationData {
 		return 0, fmt.Errorf("%w: %d heads in %d bytes, at most %d in %d are possible", ErrCalibration, heads, n, calibrationHeads, calibrationData)
@@ -221,10 +228,10 @@ func (h *calibrationHead) layers(data []byte) *Calibration {
 	for _, lh := range h.Layers {
 		l := LayerCalibration{SenseK: lh.SenseK, SenseV: lh.SenseV}
 		for range lh.Heads {
-			x := make([]float32, 2*lh.HeadDim)
-			decodeFloats(x, data[:4*lh.HeadDim], dtype.F16)
-			data = data[4*lh.HeadDim:]
-			l.Keys = append(l.Keys, Channels{Mean: x[:lh.HeadDim:lh.HeadDim], Gain: x[lh.HeadDim:]})
+			x := make([]float32, momentArrays*lh.HeadDim)
+			decodeFloats(x, data[:4*len(x)], dtype.F32)
+			data = data[4*len(x):]
+			l.Keys = append(l.Keys, newMoments(x, lh.HeadDim))
 		}
 		c.Layers = append(c.Layers, l)
 	}

@@ -24,17 +24,17 @@ func calibrated(layers []LayerInfo, seed uint64) *Calibration {
 			continue
 		}
 		for range in.KVHeads {
-			s := NewChannelStats(in.HeadDimK)
+			s := NewChannelStats(in.HeadDimK, Rotary{})
 			mean := gauss(r, in.HeadDimK, 3)
 			for range 64 {
 				k := gauss(r, in.HeadDimK, 1)
 				for j := range k {
 					k[j] += mean[j]
 				}
-				s.AddKey(k)
-				s.AddQuery(gauss(r, in.HeadDimK, 2))
+				s.AddKey(0, k)
+				s.AddQuery(0, gauss(r, in.HeadDimK, 2))
 			}
-			c.Layers[i].Keys = append(c.Layers[i].Keys, s.Channels())
+			c.Layers[i].Keys = append(c.Layers[i].Keys, s.Moments())
 		}
 		c.Layers[i].SenseK, c.Layers[i].SenseV = r.Float64(), r.Float64()/8
 	}
@@ -102,11 +102,11 @@ func TestCalibrationHostile(t *testing.T) {
 		why  string
 	}{
 		{"heads of nothing", headed(layersOf(150, maxKVHeads, 0), nil), "layer 0: 4096 heads of 0 values"},
-		{"no arrays", headed(layersOf(1, maxKVHeads, 1<<14), nil), "ends early"},
-		{"many heads", headed(layersOf(65, maxKVHeads, 1), nil), "266240 heads in 1064960 bytes"},
-		{"many bytes", headed(layersOf(2, maxKVHeads, 1<<14), nil), "8192 heads in 536870912 bytes"},
+		{"no arrays", headed(layersOf(1, maxKVHeads, 1<<11), nil), "ends early"},
+		{"many heads", headed(layersOf(65, maxKVHeads, 1), nil), "266240 heads in 5324800 bytes"},
+		{"many bytes", headed(layersOf(2, maxKVHeads, 1<<11), nil), "8192 heads in 335544320 bytes"},
 		{"many layers", headed(layersOf(calibrationLayers+1, 0, 0), nil), "4097 layers"},
-		{"small heads", headed(layersOf(4, maxKVHeads, 1), make([]byte, 4*maxKVHeads*4)), ""},
+		{"small heads", headed(layersOf(4, maxKVHeads, 1), make([]byte, 4*maxKVHeads*4*momentArrays)), ""},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -148,7 +148,7 @@ func FuzzCalibration(f *testing.F) {
 func TestChannelStats(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const n = 32
-	s := NewChannelStats(n)
+	s := NewChannelStats(n, Rotary{})
 	k, q := make([]float32, n), make([]float32, n)
 	size := func(i int) (key, query float64) { return math.Exp(float64(i%5) - 2), math.Exp(float64(i%3) - 1) }
 	for range 20000 {
@@ -156,13 +156,14 @@ func TestChannelStats(t *testing.T) {
 			key, query := size(i)
 			k[i], q[i] = float32(float64(i)+key*r.NormFloat64()), float32(query*r.NormFloat64())
 		}
-		s.AddKey(k)
-		s.AddQuery(q)
+		s.AddKey(0, k)
+		s.AddQuery(0, q)
 	}
 	k[3], q[4] = float32(math.NaN()), float32(math.Inf(1))
-	s.AddKey(k)
-	s.AddQuery(q)
-	c := s.Channels()
+	s.AddKey(0, k)
+	s.AddQuery(0, q)
+	m := s.Moments()
+	c := m.Channels(Rotary{}, 0)
 	if !c.fits(n) {
 		t.Fatal("not finite")
 	}
@@ -182,7 +183,8 @@ func TestChannelStats(t *testing.T) {
 	if math.Abs(logs/n) > 1e-3 {
 		t.Errorf("geometric mean of the gains: %g", math.Exp(logs/n))
 	}
-	if empty := NewChannelStats(4).Channels(); !empty.fits(4) || empty.Gain[0] != 1 {
+	none := NewChannelStats(4, Rotary{}).Moments()
+	if empty := none.Channels(Rotary{}, 0); !empty.fits(4) || empty.Gain[0] != 1 {
 		t.Errorf("nothing counted: %v", empty)
 	}
 }

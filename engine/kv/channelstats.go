@@ -2,39 +2,148 @@ package kv
 
 import "math"
 
-// ChannelStats gathers what the channels of one layer and KV head carry.
+// ChannelStats gathers what the channels of one layer and KV head carry. Its
+// rows are turned back to position 0: the mean of keys as attention reads them
+// belongs to the positions at which they were read.
 type ChannelStats struct {
-	keys, queries int
-	sum, square   []float64 // of the keys, by channel
-	query         []float64 // squares of the queries
+	rotary        []RotaryPart
+	keys, queries sums
+	back          []float64 // a row at position 0
+	turn          []float64 // sines and cosines of the pairs at pos
+	pos           int
 }
 
-// NewChannelStats is empty statistics for heads of headDim values.
-func NewChannelStats(headDim int) *ChannelStats {
-	return &ChannelStats{sum: make([]float64, headDim), square: make([]float64, headDim), query: make([]float64, headDim)}
+// sums are over rows: of the values, their squares, and the products of
+// each pair of the rotary embedding, beside its first column.
+type sums struct {
+	n                  int
+	sum, square, cross []float64
 }
 
-// AddKey counts a key, as attention reads it. Keys that are not finite are
-// left out.
-func (s *ChannelStats) AddKey(k []float32) {
-	if !finite(k) {
-		return
-	}
-	s.keys++
-	for i, v := range k {
-		s.sum[i] += float64(v)
-		s.square[i] += float64(v) * float64(v)
+func newSums(headDim int) sums {
+	return sums{sum: make([]float64, headDim), square: make([]float64, headDim), cross: make([]float64, headDim)}
+}
+
+func (m *sums) clear() {
+	m.n = 0
+	for _, x := range m.arrays() {
+		clear(x)
 	}
 }
+
+func (m *sums) arrays() [3][]float64 { return [3][]float64{m.sum, m.square, m.cross} }
+
+// NewChannelStats is empty statistics for heads of headDim values whose rows
+// are turned by r.
+func NewChannelStats(headDim int, r Rotary) *ChannelStats {
+	return &ChannelStats{
+		rotary: r.Parts, keys: newSums(headDim), queries: newSums(headDim),
+		back: make([]float64, headDim), turn: make([]float64, 0, headDim), pos: -1,
+	}
+}
+
+// AddKey counts the key of a position, as attention reads it. Keys that are not
+// finite are left out.
+func (s *ChannelStats) AddKey(pos int, k []float32) { s.count(&s.keys, pos, k) }
 
 // AddQuery counts a query of the head's group.
-func (s *ChannelStats) AddQuery(q []float32) {
-	if !finite(q) {
+func (s *ChannelStats) AddQuery(pos int, q []float32) { s.count(&s.queries, pos, q) }
+
+func (s *ChannelStats) count(m *sums, pos int, x []float32) {
+	if !finite(x) {
 		return
 	}
-	s.queries++
-	for i, v := range q {
-		s.query[i] += float64(v) * float64(v)
+	for i, v := range x {
+		s.back[i] = float64(v)
+	}
+	turn := s.at(pos)
+	for i := range s.rotary {
+		p := &s.rotary[i]
+		for j := range p.Freqs {
+			a, b := p.Pair(j)
+			sin, cos := turn[2*j], turn[2*j+1]
+			u, v := s.back[a], s.back[b]
+			s.back[a], s.back[b] = u*cos+v*sin, v*cos-u*sin
+			m.cross[a] += s.back[a] * s.back[b]
+		}
+		turn = turn[2*len(p.Freqs):]
+	}
+	for i, v := range s.back {
+		m.sum[i] += v
+		m.square[i] += v * v
+	}
+	m.n++
+}
+
+// at is the sine and cosine of each pair at a position.
+func (s *ChannelStats) at(pos int) []float64 {
+	if pos == s.pos {
+		return s.turn
+	}
+	s.turn, s.pos = s.turn[:0], pos
+	for i := range s.rotary {
+		for _, f := range s.rotary[i].Freqs {
+			sin, cos := math.Sincos(float64(pos) * float64(f))
+			s.turn = append(s.turn, sin, cos)
+		}
+	}
+	return s.turn
+}
+
+// spread replaces the sums at position 0 by those of the same rows over the
+// positions of conversations that reach span.
+func (s *ChannelStats) spread(span int) {
+	for i := range s.rotary {
+		p := &s.rotary[i]
+		for j, f := range p.Freqs {
+			a, b := p.Pair(j)
+			t := turnedOver(float64(f), span)
+			s.keys.turn(t, a, b)
+			s.queries.turn(t, a, b)
+		}
+	}
+}
+
+func (m *sums) turn(t turned, a, b int) {
+	u, v := m.sum[a], m.sum[b]
+	m.sum[a], m.sum[b] = t.cos*u-t.sin*v, t.sin*u+t.cos*v
+	u, v = m.square[a], m.square[b]
+	both := 2 * t.cross * m.cross[a]
+	m.square[a], m.square[b] = t.cos2*u+(1-t.cos2)*v-both, (1-t.cos2)*u+t.cos2*v+both
+}
+
+// turned is averages over angles: of cosine, sine, cosine squared, and cosine
+// times sine.
+type turned struct{ cos, sin, cos2, cross float64 }
+
+// spanHalves is how many lengths of conversations count alike, each half of
+// the one before, beginning with all positions that can be reached: one mean
+// has to serve short conversations and long ones (docs/gw.md).
+const spanHalves = 3
+
+// turnedOver is the averages over the positions of these conversations.
+func turnedOver(freq float64, span int) (t turned) {
+	angle := freq * float64(max(span, OwnRows))
+	for range spanHalves {
+		n := turnedTo(angle)
+		t.cos += n.cos / spanHalves
+		t.sin += n.sin / spanHalves
+		t.cos2 += n.cos2 / spanHalves
+		t.cross += n.cross / spanHalves
+		angle /= 2
+	}
+	return t
+}
+
+// turnedTo is the averages over the angles from 0 to some.
+func turnedTo(angle float64) turned {
+	if math.Abs(angle) < 1e-9 { // all of them are what they are at 0, to the last bit of a float32
+		return turned{cos: 1, cos2: 1}
+	}
+	sin, cos := math.Sincos(angle)
+	return turned{
+		cos: sin / angle, sin: (1 - cos) / angle,
+		cos2: 0.5 + sin*cos/(2*angle), cross: sin * sin / (2 * angle),
 	}
 }
 
@@ -42,23 +151,14 @@ func (s *ChannelStats) AddQuery(q []float32) {
 // a channel carries nothing that has to be kept apart.
 const maxGain = 256
 
-// Channels is the calibration: the mean of the keys, and the gain at which a
-// channel's error weighs the same in every channel, √(rms of q / rms of k
-// around its mean). Both are rounded to f16, as they are kept. The geometric
-// mean of the gains is 1.
+// measure fills c: the mean of the keys, and the gain at which a channel's error
+// weighs the same in every channel, √(rms of q / rms of k around its mean). Both
+// are rounded to f16. The geometric mean of the gains is 1.
 // Source: spec gw-formats.md "Definition".
-func (s *ChannelStats) Channels() Channels {
-	n := len(s.sum)
-	c := Channels{Mean: make([]float32, n), Gain: make([]float32, n)}
-	s.measure(&c)
-	return c
-}
-
-// measure fills c.
 func (s *ChannelStats) measure(c *Channels) {
 	var sum float64
 	known := 0
-	for i := range s.sum {
+	for i := range s.keys.sum {
 		mean, log := s.channel(i)
 		c.Mean[i] = roundF16(float32(mean))
 		if log == log {
@@ -67,7 +167,7 @@ func (s *ChannelStats) measure(c *Channels) {
 		}
 	}
 	limit := math.Log(maxGain)
-	for i := range s.sum {
+	for i := range s.keys.sum {
 		_, log := s.channel(i)
 		if log -= sum / float64(max(known, 1)); log != log {
 			log = 0
@@ -79,9 +179,9 @@ func (s *ChannelStats) measure(c *Channels) {
 // channel is the mean of a channel of the keys and the logarithm of its gain;
 // that is no number where the channel carries nothing.
 func (s *ChannelStats) channel(i int) (mean, log float64) {
-	k, q := float64(max(s.keys, 1)), float64(max(s.queries, 1))
-	mean = s.sum[i] / k
-	around, query := s.square[i]/k-mean*mean, s.query[i]/q
+	k, q := float64(max(s.keys.n, 1)), float64(max(s.queries.n, 1))
+	mean = s.keys.sum[i] / k
+	around, query := s.keys.square[i]/k-mean*mean, s.queries.square[i]/q
 	if around > 0 && query > 0 {
 		return mean, (math.Log(query) - math.Log(around)) / 4
 	}

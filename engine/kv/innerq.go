@@ -56,18 +56,18 @@ func (t *Type) evens() bool {
 	return !t.Float && t.Rotation.Size > 0 && !t.Levelled
 }
 
-// Even is the table of InnerQ after what was counted; ok is false where the
+// Even is the table of InnerQ after what was counted, of rows as they are; ok is false where the
 // channels are even already.
 func (s *ChannelStats) Even(q InnerQ) (c Channels, ok bool) {
 	if !(q.Strength > 0 && q.Strength <= 1) {
 		q.Strength = 0.5
 	}
-	n := len(s.sum)
+	n := len(s.back)
 	c = Channels{Mean: make([]float32, n), Gain: make([]float32, n)}
 	rms := make([]float64, n)
 	var mean float64
-	for i, sq := range s.square {
-		rms[i] = math.Sqrt(sq / float64(max(s.keys, 1)))
+	for i, sq := range s.keys.square {
+		rms[i] = math.Sqrt(sq / float64(max(s.keys.n, 1)))
 		mean += rms[i] / float64(n)
 	}
 	most, least := 1.0, 1.0

@@ -8,8 +8,8 @@ import (
 
 // statsOf counts one key whose channels have these magnitudes.
 func statsOf(k ...float32) *ChannelStats {
-	s := NewChannelStats(len(k))
-	s.AddKey(k)
+	s := NewChannelStats(len(k), Rotary{})
+	s.AddKey(0, k)
 	return s
 }
 

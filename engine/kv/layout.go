@@ -21,6 +21,7 @@ type LayerInfo struct {
 	MLA                bool    // V is the first HeadDimV values of K
 	Bidirectional      bool    // rows see what comes after them
 	RopeBase           float32 // base of the rotary embedding; 0: none
+	Rotary             Rotary  // how keys and queries are turned by their position
 	StateBytes         int64   // recurrent state of one sequence; 0: none
 	Signals            Signals
 }
@@ -72,7 +73,7 @@ type LayerLayout struct {
 	Share          int    // index of the layer whose cells it reads; -1: its own
 	Lends          bool   // other layers read its cells
 	MLA            bool
-	Rotary         Rotary  // how keys were turned by their position, where the engine has said so
+	Rotary         Rotary  // how keys are turned by their position
 	Temper         Temper  // what finished logits over K are multiplied with
 	RopeBase       float32 // for encoders that need it
 	StateBytes     int64   // recurrent state of one sequence; 0: none

@@ -11,24 +11,14 @@ import (
 // while every row still reads them in exact form, and there before a page is
 // packed. It depends on those positions alone.
 //
-// What is measured is turned back to position 0, and what it would be on
-// average over all positions that a conversation can reach follows from it: the
-// mean of keys near the beginning is not that of keys far on.
+// What it is over the positions that the conversation can reach follows from
+// that, as it does for a model's calibration.
 // Source: spec gw-formats.md "Definition", calibration record.
 type Own struct {
-	rotary        []RotaryPart
-	span          float64 // positions that a conversation can reach
-	keys, queries sums
-	back          []float64 // a row at position 0
-	channels      Channels
-	known         bool
-}
-
-// sums are over rows: of the values, their squares, and the products of
-// each pair of the rotary embedding, beside its first column.
-type sums struct {
-	n                  int
-	sum, square, cross []float64
+	ChannelStats
+	span     int // positions that a conversation can reach
+	channels Channels
+	known    bool
 }
 
 const (
@@ -45,17 +35,14 @@ const (
 // headDim values that are turned by r, and conversations of up to span
 // positions.
 func NewOwn(headDim int, r Rotary, span int) Own {
-	m := func() sums {
-		return sums{sum: make([]float64, headDim), square: make([]float64, headDim), cross: make([]float64, headDim)}
-	}
 	return Own{
-		rotary: r.Parts, span: float64(max(span, OwnRows)), keys: m(), queries: m(), back: make([]float64, headDim),
+		ChannelStats: *NewChannelStats(headDim, r), span: span,
 		channels: Channels{Mean: make([]float32, headDim), Gain: make([]float32, headDim)},
 	}
 }
 
 // ownBytes is the memory of an Own.
-func ownBytes(headDim int) int { return ownRow(headDim) + (8+2*4)*headDim }
+func ownBytes(headDim int) int { return ownRow(headDim) + (2*8+2*4)*headDim }
 
 // ownRow is the size of a row of it: the sums of keys and of queries, and how
 // many of each.
@@ -74,89 +61,21 @@ func (o *Own) Add(pos int, k, q []float32) {
 	case pos < ownSkip || pos >= OwnRows:
 		return
 	}
-	o.count(&o.keys, pos, k)
+	o.AddKey(pos, k)
 	for len(q) > 0 {
-		o.count(&o.queries, pos, q[:len(k)])
+		o.AddQuery(pos, q[:len(k)])
 		q = q[len(k):]
 	}
 	if pos == OwnRows-1 {
-		o.spread(&o.keys)
-		o.spread(&o.queries)
+		o.spread(o.span)
 		o.settle()
 	}
 }
 
-// count adds a row at pos, turned back. One that is not finite is left out.
-func (o *Own) count(m *sums, pos int, x []float32) {
-	if !finite(x) {
-		return
-	}
-	for i, v := range x {
-		o.back[i] = float64(v)
-	}
-	for i := range o.rotary {
-		p := &o.rotary[i]
-		for j, f := range p.Freqs {
-			a, b := p.Pair(j)
-			sin, cos := math.Sincos(float64(pos) * float64(f))
-			u, v := o.back[a], o.back[b]
-			o.back[a], o.back[b] = u*cos+v*sin, v*cos-u*sin
-			m.cross[a] += o.back[a] * o.back[b]
-		}
-	}
-	for i, v := range o.back {
-		m.sum[i] += v
-		m.square[i] += v * v
-	}
-	m.n++
-}
-
-func (m *sums) clear() {
-	m.n = 0
-	for _, x := range m.arrays() {
-		clear(x)
-	}
-}
-
-func (m *sums) arrays() [3][]float64 { return [3][]float64{m.sum, m.square, m.cross} }
-
 // settle makes the channels of what was measured and spread.
 func (o *Own) settle() {
-	s := ChannelStats{keys: o.keys.n, queries: o.queries.n, sum: o.keys.sum, square: o.keys.square, query: o.queries.square}
-	s.measure(&o.channels)
+	o.measure(&o.channels)
 	o.known = true
-}
-
-// spread replaces the sums at position 0 by those of the same rows spread
-// evenly over the positions from 0 to span.
-func (o *Own) spread(m *sums) {
-	for i := range o.rotary {
-		p := &o.rotary[i]
-		for j, f := range p.Freqs {
-			a, b := p.Pair(j)
-			t := newTurned(float64(f) * o.span)
-			u, v := m.sum[a], m.sum[b]
-			m.sum[a], m.sum[b] = t.cos*u-t.sin*v, t.sin*u+t.cos*v
-			u, v = m.square[a], m.square[b]
-			both := 2 * t.cross * m.cross[a]
-			m.square[a], m.square[b] = t.cos2*u+(1-t.cos2)*v-both, (1-t.cos2)*u+t.cos2*v+both
-		}
-	}
-}
-
-// turned is averages over the angles from 0 to some: of cosine, sine, cosine
-// squared, and cosine times sine.
-type turned struct{ cos, sin, cos2, cross float64 }
-
-func newTurned(angle float64) turned {
-	if math.Abs(angle) < 1e-9 { // all of them are what they are at 0, to the last bit of a float32
-		return turned{cos: 1, cos2: 1}
-	}
-	sin, cos := math.Sincos(angle)
-	return turned{
-		cos: sin / angle, sin: (1 - cos) / angle,
-		cos2: 0.5 + sin*cos/(2*angle), cross: sin * sin / (2 * angle),
-	}
 }
 
 // Channels is the calibration; nil while it is being measured.
@@ -231,5 +150,5 @@ func (o *Own) Put(row []byte) error {
 // own from each conversation: the first page has to wait for it in exact form.
 func (r *resolver) self(in *LayerInfo) bool {
 	n := r.set.ExactWindow
-	return r.set.SelfCalibrate && !in.Bidirectional && (n == nil || *n >= ownNewest) && (in.Window == 0 || in.Window >= ownNewest)
+	return r.set.SelfCalibrate && !in.Rotary.Opaque && !in.Bidirectional && (n == nil || *n >= ownNewest) && (in.Window == 0 || in.Window >= ownNewest)
 }

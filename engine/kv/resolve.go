@@ -79,6 +79,9 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if err := errors.Join(s.checkWindow(), s.InnerQ.check(), s.checkEven(layers)); err != nil {
 		return Layout{}, err
 	}
+	if s.Span == 0 {
+		s.Span = s.Cells
+	}
 	r := resolver{layers: slices.Clone(layers), set: s, want: want, k: choice{t: want.K}, v: choice{t: want.V}}
 	r.out = Layout{Want: want, Settings: s}
 	for i := range layers {
@@ -177,7 +180,7 @@ func (r *resolver) setBypass() {
 func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	y := LayerLayout{
 		Layer: in.Layer, Heads: in.Heads, KVHeads: in.KVHeads, Group: -1, Share: -1, Window: in.Window,
-		MLA: in.MLA, RopeBase: in.RopeBase, StateBytes: in.StateBytes,
+		MLA: in.MLA, RopeBase: in.RopeBase, Rotary: in.Rotary, StateBytes: in.StateBytes,
 	}
 	if !in.Cached {
 		return y, nil
@@ -226,7 +229,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		l := &c.Layers[len(r.out.Layers)]
 		y.K.Sense, y.V.Sense = l.SenseK, l.SenseV
 		if y.K.Active.Levelled && !in.MLA {
-			y.K.Channels = l.Keys
+			y.K.Channels = l.channels(in.Rotary, r.set.Span)
 		}
 	}
 	r.even(&y)

@@ -2,7 +2,10 @@ package kv
 
 // Rotary says how a layer's keys were turned by their position. No parts: they
 // do not depend on it.
-type Rotary struct{ Parts []RotaryPart }
+type Rotary struct {
+	Parts  []RotaryPart
+	Opaque bool // they depend on it in another way, too
+}
 
 // RotaryPart is a run of columns of each head: pair j was turned by the angle
 // position·Freqs[j].

@@ -203,7 +203,7 @@ func (s *sessionSide) differs(own *sessionSide) string {
 		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.SinkRow, own.ExactRow, own.SinkRow)
 	}
 	if s.Channels != own.Channels {
-		return "another calibration of the keys"
+		return "another calibration of the keys, or one for a context of another size"
 	}
 	return "another rotation or code book under the same name"
 }

@@ -17,6 +17,7 @@ const (
 // value is one sequence, the forks' automatic rules, and no strictness.
 type Settings struct {
 	Cells  int // cells that all sequences share, rounded up to pages
+	Span   int // positions that a sequence can reach; 0: Cells
 	Seqs   int // sequences; 0 counts as 1
 	UBatch int // most rows one run adds; 0 counts as 512
 
