@@ -337,8 +337,10 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	w.offset[i] = 0
 	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
 		levelled = w.levelled
-		w.offset[i] = kernel.Dot(q, c.Mean)
-		c.Query(levelled, q)
+		if t.cache.own != nil || t.Softcap > 0 || t.sinks != nil {
+			w.offset[i] = kernel.Dot(q, c.Mean)
+		}
+		attn.Quotients(levelled, q, c.Gain)
 	}
 	w.queries.Set(i, levelled)
 	if t.cache.own == nil {

@@ -22,13 +22,6 @@ func (c *Channels) restore(k []float32) {
 	}
 }
 
-// Query writes q over Gain to dst, which may be q.
-func (c *Channels) Query(dst, q []float32) {
-	for i, v := range q {
-		dst[i] = v / c.Gain[i]
-	}
-}
-
 // fits reports whether c is finite and for heads of headDim values.
 func (c *Channels) fits(headDim int) bool {
 	if len(c.Mean) != headDim || len(c.Gain) != headDim {

@@ -384,3 +384,104 @@ loop6:
 	JNZ          loop6
 	VZEROUPPER
 	RET
+
+// func dotsAVX512(dst *float32, step int, q *float32, x *float32, values int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dotsAVX512(SB), NOSPLIT, $0-48
+	MOVQ      dst+0(FP), DI
+	MOVQ      step+8(FP), R8
+	MOVQ      q+16(FP), SI
+	MOVQ      x+24(FP), DX
+	MOVQ      values+32(FP), BX
+	MOVQ      n+40(FP), CX
+	SHLQ      $0x02, BX
+	LEAQ      (BX)(BX*2), R9
+	VMOVDQU64 firsts<>+0(SB), Z16
+
+query7:
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	MOVQ   DX, R10
+	MOVQ   BX, R11
+
+loop8:
+	VMOVUPS     (SI), Z0
+	VFMADD231PS (R10), Z0, Z8
+	VFMADD231PS (R10)(BX*1), Z0, Z10
+	VFMADD231PS (R10)(BX*2), Z0, Z12
+	VFMADD231PS (R10)(R9*1), Z0, Z14
+	VMOVUPS     64(SI), Z1
+	VFMADD231PS 64(R10), Z1, Z9
+	VFMADD231PS 64(R10)(BX*1), Z1, Z11
+	VFMADD231PS 64(R10)(BX*2), Z1, Z13
+	VFMADD231PS 64(R10)(R9*1), Z1, Z15
+	ADDQ        $0x80, SI
+	ADDQ        $0x80, R10
+	SUBQ        $0x80, R11
+	JNZ         loop8
+	VADDPS      Z9, Z8, Z8
+	VADDPS      Z11, Z10, Z10
+	VADDPS      Z13, Z12, Z12
+	VADDPS      Z15, Z14, Z14
+	VSHUFF32X4  $0xee, Z10, Z8, Z0
+	VSHUFF32X4  $0x44, Z10, Z8, Z8
+	VADDPS      Z0, Z8, Z8
+	VSHUFF32X4  $0xee, Z14, Z12, Z0
+	VSHUFF32X4  $0x44, Z14, Z12, Z12
+	VADDPS      Z0, Z12, Z12
+	VSHUFF32X4  $0xdd, Z12, Z8, Z0
+	VSHUFF32X4  $0x88, Z12, Z8, Z8
+	VADDPS      Z0, Z8, Z8
+	VPERMILPS   $0x4e, Z8, Z0
+	VADDPS      Z0, Z8, Z8
+	VPERMILPS   $0xb1, Z8, Z0
+	VADDPS      Z0, Z8, Z8
+	VPERMPS     Z8, Z16, Z8
+	VADDPS      (DI), X8, X8
+	VMOVUPS     X8, (DI)
+	ADDQ        R8, DI
+	DECQ        CX
+	JNZ         query7
+	VZEROUPPER
+	RET
+
+DATA firsts<>+0(SB)/4, $0x00000000
+DATA firsts<>+4(SB)/4, $0x00000004
+DATA firsts<>+8(SB)/4, $0x00000008
+DATA firsts<>+12(SB)/4, $0x0000000c
+DATA firsts<>+16(SB)/8, $0x0000000000000000
+DATA firsts<>+24(SB)/8, $0x0000000000000000
+DATA firsts<>+32(SB)/8, $0x0000000000000000
+DATA firsts<>+40(SB)/8, $0x0000000000000000
+DATA firsts<>+48(SB)/8, $0x0000000000000000
+DATA firsts<>+56(SB)/8, $0x0000000000000000
+GLOBL firsts<>(SB), RODATA|NOPTR, $64
+
+// func quotientsAVX512(dst *float32, x *float32, y *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·quotientsAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), CX
+
+loop9:
+	VMOVUPS (SI), Z0
+	VDIVPS  (DX), Z0, Z0
+	VMOVUPS Z0, (DI)
+	VMOVUPS 64(SI), Z1
+	VDIVPS  64(DX), Z1, Z1
+	VMOVUPS Z1, 64(DI)
+	ADDQ    $0x80, DI
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, DX
+	SUBQ    $0x20, CX
+	JNZ     loop9
+	VZEROUPPER
+	RET

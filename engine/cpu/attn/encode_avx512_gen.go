@@ -28,3 +28,13 @@ func rowsOfKAVX512(dst *float32, ld int, codes *byte, scales *byte, blocks int)
 //
 //go:noescape
 func rowsOfVAVX512(dst *float32, ld int, codes *byte, scales *byte, blocks int)
+
+// dotsAVX512 adds the dot products of n queries with four rows, of so many values, a multiple of 32, one after another.
+//
+//go:noescape
+func dotsAVX512(dst *float32, step int, q *float32, x *float32, values int, n int)
+
+// quotientsAVX512 divides n values, a multiple of 32.
+//
+//go:noescape
+func quotientsAVX512(dst *float32, x *float32, y *float32, n int)

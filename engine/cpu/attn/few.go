@@ -32,15 +32,26 @@ func (p few) mulAdd(acc []float32, ld int, coef []float32, n int, from []byte, s
 }
 
 func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
-	x := s.value[:p.values]
+	x := s.head[:abreast*p.values]
 	for j := range visits {
 		v := &visits[j]
-		for c := range v.Cells {
+		for c := 0; c < v.Cells; c += abreast {
 			clear(x)
-			p.mulAdd(x, 0, one[:], 1, p.cell(v.Page, c), 1)
-			for i := range n {
-				dst[v.At+i*Cells+c] += kernel.Dot(r.rows[i*p.values:(i+1)*p.values], x)
+			rows := min(abreast, v.Cells-c)
+			for i := range rows {
+				p.mulAdd(x[i*p.values:], 0, one[:], 1, p.cell(v.Page, c+i), 1)
 			}
+			dots(dst[v.At+c:], r.rows, x, p.values, n, rows)
+		}
+	}
+}
+
+// dotsGeneric adds the dot products of n queries with some rows of so many
+// values; those of a query lie together, Cells from the next.
+func dotsGeneric(dst, q, x []float32, values, n, rows int) {
+	for i := range n {
+		for c := range rows {
+			dst[i*Cells+c] += kernel.Dot(q[i*values:(i+1)*values], x[c*values:(c+1)*values])
 		}
 	}
 }

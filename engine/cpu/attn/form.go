@@ -203,7 +203,14 @@ func (v *Visit) ahead() int { return distance(v.Page, v.Next) }
 // it writes for cells that are not filled has no meaning.
 func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 	for i := range visits {
-		clear(dst[visits[i].At:][:q.N*Cells])
+		v := dst[visits[i].At:][:q.N*Cells]
+		if f.cells == Cells {
+			clear(v)
+			continue
+		}
+		for ; len(v) > 0; v = v[Cells:] {
+			clear(v[:f.cells])
+		}
 	}
 	for i, p := range f.parts {
 		p.scores(dst, &q.parts[i], q.N, visits, s)

@@ -125,3 +125,22 @@ func spreadHalves(dst, src []byte) {
 	_ = dst[(n-1)*2*Cells+1]
 	spreadHalvesBMI2(&dst[0], &src[0], n)
 }
+
+// Quotients writes x over y, both of dst's length, to dst, which may be x.
+func Quotients(dst, x, y []float32) {
+	if !avx512() || !whole(len(dst)) {
+		quotientsGeneric(dst, x, y)
+		return
+	}
+	_, _ = x[len(dst)-1], y[len(dst)-1]
+	quotientsAVX512(&dst[0], &x[0], &y[0], len(dst))
+}
+
+func dots(dst, q, x []float32, values, n, rows int) {
+	if !avx512() || !whole(values) || rows != abreast {
+		dotsGeneric(dst, q, x, values, n, rows)
+		return
+	}
+	_, _, _ = dst[(n-1)*Cells+abreast-1], q[n*values-1], x[abreast*values-1]
+	dotsAVX512(&dst[0], 4*Cells, &q[0], &x[0], values, n)
+}

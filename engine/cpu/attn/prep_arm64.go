@@ -83,3 +83,8 @@ func scatterTokens(plane, c []uint8, step, width, first int) {
 }
 
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
+
+// Quotients writes x over y, both of dst's length, to dst, which may be x.
+func Quotients(dst, x, y []float32) { quotientsGeneric(dst, x, y) }
+
+func dots(dst, q, x []float32, values, n, rows int) { dotsGeneric(dst, q, x, values, n, rows) }

@@ -161,3 +161,30 @@ func TestPrepKernels(t *testing.T) {
 		}
 	})
 }
+
+// Dot products of four rows side by side are those of kernel.Dot, and quotients
+// those of a division.
+func TestDotsAndQuotients(t *testing.T) {
+	eachTier(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(21, 21))
+		for _, values := range []int{32, 40, 64, 96, 256} {
+			const n = 5
+			q, x := random(rng, n*values), random(rng, abreast*values)
+			for rows := 1; rows <= abreast; rows++ {
+				got := random(rng, n*Cells)
+				want := slices.Clone(got)
+				dots(got, q, x, values, n, rows)
+				dotsGeneric(want, q, x, values, n, rows)
+				if !slices.Equal(got, want) {
+					t.Errorf("%d values, %d rows: products differ", values, rows)
+				}
+			}
+			got, want := make([]float32, values), make([]float32, values)
+			Quotients(got, q[:values], x[:values])
+			quotientsGeneric(want, q[:values], x[:values])
+			if !slices.Equal(got, want) {
+				t.Errorf("%d values: quotients differ", values)
+			}
+		}
+	})
+}

@@ -165,3 +165,10 @@ func roundInt8Generic(dst []int8, x []float32, inv float32) (sum int32) {
 	}
 	return sum
 }
+
+func quotientsGeneric(dst, x, y []float32) {
+	y = y[:len(dst)]
+	for i, v := range x[:len(dst)] {
+		dst[i] = v / y[i]
+	}
+}

@@ -43,7 +43,9 @@ type viterbiFunc = func(cost, most, kept *uint16, from *byte, z *int16, squares 
 var (
 	viterbi512    = [3]viterbiFunc{viterbi2x1AVX512, viterbi3x1AVX512, viterbi4x1AVX512}
 	viterbiAll512 = [3]viterbiFunc{viterbi2x4AVX512, viterbi3x4AVX512, viterbi4x4AVX512}
+	viterbiBlind  = [3]viterbiFunc{viterbiBlind2x4AVX512, viterbiBlind3x4AVX512, viterbiBlind4x4AVX512}
 	viterbi2      = [3]viterbiFunc{viterbi2AVX2, viterbi3AVX2, viterbi4AVX2}
+	walkBacks     = [3]func(w, from *byte, state *uint, n int){walkBack2x4, walkBack3x4, walkBack4x4}
 )
 
 // vector reports whether there is vector code of the encoder.
@@ -58,12 +60,23 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 		step = viterbi512[y.bits-2]
 		if rows == abreast {
 			step, rows = viterbiAll512[y.bits-2], 1
+			if k == 0 { // nobody goes back that far
+				step = viterbiBlind[y.bits-2]
+			}
 		}
 	}
 	for i := first; i < first+rows; i++ {
 		_, _, _ = s.from[i][(k+n)*states-1], s.kept[i][(k+n)/4*states-1], s.z[i][at+1-n]
 		step(&s.cost[i][0], &s.most[i][0], &s.kept[i][k/4*states], &s.from[i][k*states], &s.z[i][at], &squares[kv.TrellisReach][0], n/4)
 	}
+}
+
+// walkBack goes the paths of all rows back from their states behind step k over
+// n values, and writes their windows.
+func (y *trellis) walkBack(s *paths, k, n int) {
+	states := 256 >> y.bits
+	_, _ = s.from[0][k*states-1], s.w[0][n-1]
+	walkBacks[y.bits-2](&s.w[0][0], &s.from[0][(k-1)*states], &s.at[0], n)
 }
 
 func trellisTargets(z []int16, x []float32, unit float32) float64 {

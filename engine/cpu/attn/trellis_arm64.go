@@ -40,6 +40,12 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	}
 }
 
+func (y *trellis) walkBack(s *paths, k, n int) {
+	for i := range abreast {
+		s.at[i] = y.backRow(s.w[i][:n], s.from[i][:], s.at[i], k)
+	}
+}
+
 func trellisTargets(z []int16, x []float32, unit float32) float64 {
 	return kv.TrellisTargets(z, x, unit)
 }

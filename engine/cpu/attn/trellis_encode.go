@@ -20,6 +20,7 @@ type paths struct {
 	kept [abreast][64 * steps / 4]uint16 // the metrics behind every four values
 	from [abreast][64 * steps]uint8      // high bits, in place, of the window that led to a state, by value
 	sum  [abreast]float64                // of squares
+	at   [abreast]uint                   // states that paths are gone back from
 }
 
 // steps is the most values that a path goes over: 24 ahead of the seam.
@@ -119,25 +120,26 @@ func (y *trellis) search(s *paths, n, rows int) {
 	}
 	y.advance(s, 0, rows, 0, near-1, near)
 	y.advance(s, 0, rows, near, n-1, near)
-	var seam [abreast]uint
 	for i := range rows {
-		for s.cost[i][seam[i]] != 0 { // the least, after a number of steps that four divides
-			seam[i]++
+		s.at[i] = 0
+		for s.cost[i][s.at[i]] != 0 { // the least, after a number of steps that four divides
+			s.at[i]++
 		}
 	}
-	y.back(s, 0, rows, &seam, 2*near, near)
+	y.back(s, rows, 2*near, near)
 	y.advance(s, 0, rows, 2*near, n-1-near, n-near)
-	state := seam
-	y.back(s, 0, rows, &state, near+n, n)
+	seam := s.at
+	y.back(s, rows, near+n, n)
 	for i := range rows {
-		if state[i] != seam[i] || slices.Contains(s.most[i][:], 1<<16-1) {
+		if s.at[i] != seam[i] || slices.Contains(s.most[i][:], 1<<16-1) {
 			y.close(s, i, seam[i], near, n)
 		}
 	}
 }
 
 // close is the second run of kv.Trellis for a row: up to where its metrics are
-// those of the first, from where on both choose alike.
+// those of the first, from where on both choose alike, and so do the paths
+// back to there.
 func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 	states := 256 >> y.bits
 	cost, kept := s.cost[row][:states], s.kept[row][:]
@@ -145,46 +147,42 @@ func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 		cost[i] = 1<<16 - 1
 	}
 	cost[seam] = 0
-	var before [128]uint16
-	for k := near; k < near+n; k += 8 {
-		at := k / 4 * states
-		copy(before[:], kept[at:at+2*states])
-		y.advance(s, row, 1, k, n-1-(k-near), 8)
-		if slices.Equal(cost, before[states:2*states]) {
+	var first [64]uint16
+	state, w := seam, s.w[row][:n]
+	for done := 0; done < n; {
+		k := near + done
+		copy(first[:], kept[(k/4+1)*states:][:states])
+		y.advance(s, row, 1, k, n-1-done, 8)
+		if done += 8; done < n && slices.Equal(cost, first[:states]) {
+			w = w[n-done:]
+			state = uint(w[0]) & uint(states-1)
 			break
 		}
 	}
-	state := [abreast]uint{seam}
-	y.back(s, row, 1, &state, near+n, n)
+	y.backRow(w, s.from[row][:], state, near+len(w))
+}
+
+// backRow goes a path back from its state behind step k over the values of w,
+// writes their windows and returns the state before.
+func (y *trellis) backRow(w, from []uint8, state uint, k int) uint {
+	states := 256 >> y.bits
+	at := (k - 1) * states
+	for i := range w {
+		x := uint(from[at+int(state)]) | state
+		w[i], state = uint8(x), x>>(y.bits&7)
+		at -= states
+	}
+	return state
 }
 
 // back goes the paths of rows back from their states behind step k over n
-// values, and writes their windows.
-func (y *trellis) back(s *paths, first, rows int, state *[abreast]uint, k, n int) {
-	bits, states := y.bits&7, 256>>y.bits
-	if rows < abreast {
-		for i := range rows {
-			at, from, w, a := (k-1)*states, &s.from[first+i], s.w[first+i][:n], state[i]
-			for j := range w {
-				x := uint(from[at+int(a)]) | a
-				w[j], a = uint8(x), x>>bits
-				at -= states
-			}
-			state[i] = a
-		}
+// values, all together where they are abreast.
+func (y *trellis) back(s *paths, rows, k, n int) {
+	if rows == abreast {
+		y.walkBack(s, k, n)
 		return
 	}
-	a, b, c, d := state[0], state[1], state[2], state[3]
-	v, w, x, y4 := s.w[0][:n], s.w[1][:n], s.w[2][:n], s.w[3][:n]
-	at := uint(k-1) * uint(states)
-	for i := range v {
-		a |= uint(s.from[0][at+a])
-		b |= uint(s.from[1][at+b])
-		c |= uint(s.from[2][at+c])
-		d |= uint(s.from[3][at+d])
-		v[i], w[i], x[i], y4[i] = uint8(a), uint8(b), uint8(c), uint8(d)
-		a, b, c, d = a>>bits, b>>bits, c>>bits, d>>bits
-		at -= uint(states)
+	for i := range rows {
+		s.at[i] = y.backRow(s.w[i][:n], s.from[i][:], s.at[i], k)
 	}
-	*state = [abreast]uint{a, b, c, d}
 }

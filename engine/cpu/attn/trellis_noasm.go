@@ -16,6 +16,12 @@ func (y *trellis) vector() bool { return false }
 
 func (y *trellis) advance(*paths, int, int, int, int, int) {}
 
+func (y *trellis) walkBack(s *paths, k, n int) {
+	for i := range abreast {
+		s.at[i] = y.backRow(s.w[i][:n], s.from[i][:], s.at[i], k)
+	}
+}
+
 func trellisTargets(z []int16, x []float32, unit float32) float64 {
 	return kv.TrellisTargets(z, x, unit)
 }

@@ -4,6 +4,21 @@
 
 package attn
 
+// walkBack2x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+//
+//go:noescape
+func walkBack2x4(w *byte, from *byte, state *uint, n int)
+
+// walkBack3x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+//
+//go:noescape
+func walkBack3x4(w *byte, from *byte, state *uint, n int)
+
+// walkBack4x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+//
+//go:noescape
+func walkBack4x4(w *byte, from *byte, state *uint, n int)
+
 // viterbi2x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
 //
 //go:noescape
@@ -13,6 +28,11 @@ func viterbi2x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *i
 //
 //go:noescape
 func viterbi2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
+// viterbiBlind2x4AVX512 is viterbi2x4AVX512 without the paths, of which only the metrics are wanted.
+//
+//go:noescape
+func viterbiBlind2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
 // viterbi3x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
 //
@@ -24,6 +44,11 @@ func viterbi3x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *i
 //go:noescape
 func viterbi3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
+// viterbiBlind3x4AVX512 is viterbi3x4AVX512 without the paths, of which only the metrics are wanted.
+//
+//go:noescape
+func viterbiBlind3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
 // viterbi4x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
 //
 //go:noescape
@@ -33,3 +58,8 @@ func viterbi4x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *i
 //
 //go:noescape
 func viterbi4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
+
+// viterbiBlind4x4AVX512 is viterbi4x4AVX512 without the paths, of which only the metrics are wanted.
+//
+//go:noescape
+func viterbiBlind4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)

@@ -5,13 +5,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// encode512 is what an encoder of trellis codes does around its search.
+// encode512 is what an encoder of trellis codes does around its search, and what
+// reading exact rows and levelled channels beside them takes.
 func encode512(a *asm) {
 	e := &encode{a}
 	e.sums()
 	e.targets()
 	e.rowsOfK()
 	e.rowsOfV()
+	e.dots()
+	e.quotients()
 }
 
 type encode struct{ *asm }
@@ -232,6 +235,83 @@ func (e *encode) rowsOfV() {
 	e.ADDQ(imm(16*128), reg.RSI)
 	e.ADDQ(imm(128), reg.RDI)
 	e.DECQ(reg.RCX)
+	e.JNZ(operand.LabelRef(loop))
+	e.end()
+}
+
+// dots has the order of kernel.Dot: 32 sums, added in halves.
+func (e *encode) dots() {
+	e.fn("dotsAVX512", "(dst *float32, step int, q, x *float32, values, n int)",
+		"adds the dot products of n queries with four rows, of so many values, a multiple of 32, one after another.")
+	e.ld("dst", reg.RDI)
+	e.ld("step", reg.R8)
+	e.ld("q", reg.RSI)
+	e.ld("x", reg.RDX)
+	e.ld("values", reg.RBX)
+	e.ld("n", reg.RCX)
+	e.SHLQ(imm(2), reg.RBX)
+	e.LEAQ(ix(reg.RBX, reg.RBX, 2, 0), reg.R9)
+	e.VMOVDQU64(e.constant("firsts", operand.U32(0), operand.U32(4), operand.U32(8), operand.U32(12),
+		operand.U64(0), operand.U64(0), operand.U64(0), operand.U64(0), operand.U64(0), operand.U64(0)), reg.Z16)
+	query, loop := e.label("query"), e.label("loop")
+	e.Label(query)
+	for i := range 8 {
+		e.VPXORQ(zs[8+i], zs[8+i], zs[8+i])
+	}
+	e.MOVQ(reg.RDX, reg.R10)
+	e.MOVQ(reg.RBX, reg.R11)
+	e.Label(loop)
+	for half := range 2 {
+		e.VMOVUPS(at(reg.RSI, 64*half), zs[half])
+		for row, from := range []operand.Mem{at(reg.R10, 64*half), ix(reg.R10, reg.RBX, 1, 64*half), ix(reg.R10, reg.RBX, 2, 64*half), ix(reg.R10, reg.R9, 1, 64*half)} {
+			e.VFMADD231PS(from, zs[half], zs[8+2*row+half])
+		}
+	}
+	e.ADDQ(imm(128), reg.RSI)
+	e.ADDQ(imm(128), reg.R10)
+	e.SUBQ(imm(128), reg.R11)
+	e.JNZ(operand.LabelRef(loop))
+	for row := range 4 {
+		e.VADDPS(zs[9+2*row], zs[8+2*row], zs[8+2*row])
+	}
+	fold := func(a, b reg.VecPhysical, low, high int) {
+		e.VSHUFF32X4(imm(high), b, a, reg.Z0)
+		e.VSHUFF32X4(imm(low), b, a, a)
+		e.VADDPS(reg.Z0, a, a)
+	}
+	fold(reg.Z8, reg.Z10, 0x44, 0xee)
+	fold(reg.Z12, reg.Z14, 0x44, 0xee)
+	fold(reg.Z8, reg.Z12, 0x88, 0xdd)
+	for _, swap := range []int{0x4e, 0xb1} {
+		e.VPERMILPS(imm(swap), reg.Z8, reg.Z0)
+		e.VADDPS(reg.Z0, reg.Z8, reg.Z8)
+	}
+	e.VPERMPS(reg.Z8, reg.Z16, reg.Z8)
+	e.VADDPS(at(reg.RDI, 0), reg.X8, reg.X8)
+	e.VMOVUPS(reg.X8, at(reg.RDI, 0))
+	e.ADDQ(reg.R8, reg.RDI)
+	e.DECQ(reg.RCX)
+	e.JNZ(operand.LabelRef(query))
+	e.end()
+}
+
+func (e *encode) quotients() {
+	e.fn("quotientsAVX512", "(dst, x, y *float32, n int)", "divides n values, a multiple of 32.")
+	e.ld("dst", reg.RDI)
+	e.ld("x", reg.RSI)
+	e.ld("y", reg.RDX)
+	e.ld("n", reg.RCX)
+	loop := e.label("loop")
+	e.Label(loop)
+	for i := range 2 {
+		e.VMOVUPS(at(reg.RSI, 64*i), zs[i])
+		e.VDIVPS(at(reg.RDX, 64*i), zs[i], zs[i])
+		e.VMOVUPS(zs[i], at(reg.RDI, 64*i))
+	}
+	for _, p := range []reg.GPPhysical{reg.RDI, reg.RSI, reg.RDX} {
+		e.ADDQ(imm(128), p)
+	}
+	e.SUBQ(imm(32), reg.RCX)
 	e.JNZ(operand.LabelRef(loop))
 	e.end()
 }

@@ -7,12 +7,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// viterbi512 adds values to the paths of the trellis encoder.
+// viterbi512 adds values to the paths of the trellis encoder, and goes them back.
 func viterbi512(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
+		walkBack(a, bits)
+	}
+	for _, bits := range []int{2, 3, 4} {
 		for _, rows := range []int{1, viterbiRows} {
-			(&viterbi{a, bits, rows}).run()
+			(&viterbi{asm: a, bits: bits, rows: rows}).run()
 		}
+		(&viterbi{asm: a, bits: bits, rows: viterbiRows, blind: true}).run()
 	}
 }
 
@@ -28,6 +32,8 @@ const (
 	squaresRow     = 9 // bits of 256 squares
 )
 
+const viterbiDoc = "adds groups of four values, from z down, to the paths of %s, and keeps the metrics behind each."
+
 const viterbiArgs = "(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)"
 
 // viterbi is the encoder of one code size, as kv.Trellis describes it. Vector
@@ -38,12 +44,13 @@ const viterbiArgs = "(cost, most, kept *uint16, from *byte, z *int16, squares *u
 //	4 bits   x = 2·v and 2·v+1, s = 0 to 15 each
 //
 // A row waits for its own metrics most of the time, so that several fill the
-// gaps of each other. Z0 to Z7 are free, from Z8 on stand the metrics of the
-// states of every row and the largest so far, from Z16 or Z17 on the high bits
-// of the windows in place, from Z24 on the states that lead to them.
+// gaps of each other. Z0 to Z7 are free, and Z12 to Z15 but with two bits; from
+// Z8 on stand the metrics of the states of every row, from Z16 or Z17 on the
+// high bits of the windows in place, from Z24 on the states that lead to them.
 type viterbi struct {
 	*asm
 	bits, rows int
+	blind      bool // keeps no path, only the metrics
 }
 
 // window is the high bits and the state of lane i of vector v.
@@ -67,14 +74,6 @@ func (y *viterbi) cost(row, set int) reg.VecPhysical {
 		return []reg.VecPhysical{reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z16}[2*row+set]
 	}
 	return zs[8+row]
-}
-
-// most is the largest metrics of a row.
-func (y *viterbi) most(row int) reg.VecPhysical {
-	if y.bits == 2 {
-		return zs[28+row]
-	}
-	return zs[12+row]
 }
 
 // number is the high bits of vector v in place: with two bits the first half
@@ -106,12 +105,14 @@ func (y *viterbi) sets() int {
 }
 
 func (y *viterbi) run() {
-	rows := "a row"
-	if y.rows > 1 {
-		rows = fmt.Sprintf("%d rows", y.rows)
+	switch {
+	case y.blind:
+		y.fn(fmt.Sprintf("viterbiBlind%dx%dAVX512", y.bits, y.rows), viterbiArgs, "is viterbi%dx%dAVX512 without the paths, of which only the metrics are wanted.", y.bits, y.rows)
+	case y.rows > 1:
+		y.fn(fmt.Sprintf("viterbi%dx%dAVX512", y.bits, y.rows), viterbiArgs, viterbiDoc, fmt.Sprint(y.rows, " rows"))
+	default:
+		y.fn(fmt.Sprintf("viterbi%dx1AVX512", y.bits), viterbiArgs, viterbiDoc, "a row")
 	}
-	y.fn(fmt.Sprintf("viterbi%dx%dAVX512", y.bits, y.rows), viterbiArgs,
-		"adds groups of four values, from z down, to the paths of %s, and keeps the metrics behind each.", rows)
 	y.ld("cost", reg.RDI)
 	y.ld("most", reg.RBX)
 	y.ld("kept", reg.R12)
@@ -129,9 +130,6 @@ func (y *viterbi) run() {
 			return x << (8 - y.bits)
 		}), y.number(v))
 	}
-	for row := range y.rows {
-		y.VMOVDQU64(at(reg.RBX, viterbiMost*row), y.most(row))
-	}
 	y.metrics(func(c reg.VecPhysical, m operand.Mem) { y.move(m, c) })
 	loop := y.label("loop")
 	y.Label(loop)
@@ -148,9 +146,6 @@ func (y *viterbi) run() {
 	y.ADDQ(imm(2*256>>y.bits), reg.R12)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(loop))
-	for row := range y.rows {
-		y.VMOVDQU64(y.most(row), at(reg.RBX, viterbiMost*row))
-	}
 	y.metrics(func(c reg.VecPhysical, m operand.Mem) { y.move(c, m) })
 	y.end()
 }
@@ -197,48 +192,45 @@ func (y *viterbi) step(k, row int) {
 			y.pair(row, set, set+2, sum, which)
 			y.pair(row, set+4, set+6, reg.Z1, reg.Z3)
 			y.better(sum, reg.Z1, which, reg.Z3)
-			y.VPMOVWB(which, to(set))
+			y.bytes(which, to(set))
 		}
 		y.VMOVDQA64(reg.Z0, y.cost(row, 0))
 		y.VMOVDQA64(reg.Z5, y.cost(row, 1))
 	default:
-		y.pair(row, 0, 1, reg.Z0, reg.Z1)
-		y.pair(row, 2, 3, reg.Z2, reg.Z3)
-		y.better(reg.Z0, reg.Z2, reg.Z1, reg.Z3)
-		y.pair(row, 4, 5, reg.Z4, reg.Z5)
-		y.pair(row, 6, 7, reg.Z6, reg.Z7)
-		y.better(reg.Z4, reg.Z6, reg.Z5, reg.Z7)
+		for v := range 8 {
+			y.sum(row, v, zs[v])
+		}
+		for i := range 4 {
+			y.lesser(zs[2*i], zs[2*i+1], y.number(2*i), y.number(2*i+1), zs[12+i])
+		}
+		y.better(reg.Z0, reg.Z2, reg.Z12, reg.Z13)
+		y.better(reg.Z4, reg.Z6, reg.Z14, reg.Z15)
+		y.better(reg.Z0, reg.Z4, reg.Z12, reg.Z14)
 		if y.bits == 3 {
-			y.better(reg.Z0, reg.Z4, reg.Z1, reg.Z5)
 			y.VMOVDQA64(reg.Z0, y.cost(row, 0))
-			y.VPMOVWB(reg.Z1, to(0))
+			y.bytes(reg.Z12, to(0))
 			return
 		}
-		y.better(reg.Z0, reg.Z4, reg.Z1, reg.Z5)
 		// Even high bits against odd ones, the lower of equals.
 		y.VEXTRACTI64X4(imm(1), reg.Z0, reg.Y2)
-		y.VEXTRACTI64X4(imm(1), reg.Z1, reg.Y3)
-		y.VPCMPEQW(reg.Y2, reg.Y0, reg.K1)
-		y.VPCMPUW(imm(1), reg.Y1, reg.Y3, reg.K1, reg.K1)
-		y.VPCMPUW(imm(1), reg.Y0, reg.Y2, reg.K2)
-		y.KORW(reg.K1, reg.K2, reg.K1)
+		if !y.blind {
+			y.VEXTRACTI64X4(imm(1), reg.Z12, reg.Y3)
+			y.VPCMPEQW(reg.Y2, reg.Y0, reg.K1)
+			y.VPCMPUW(imm(1), reg.Y12, reg.Y3, reg.K1, reg.K1)
+			y.VPCMPUW(imm(1), reg.Y0, reg.Y2, reg.K2)
+			y.KORW(reg.K1, reg.K2, reg.K1)
+			y.VPBLENDMW(reg.Y3, reg.Y12, reg.K1, reg.Y12)
+			y.VPMOVWB(reg.Y12, to(0))
+		}
 		y.VPMINUW(reg.Y2, reg.Y0, y.cost(row, 0).(reg.Vec).AsY())
-		y.VPBLENDMW(reg.Y3, reg.Y1, reg.K1, reg.Y1)
-		y.VPMOVWB(reg.Y1, to(0))
 	}
 }
 
 // pair leaves the lesser sums of two vectors, and the high bits they have.
 func (y *viterbi) pair(row, a, b int, sum, which reg.VecPhysical) {
-	other := zs[7]
-	if sum == zs[6] {
-		other = which
-	}
 	y.sum(row, a, sum)
-	y.sum(row, b, other)
-	y.VPCMPUW(imm(1), sum, other, reg.K1)
-	y.VPMINUW(other, sum, sum)
-	y.VPBLENDMW(y.number(b), y.number(a), reg.K1, which)
+	y.sum(row, b, reg.Z7)
+	y.lesser(sum, reg.Z7, y.number(a), y.number(b), which)
 }
 
 // sum is the metrics of vector v.
@@ -251,22 +243,36 @@ func (y *viterbi) sum(row, v int, to reg.VecPhysical) {
 	y.VPADDUSW(at(y.squares(row), 64*v), to, to)
 }
 
-// better keeps the lesser of two sums in the first, and its number.
-func (y *viterbi) better(a, b, numA, numB reg.VecPhysical) {
+// better keeps the lesser of two sums in the first, and its high bits.
+func (y *viterbi) better(a, b, highA, highB reg.VecPhysical) { y.lesser(a, b, highA, highB, highA) }
+
+func (y *viterbi) lesser(a, b, highA, highB, to reg.VecPhysical) {
+	if y.blind {
+		y.VPMINUW(b, a, a)
+		return
+	}
 	y.VPCMPUW(imm(1), a, b, reg.K1)
 	y.VPMINUW(b, a, a)
-	y.VPBLENDMW(numB, numA, reg.K1, numA)
+	y.VPBLENDMW(highB, highA, reg.K1, to)
 }
 
-// normalise takes the least metric of a row off all.
+// bytes stores the high bits of the best.
+func (y *viterbi) bytes(high reg.VecPhysical, to operand.Mem) {
+	if !y.blind {
+		y.VPMOVWB(high, to)
+	}
+}
+
+// normalise takes the least metric of a row off all, and keeps the largest.
 func (y *viterbi) normalise(row int) {
 	a, b := y.cost(row, 0), y.cost(row, y.sets()-1)
-	y.VPMAXUW(a, y.most(row), y.most(row))
+	most := at(reg.RBX, viterbiMost*row)
+	y.VPMAXUW(most, a, reg.Z5)
 	least := zs[row]
 	half, quarter := least.(reg.Vec).AsY(), least.(reg.Vec).AsX()
 	switch y.bits {
 	case 2:
-		y.VPMAXUW(b, y.most(row), y.most(row))
+		y.VPMAXUW(b, reg.Z5, reg.Z5)
 		y.VPMINUW(a, b, least)
 		y.VEXTRACTI64X4(imm(1), least, reg.Y4)
 		y.VPMINUW(reg.Y4, half, half)
@@ -281,9 +287,42 @@ func (y *viterbi) normalise(row int) {
 	y.VPHMINPOSUW(quarter, quarter)
 	y.VPBROADCASTW(quarter, least)
 	y.VPSUBW(least, a, a)
+	y.VMOVDQU64(reg.Z5, most)
 	y.move(a, at(reg.R12, viterbiKept*row))
 	if y.bits == 2 {
 		y.VPSUBW(least, b, b)
 		y.move(b, at(reg.R12, viterbiKept*row+64))
 	}
+}
+
+// walkBack goes the paths of rows back. What it does is no vector code; the
+// rows fill the gaps in which each waits for its own.
+func walkBack(a *asm, bits int) {
+	a.fn(fmt.Sprintf("walkBack%dx%d", bits, viterbiRows), "(w, from *byte, state *uint, n int)",
+		"goes the paths of %d rows back over n values, from is at the last step, and writes their windows.", viterbiRows)
+	a.ld("w", reg.RDI)
+	a.ld("from", reg.RSI)
+	a.ld("state", reg.RDX)
+	a.ld("n", reg.RCX)
+	states := []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11}
+	free := []reg.GPPhysical{reg.RAX, reg.RBX, reg.R12, reg.R13}
+	for row, s := range states {
+		a.MOVQ(at(reg.RDX, 8*row), s)
+	}
+	loop := a.label("loop")
+	a.Label(loop)
+	for row, s := range states {
+		a.MOVBLZX(ix(reg.RSI, s, 1, viterbiNumbers*row), free[row].As32())
+		a.ORL(free[row].As32(), s.As32())
+		a.MOVB(s.As8(), at(reg.RDI, 256*row))
+		a.SHRL(imm(bits), s.As32())
+	}
+	a.SUBQ(imm(256>>bits), reg.RSI)
+	a.INCQ(reg.RDI)
+	a.DECQ(reg.RCX)
+	a.JNZ(operand.LabelRef(loop))
+	for row, s := range states {
+		a.MOVQ(s, at(reg.RDX, 8*row))
+	}
+	a.RET()
 }
