@@ -271,6 +271,8 @@ TEXT ·matQ40p1n8AVX512(SB), NOSPLIT, $0-64
 	LEAQ         (R9)(R8*2), R10
 	LEAQ         (R10)(R8*2), R11
 	VPBROADCASTD maskff<>+0(SB), Z31
+	MOVL         $0x00080008, AX
+	VPBROADCASTD AX, Z25
 	VPBROADCASTD nibbles<>+0(SB), Z28
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+288, R12, R12
@@ -298,18 +300,20 @@ block8:
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
-	VPSLLD.BCST      $0x03, 72(BX), Z12
-	VPSLLD.BCST      $0x03, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x03, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x03, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x03, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x03, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x03, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x03, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VMOVDQU64        32(SI), Z26
 	VPANDD           Z28, Z26, Z24
 	VPSRLW           $0x08, Z26, Z30
 	VPANDD           Z28, Z30, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -329,6 +333,8 @@ block8:
 	VPSRLW           $0x04, Z26, Z24
 	VPANDD           Z28, Z24, Z24
 	VPSRLW           $0x0c, Z26, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -349,6 +355,8 @@ block8:
 	VPANDD           Z28, Z26, Z24
 	VPSRLW           $0x08, Z26, Z30
 	VPANDD           Z28, Z30, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -368,6 +376,8 @@ block8:
 	VPSRLW           $0x04, Z26, Z24
 	VPANDD           Z28, Z24, Z24
 	VPSRLW           $0x0c, Z26, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -388,6 +398,8 @@ block8:
 	VPANDD           Z28, Z26, Z24
 	VPSRLW           $0x08, Z26, Z30
 	VPANDD           Z28, Z30, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -407,6 +419,8 @@ block8:
 	VPSRLW           $0x04, Z26, Z24
 	VPANDD           Z28, Z24, Z24
 	VPSRLW           $0x0c, Z26, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -427,6 +441,8 @@ block8:
 	VPANDD           Z28, Z26, Z24
 	VPSRLW           $0x08, Z26, Z30
 	VPANDD           Z28, Z30, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -446,6 +462,8 @@ block8:
 	VPSRLW           $0x04, Z26, Z24
 	VPANDD           Z28, Z24, Z24
 	VPSRLW           $0x0c, Z26, Z30
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14
@@ -1259,7 +1277,7 @@ panel19:
 	VPXORD Z7, Z7, Z7
 
 block20:
-	LEAQ             6208(SI), AX
+	LEAQ             6464(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -2269,6 +2287,8 @@ TEXT ·matQ50p1n8AVX512(SB), NOSPLIT, $0-64
 	LEAQ         (R9)(R8*2), R10
 	LEAQ         (R10)(R8*2), R11
 	VPBROADCASTD maskff<>+0(SB), Z31
+	MOVL         $0x00100010, AX
+	VPBROADCASTD AX, Z25
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z28
 	MOVL         $0x10101010, AX
@@ -2291,7 +2311,7 @@ panel31:
 	VPXORD Z7, Z7, Z7
 
 block32:
-	LEAQ             6176(SI), AX
+	LEAQ             7072(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -2300,19 +2320,21 @@ block32:
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
 	PREFETCHT0       320(AX)
-	VPSLLD.BCST      $0x04, 72(BX), Z12
-	VPSLLD.BCST      $0x04, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x04, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x04, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x04, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x04, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x04, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x04, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VPANDD           96(SI), Z28, Z24
 	VPSLLW           $0x04, 32(SI), Z26
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -2334,6 +2356,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -2355,6 +2379,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -2376,6 +2402,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -2397,6 +2425,8 @@ block32:
 	VPTERNLOGD       $0xf8, 32(SI), Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -2419,6 +2449,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -2441,6 +2473,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -2463,6 +2497,8 @@ block32:
 	VPTERNLOGD       $0xf8, Z26, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14
@@ -3350,7 +3386,7 @@ panel43:
 	VPXORD Z7, Z7, Z7
 
 block44:
-	LEAQ             6208(SI), AX
+	LEAQ             7744(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -4369,6 +4405,8 @@ TEXT ·matQ80p1n8AVX512(SB), NOSPLIT, $0-64
 	LEAQ         (R9)(R8*2), R10
 	LEAQ         (R10)(R8*2), R11
 	VPBROADCASTD maskff<>+0(SB), Z31
+	MOVL         $0x00800080, AX
+	VPBROADCASTD AX, Z25
 	MOVQ         blocks+40(FP), R12
 	IMUL3Q       $+544, R12, R12
 	IMULQ        fetch+56(FP), R12
@@ -4387,7 +4425,7 @@ panel55:
 	VPXORD Z7, Z7, Z7
 
 block56:
-	LEAQ             6176(SI), AX
+	LEAQ             10912(SI), AX
 	CMPQ             AX, R12
 	CMOVQGT          R12, AX
 	PREFETCHT0       (AX)
@@ -4399,17 +4437,19 @@ block56:
 	PREFETCHT0       384(AX)
 	PREFETCHT0       448(AX)
 	PREFETCHT0       512(AX)
-	VPSLLD.BCST      $0x07, 72(BX), Z12
-	VPSLLD.BCST      $0x07, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x07, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x07, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x07, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x07, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x07, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x07, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VMOVDQU64        32(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -4429,6 +4469,8 @@ block56:
 	VMOVDQU64        96(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -4448,6 +4490,8 @@ block56:
 	VMOVDQU64        160(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -4467,6 +4511,8 @@ block56:
 	VMOVDQU64        224(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -4486,6 +4532,8 @@ block56:
 	VMOVDQU64        288(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -4505,6 +4553,8 @@ block56:
 	VMOVDQU64        352(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -4524,6 +4574,8 @@ block56:
 	VMOVDQU64        416(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -4543,6 +4595,8 @@ block56:
 	VMOVDQU64        480(SI), Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14
@@ -5359,6 +5413,8 @@ TEXT ·matIQ4NLp1n8AVX512(SB), NOSPLIT, $0-64
 	LEAQ            (R9)(R8*2), R10
 	LEAQ            (R10)(R8*2), R11
 	VPBROADCASTD    maskff<>+0(SB), Z31
+	MOVL            $0x00800080, AX
+	VPBROADCASTD    AX, Z25
 	MOVL            $0x0f0f0f0f, AX
 	VPBROADCASTD    AX, Z28
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
@@ -5388,18 +5444,20 @@ block68:
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
-	VPSLLD.BCST      $0x07, 72(BX), Z12
-	VPSLLD.BCST      $0x07, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x07, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x07, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x07, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x07, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x07, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x07, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VPANDD           32(SI), Z28, Z24
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -5420,6 +5478,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -5440,6 +5500,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -5460,6 +5522,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -5481,6 +5545,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -5502,6 +5568,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -5523,6 +5591,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -5544,6 +5614,8 @@ block68:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14
@@ -6408,6 +6480,8 @@ TEXT ·matMXFP4p1n8AVX512(SB), NOSPLIT, $0-64
 	LEAQ            (R9)(R8*2), R10
 	LEAQ            (R10)(R8*2), R11
 	VPBROADCASTD    maskff<>+0(SB), Z31
+	MOVL            $0x00100010, AX
+	VPBROADCASTD    AX, Z25
 	MOVL            $0x0f0f0f0f, AX
 	VPBROADCASTD    AX, Z28
 	VBROADCASTI32X4 levelsMX<>+0(SB), Z29
@@ -6437,18 +6511,20 @@ block80:
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
-	VPSLLD.BCST      $0x04, 72(BX), Z12
-	VPSLLD.BCST      $0x04, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x04, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x04, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x04, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x04, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x04, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x04, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VPANDD           16(SI), Z28, Z24
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -6469,6 +6545,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -6489,6 +6567,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -6509,6 +6589,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -6530,6 +6612,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -6551,6 +6635,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -6572,6 +6658,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -6593,6 +6681,8 @@ block80:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14
@@ -11077,7 +11167,7 @@ panel127:
 	VPXORD Z7, Z7, Z7
 
 block128:
-	LEAQ        6144(SI), R13
+	LEAQ        7040(SI), R13
 	VCVTPH2PS   (SI), Z26
 	VMOVUPS     Z26, (SP)
 	VCVTPH2PS   32(SI), Z26
@@ -12292,7 +12382,7 @@ panel139:
 	VPXORD Z7, Z7, Z7
 
 block140:
-	LEAQ      6144(SI), R13
+	LEAQ      8400(SI), R13
 	VCVTPH2PS (SI), Z26
 	VMOVUPS   Z26, (SP)
 	LEAQ      32(SI), R15
@@ -13396,6 +13486,8 @@ TEXT ·matIQ4XSp1n8AVX512(SB), NOSPLIT, $256-64
 	LEAQ            (R9)(R8*2), R10
 	LEAQ            (R10)(R8*2), R11
 	VPBROADCASTD    maskff<>+0(SB), Z31
+	MOVL            $0x00800080, AX
+	VPBROADCASTD    AX, Z25
 	MOVL            $0x0f0f0f0f, AX
 	VPBROADCASTD    AX, Z28
 	VBROADCASTI32X4 levelsNL<>+0(SB), Z29
@@ -13491,18 +13583,20 @@ group153:
 	PREFETCHT0       128(AX)
 	PREFETCHT0       192(AX)
 	PREFETCHT0       256(AX)
-	VPSLLD.BCST      $0x07, 72(BX), Z12
-	VPSLLD.BCST      $0x07, 72(BX)(R8*1), Z13
-	VPSLLD.BCST      $0x07, 72(BX)(R8*2), Z14
-	VPSLLD.BCST      $0x07, 72(BX)(R9*1), Z15
-	VPSLLD.BCST      $0x07, 72(BX)(R8*4), Z16
-	VPSLLD.BCST      $0x07, 72(BX)(R10*1), Z17
-	VPSLLD.BCST      $0x07, 72(BX)(R9*2), Z18
-	VPSLLD.BCST      $0x07, 72(BX)(R11*1), Z19
+	VPXORD           Z12, Z12, Z12
+	VPXORD           Z13, Z13, Z13
+	VPXORD           Z14, Z14, Z14
+	VPXORD           Z15, Z15, Z15
+	VPXORD           Z16, Z16, Z16
+	VPXORD           Z17, Z17, Z17
+	VPXORD           Z18, Z18, Z18
+	VPXORD           Z19, Z19, Z19
 	VPANDD           (SI), Z28, Z24
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    (BX), Z24, Z12
 	VPDPWSSD.BCST    (BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    (BX)(R8*2), Z24, Z14
@@ -13523,6 +13617,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    8(BX), Z24, Z12
 	VPDPWSSD.BCST    8(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    8(BX)(R8*2), Z24, Z14
@@ -13543,6 +13639,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    16(BX), Z24, Z12
 	VPDPWSSD.BCST    16(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    16(BX)(R8*2), Z24, Z14
@@ -13563,6 +13661,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    24(BX), Z24, Z12
 	VPDPWSSD.BCST    24(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    24(BX)(R8*2), Z24, Z14
@@ -13584,6 +13684,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    32(BX), Z24, Z12
 	VPDPWSSD.BCST    32(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    32(BX)(R8*2), Z24, Z14
@@ -13605,6 +13707,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    40(BX), Z24, Z12
 	VPDPWSSD.BCST    40(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    40(BX)(R8*2), Z24, Z14
@@ -13626,6 +13730,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    48(BX), Z24, Z12
 	VPDPWSSD.BCST    48(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    48(BX)(R8*2), Z24, Z14
@@ -13647,6 +13753,8 @@ group153:
 	VPSHUFB          Z24, Z29, Z24
 	VPSRLW           $0x08, Z24, Z30
 	VPANDD           Z31, Z24, Z24
+	VPSUBW           Z25, Z24, Z24
+	VPSUBW           Z25, Z30, Z30
 	VPDPWSSD.BCST    56(BX), Z24, Z12
 	VPDPWSSD.BCST    56(BX)(R8*1), Z24, Z13
 	VPDPWSSD.BCST    56(BX)(R8*2), Z24, Z14

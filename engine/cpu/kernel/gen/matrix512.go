@@ -27,6 +27,15 @@ var shapes512 = []shape{{1, 1}, {1, 4}, {1, 8}, {2, 4}, {2, 6}}
 // panels are two streams, which gain less from it; they come second.
 const ahead = 6144
 
+// ahead is that of a kernel. Eight rows take the same time for 32 columns of every
+// type, so that types with more bytes have to fetch further.
+func (m *mat512) ahead() int {
+	if m.n == 8 {
+		return max(ahead, 20*m.blk/m.subs)
+	}
+	return ahead
+}
+
 // strided addresses column c of a tile from a running pointer and odd multiples of the
 // column stride.
 type strided struct {
@@ -76,6 +85,7 @@ type mat512 struct {
 	w, odd              [2]reg.Register  // even and odd columns of a step as words; minimum and scale
 	t, x, mask, special reg.Register
 	evens               reg.Register // keeps the even bytes; nil if a load has to do it
+	offset              reg.Register // of the codes, taken off them; nil if the sums start without it
 }
 
 const (
@@ -97,6 +107,9 @@ func matrix512(a *asm) {
 			}
 			if s.panels == 1 {
 				m.evens = m.odd[1]
+			}
+			if s == (shape{1, 8}) && f.shift > 0 && !f.halves {
+				m.offset = m.w[1]
 			}
 			for p := range s.panels {
 				m.acc = append(m.acc, zs[p*s.n:(p+1)*s.n])
@@ -146,7 +159,7 @@ func (m *mat512) emit() {
 		m.ADDQ(imm(actSize), reg.RBX)
 	} else {
 		if m.panels == 1 {
-			m.LEAQ(at(reg.RSI, ahead), reg.R13)
+			m.LEAQ(at(reg.RSI, m.ahead()), reg.R13)
 		}
 		m.superScales()
 		m.ADDQ(imm(m.first), reg.RSI)
@@ -215,6 +228,10 @@ func (a *asm) bytes(b int, r reg.Register) {
 func (m *mat512) consts() {
 	if m.evens != nil {
 		m.VPBROADCASTD(m.word("maskff", 0x00ff00ff), m.evens)
+	}
+	if m.offset != nil {
+		m.MOVL(U32(0x00010001<<m.shift), reg.EAX)
+		m.VPBROADCASTD(reg.EAX, m.offset)
 	}
 	switch {
 	case m.nibbles():
@@ -350,7 +367,7 @@ func (m *mat512) group() {
 // fetch. Where a block has several groups, its head is shared out among them.
 func (m *mat512) fetch() {
 	if m.subs == 1 {
-		m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
+		m.LEAQ(at(reg.RSI, m.off+m.ahead()), reg.RAX)
 	} else {
 		m.MOVQ(reg.R13, reg.RAX)
 		m.ADDQ(imm(m.blk/m.subs), reg.R13)
@@ -368,7 +385,7 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 	first := sums[0][c]
 	for p, sum := range sums {
 		switch {
-		case m.shift == 0:
+		case m.shift == 0 || m.offset != nil:
 			m.VPXORD(sum[c], sum[c], sum[c])
 		case p == 0:
 			load(first)
@@ -387,6 +404,10 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 	for _, k := range m.order(from, to) {
 		for p := range m.panels {
 			m.weight(k, p)
+		}
+		if m.offset != nil { // eight rows want few loads
+			m.VPSUBW(m.offset, m.w[0], m.w[0])
+			m.VPSUBW(m.offset, m.odd[0], m.odd[0])
 		}
 		for i, w := range [][2]reg.Register{m.w, m.odd} {
 			for c := range m.n {
