@@ -29,7 +29,8 @@ attention() { # tier, then as measure without the package
 	GODWIT_CPU_TIER=$1 measure "$2" "$3" attn "$4" | sed "s,^Benchmark,BenchmarkAttention/$1/,"
 }
 kernels() {
-	measure 2 20ms kernel '(MatVecCache|Element)$|MatMul$/././x2048'
+	measure 2 20ms kernel '(MatVecCache|Element)$'
+	measure 1 20ms kernel 'MatMul$/././x2048' # generic Go takes seconds a run
 	for tier in $tiers; do
 		attention "$tier" 2 20ms 'Decode$/L2/^d128/^g4|Prefill$/^d128'
 	done
