@@ -107,11 +107,16 @@ func (r Record) Verdicts() (map[string]Verdict, error) {
 	if err != nil {
 		return none, err
 	}
+	return verdicts(data), nil
+}
+
+// verdicts are those of a record; none if it is damaged.
+func verdicts(data []byte) map[string]Verdict {
 	var kept map[string]Verdict
 	if json.Unmarshal(data, &kept) != nil || kept == nil {
-		return none, nil
+		return map[string]Verdict{}
 	}
-	return kept, nil
+	return kept
 }
 
 // Keep puts a verdict into the record. The failures that are kept are the first few.
