@@ -79,6 +79,13 @@ func builtinText() (string, error) {
 	return string(out), err
 }
 
+// dialogue is what the caches are measured on: one flow of words. Where the mixed text
+// changes its kind within a short run, that change decides (docs/gw.md).
+func dialogue() (string, error) {
+	text, err := corpus.ReadFile("eval/corpus/dialogue.txt")
+	return string(text), err
+}
+
 // CalibrationPath is where a calibration of the model is kept in a folder.
 func (m *Model) CalibrationPath(dir string) string {
 	id := m.identity()
@@ -147,7 +154,7 @@ func (m *Model) SaveCalibration(dir string, c *kv.Calibration) error {
 type CalibrateOptions struct {
 	Threads  int
 	NoRepack bool
-	Tokens   []llm.Token // nil: those of the built-in text
+	Tokens   []llm.Token // nil: those of built-in texts
 	Sense    bool        // also how much each cache matters: two short runs a layer
 	// Progress is told how far things are, from 0 to 1; an error cancels.
 	Progress func(share float64) error
@@ -159,12 +166,17 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	if o.Progress == nil {
 		o.Progress = func(float64) error { return nil }
 	}
+	talk := o.Tokens
 	if o.Tokens == nil {
 		var err error
-		if o.Tokens, err = m.calibrationText(); err != nil {
+		if o.Tokens, err = m.builtinTokens(builtinText); err != nil {
+			return nil, err
+		}
+		if talk, err = m.builtinTokens(dialogue); err != nil {
 			return nil, err
 		}
 	}
+	talk = talk[:min(len(talk), senseTokens, max(m.Config().Context, 1))]
 	o.Tokens = o.Tokens[:min(len(o.Tokens), enoughTokens(m.File.Size()), max(m.Config().Context, 1))]
 	if err := m.checkTokens(o.Tokens); err != nil {
 		return nil, err
@@ -192,17 +204,17 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 	id := m.identity()
 	c := stats.calibration(hex.EncodeToString(id[:]), len(o.Tokens))
 	if o.Sense {
-		err = m.sense(ctx, c, layers, o, func(share float64) error { return o.Progress(whole + (1-whole)*share) })
+		err = m.sense(ctx, c, layers, talk, o, func(share float64) error { return o.Progress(whole + (1-whole)*share) })
 	}
 	return c, err
 }
 
-// calibrationText is the built-in text as tokens; for a file without a
-// tokenizer some of the vocabulary, the same each time.
-func (m *Model) calibrationText() ([]llm.Token, error) {
+// builtinTokens are those of a built-in text; for a file without a tokenizer some of
+// the vocabulary, the same each time.
+func (m *Model) builtinTokens(read func() (string, error)) ([]llm.Token, error) {
 	t, err := m.Tokenizer()
 	if err == nil {
-		text, err := builtinText()
+		text, err := read()
 		if err != nil {
 			return nil, err
 		}
@@ -420,12 +432,11 @@ func (e *Engine) kept() (*kv.Calibration, error) {
 
 // sense measures the divergence from f16 of the model with one cache at a
 // time at the least bits, everything else as it will be.
-func (m *Model) sense(ctx context.Context, c *kv.Calibration, layers []kv.LayerInfo, o CalibrateOptions, progress func(float64) error) error {
+func (m *Model) sense(ctx context.Context, c *kv.Calibration, layers []kv.LayerInfo, tokens []llm.Token, o CalibrateOptions, progress func(float64) error) error {
 	b, err := cpu.Driver{}.Open(0, backend.Options{Threads: o.Threads, NoRepack: o.NoRepack})
 	if err != nil {
 		return err
 	}
-	tokens := o.Tokens[:min(len(o.Tokens), senseTokens)]
 	runs, done := 1, 0
 	for i := range layers {
 		if l := &layers[i]; l.Cached && l.Share < 0 {

@@ -49,7 +49,7 @@ func (e *Engine) evens() (bool, error) {
 // each layer and KV head, nil where the channels are even, and the number of
 // heads that have one.
 func (e *Engine) even(ctx context.Context, q kv.InnerQ) (tables [][]kv.Channels, heads int, err error) {
-	tokens, err := e.calibrationText()
+	tokens, err := e.builtinTokens(builtinText)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -61,10 +61,11 @@ type run struct {
 	window func(*run) error // opens the window; nil: headless
 
 	env      config.Env
-	app      config.App               // flags included
-	problems *config.Problems         // of the settings file; nil: none
-	level    func(level string) error // changes the level of the log
-	logFile  string                   // empty: none
+	app      config.App                                      // flags included
+	problems *config.Problems                                // of the settings file; nil: none
+	level    func(level string) error                        // changes the level of the log
+	logFile  string                                          // empty: none
+	apart    func(ctx context.Context, backend string) error // checks a backend in another process; nil: nobody does
 }
 
 // Main runs a command line and returns the exit code. page is the built page.
@@ -82,6 +83,7 @@ func main(page fs.FS, args []string, window func(*run) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
+	r.apart = r.checkApart
 	code := r.main(args)
 	if err := r.out.Flush(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "godwit: writing the output:", err)

@@ -138,10 +138,10 @@ func (r *run) check(name string) (device.Verdict, error) {
 		show = func(what string) { p.Describe("checking " + name + ": " + what) }
 	}
 	v, err := device.Check(r.ctx, name, show)
-	if err != nil {
+	if v.Backend == "" || r.ctx.Err() != nil {
 		return v, err
 	}
-	return v, r.deviceRecord().Keep(v)
+	return v, errors.Join(err, r.deviceRecord().Keep(v))
 }
 
 // deviceRecord is where verdicts on devices are kept.
@@ -158,18 +158,14 @@ const (
 	wait                     // has it checked
 )
 
-// checking is set in the environment of a process that checks, so that it starts
-// no other.
-const checking = "GODWIT_DEVICE_CHECK"
-
 // backend is the name of what computes: the setting, or what Auto chooses.
 func (r *run) backend(setting string, p patience) string {
 	if setting != "auto" && setting != "" {
 		return setting
 	}
 	a := device.Auto{Record: r.deviceRecord(), Later: p == later, Log: r.log}
-	if _, inside := r.env(checking); p != recorded && !inside {
-		a.Check = r.checkApart
+	if p != recorded {
+		a.Check = r.apart
 	}
 	return a.Choose(r.ctx)
 }
@@ -183,12 +179,11 @@ func (r *run) checkApart(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	r.log.Info("a GPU is checked before its first use", "backend", name)
+	r.log.Info("looking for a GPU, which is checked before its first use", "backend", name)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, path, "device", "--check", "--json", "--backend", name)
 	c.Args[0] = os.Args[0]
-	c.Env = append(os.Environ(), checking+"=1")
 	c.WaitDelay = 5 * time.Second // for what a dying driver holds
 	if terminal(r.err) {
 		c.Stderr = r.err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
@@ -50,11 +51,18 @@ func (a *Auto) Choose(ctx context.Context) string {
 	return cpu.Driver{}.Name()
 }
 
+// noneFor is how long a machine without a device is taken to be without.
+const noneFor = 24 * time.Hour
+
 // right reports whether a backend's kernels are known to be right.
 func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 	v, ok := a.verdict(d.Name())
-	if ok && v.Passed() && !same(d, v) {
-		ok = false // another card, or another driver
+	switch {
+	case !ok:
+	case v.Passed():
+		ok = same(d, v) // not another card, or another driver
+	case v.None:
+		ok = time.Since(v.When) < noneFor
 	}
 	if !ok && a.Check != nil {
 		if a.Later {
@@ -63,7 +71,7 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 		}
 		v, ok = a.check(ctx, d.Name())
 	}
-	if ok && !v.Passed() {
+	if ok && !v.Passed() && !v.None {
 		a.Log.Info("a GPU is left alone, the CPU computes", "backend", d.Name(), "device", v.Device, "err", v.String())
 	}
 	return ok && v.Passed() && same(d, v)
@@ -87,13 +95,14 @@ func same(d backend.Driver, v Verdict) bool {
 
 // check checks a backend. A check that does not come to an end is a verdict too.
 func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
+	start := time.Now().Truncate(time.Second)
 	err := a.Check(ctx, name)
 	if ctx.Err() != nil {
 		return Verdict{}, false
 	}
 	v, ok := a.verdict(name)
-	if err != nil && (!ok || v.Passed()) {
-		v = Verdict{Backend: name, Binary: binary(), Error: err.Error()}
+	if err != nil && (!ok || v.Passed() || v.When.Before(start)) {
+		v = Verdict{Backend: name, Binary: binary(), When: start.UTC(), Error: err.Error()}
 		if err := a.Record.Keep(v); err != nil {
 			a.Log.Warn("a verdict on a device cannot be kept", "err", err)
 		}

@@ -31,13 +31,18 @@ func (c *card) Open(int, backend.Options) (backend.Backend, error) {
 func TestAuto(t *testing.T) {
 	gpu := &card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}
 	record := Record(filepath.Join(t.TempDir(), "sub", "devices.json"))
-	verdict := Verdict{Backend: "one", Device: "Card", Detail: "driver 1", Binary: binary(), Result: backendtest.Result{Cases: 3}}
+	verdict := Verdict{Backend: "one", Device: "Card", Detail: "driver 1", Binary: binary(), When: time.Now().Add(time.Hour), Result: backendtest.Result{Cases: 3}}
 	wrong := verdict
 	wrong.Failures = []backendtest.Failure{{Case: "matrices/q8_0", Text: "row 1"}}
 	crash := errors.New("killed")
 	var result Verdict
 	var failure error
 	checks := 0
+	keep := func(v Verdict) {
+		if err := record.Keep(v); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a := &Auto{
 		Record: record, Log: slog.New(slog.DiscardHandler),
 		Check: func(context.Context, string) error {
@@ -71,14 +76,16 @@ func TestAuto(t *testing.T) {
 		{"known to be wrong", func() {}, "cpu", 0},
 		{"another program, right", func() {
 			result.Binary = "older"
-			if err := record.Keep(result); err != nil {
-				t.Fatal(err)
-			}
+			keep(result)
 			result = verdict
 			result.Detail = "driver 2"
 		}, "one", 1},
 		{"the card is gone", func() { gpu.info, failure = nil, crash }, "cpu", 1},
 		{"a check that crashed is not tried again", func() {}, "cpu", 0},
+		{"a driver without a device, not long ago", func() { keep(Verdict{Backend: "one", Binary: binary(), None: true, When: time.Now()}) }, "cpu", 0},
+		{"and long ago", func() {
+			keep(Verdict{Backend: "one", Binary: binary(), None: true, When: time.Now().Add(-2 * noneFor)})
+		}, "cpu", 1},
 	} {
 		step.before()
 		checks = 0

@@ -24,6 +24,7 @@ type Verdict struct {
 	When    time.Time `json:"when"`
 	// Error says why the check could not end; empty: it did.
 	Error string `json:"error,omitempty"`
+	None  bool   `json:"none,omitempty"` // there is no device
 	backendtest.Result
 }
 
@@ -43,7 +44,8 @@ func (v *Verdict) String() string {
 
 // Check compares what the first device of a backend computes with the oracle:
 // every op, every weight type and every cache type. progress is told what
-// begins. The error is that of ctx, or says that there is no such device.
+// begins. The error is that of ctx, or says why there is nothing to check, as the
+// verdict does.
 func Check(ctx context.Context, name string, progress func(what string)) (Verdict, error) {
 	d, err := Named(name)
 	if err != nil {
@@ -53,18 +55,20 @@ func Check(ctx context.Context, name string, progress func(what string)) (Verdic
 }
 
 func check(ctx context.Context, d backend.Driver, progress func(what string)) (Verdict, error) {
+	v := Verdict{Backend: d.Name(), Binary: binary(), When: time.Now().UTC().Truncate(time.Second)}
 	list, err := d.Devices()
-	if err != nil {
-		return Verdict{}, err
-	}
-	if len(list) == 0 {
-		b, err := d.Open(0, backend.Options{}) // says why
-		if err == nil {
+	if err == nil && len(list) == 0 {
+		v.None = true
+		var b backend.Backend
+		if b, err = d.Open(0, backend.Options{}); err == nil { // else the error says why
 			err = errors.Join(fmt.Errorf("%s: there is no device", d.Name()), b.Close())
 		}
-		return Verdict{}, err
 	}
-	v := Verdict{Backend: d.Name(), Device: list[0].Device, Detail: list[0].Detail, Binary: binary(), When: time.Now().UTC().Truncate(time.Second)}
+	if err != nil {
+		v.Error = err.Error()
+		return v, err
+	}
+	v.Device, v.Detail = list[0].Device, list[0].Detail
 	v.Result, err = backendtest.Check(ctx, d, backend.Options{FloatAttn: true}, progress)
 	return v, err
 }
