@@ -85,7 +85,8 @@ func TestQuantModelsOnKernels(t *testing.T) {
 // A real model gives the CPU's logits. Sums in another order put a value at a
 // border of the cache's format on its other side; of all values that is a small
 // share, so the two are nearer to each other than the format is to exact values.
-// Trellis codes are read exactly here, as a short prompt is by default.
+// Trellis codes are read exactly here, as a short prompt is by default: from f16, which
+// moves the two as far as it does in a cache of its own.
 func TestRealModelOnKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a forward pass on the emulator takes seconds")
@@ -97,6 +98,7 @@ func TestRealModelOnKernels(t *testing.T) {
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
 	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
+	var f16 float64 // that format's own error
 	for _, c := range []struct {
 		want   kv.Want
 		window kv.Window
@@ -111,7 +113,10 @@ func TestRealModelOnKernels(t *testing.T) {
 		_, format := distance(want, exact)
 		_, apart := distance(got, want)
 		t.Logf("%s: RMS %.4f, the format's own %.4f", name, apart, format)
-		if !(apart <= format) {
+		if c.want.K == kv.F16 {
+			f16 = format
+		}
+		if !(apart <= max(format, f16)) {
 			t.Errorf("%s: the CPU's logits are %g away, the format's own error is %g", name, apart, format)
 		}
 		for i := range pos {
