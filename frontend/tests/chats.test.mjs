@@ -27,6 +27,20 @@ async function opened(title, messages, options) {
   return page;
 }
 
+/** Goes to a chat that has no messages yet. */
+async function newChat(page) {
+  await page.getByRole('link', { name: 'New chat' }).click();
+  await page.locator('article').first().waitFor({ state: 'detached' });
+}
+
+/** Holds back the answers to a request until the result is called. */
+async function held(page, path) {
+  let letGo;
+  const gone = new Promise((resolve) => (letGo = resolve));
+  await page.route(path, (route) => gone.then(() => route.continue()));
+  return letGo;
+}
+
 async function choose(page, menu, item) {
   await page.getByRole('button', { name: menu, exact: true }).click();
   await page.getByRole('menuitem', { name: item, exact: true }).click();
@@ -79,9 +93,34 @@ describe('a chat', () => {
     await page.getByRole('textbox', { name: 'Save as a preset' }).fill('Bird');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Delete preset' }).waitFor();
-    await page.getByRole('link', { name: 'New chat' }).click();
+    await newChat(page);
     await page.getByRole('combobox', { name: /^Preset/ }).selectOption('Bird');
     await page.waitForFunction(() => document.querySelector('aside textarea').value === 'You are a bird.');
+    await leave(page);
+  });
+
+  it('keeps to itself what was asked before another was opened', async () => {
+    const page = await opened('Left early', ['Hello.', 'Hi.']);
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    const id = new URL(page.url()).hash.split('/').pop();
+    const changed = page.waitForResponse(`**/app/chats/${id}`);
+    const sent = page.waitForResponse(`**/app/chats/${id}/messages`);
+    const letGo = await held(page, new RegExp(`/app/chats/${id}(/messages)?$`));
+    await page.getByLabel('System prompt').fill('You are an owl.');
+    await page.getByLabel('System prompt').blur();
+    await say(page, 'Who are you?');
+    await newChat(page);
+    letGo();
+    await (await changed).finished();
+    await (await sent).finished();
+    await page.getByRole('combobox', { name: /^Preset/ }).waitFor();
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+    assert.equal(await page.locator('article').count(), 0);
+    assert.equal(await page.getByLabel('System prompt').inputValue(), '');
+    await page.getByRole('link', { name: 'Left early' }).click();
+    await page.getByText('Who are you?').waitFor();
+    assert.equal(await page.getByLabel('System prompt').inputValue(), 'You are an owl.');
+    await answered(page);
     await leave(page);
   });
 
@@ -266,7 +305,8 @@ describe('another run of the program', () => {
     await again();
     const next = await visit(browser, address);
     await next.locator('article[data-status=stopped]').waitFor();
-    assert.ok((await answered(next)).startsWith(before.slice(0, 60)));
+    const after = await answered(next);
+    assert.ok(after.startsWith(before.slice(0, 60)), `${after} does not begin as ${before}`);
     await leave(next);
   });
 });

@@ -1,6 +1,7 @@
 import { get, post, remove } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Attachment, Chat, Message } from '../lib/types';
+import { chats } from './chats.svelte';
 import { complain } from './toasts.svelte';
 
 /** Messages that are asked for at once, and that the document holds at most. */
@@ -69,6 +70,13 @@ class Open {
     }
   }
 
+  /** Changes the chat that is open. */
+  async change(change: Partial<Chat>) {
+    const turn = this.turn;
+    const chat = await chats.change(this.id, change);
+    if (turn === this.turn) this.chat = chat;
+  }
+
   /** Takes a chat that was made here, so that it need not be read. */
   begin(chat: Chat) {
     ++this.turn;
@@ -86,17 +94,20 @@ class Open {
   }
 
   private place(messages: Message[]) {
-    this.messages = messages;
+    // Of an answer that is followed, more is known here than was stored.
+    const known = new Map(this.messages.map((m) => [m.id, m]));
+    this.messages = messages.map((m) => (this.following.has(m.id) ? (known.get(m.id) ?? m) : m));
     this.first = messages[0]?.depth ?? this.total;
     for (const m of messages) if (m.status === 'running') this.follow(m.id);
   }
 
-  /** Reads the end of the chat again. */
-  async refresh() {
-    if (!this.id) return;
+  /** Reads the end of the chat again, and returns it. */
+  async refresh(): Promise<Message[]> {
+    if (!this.id) return [];
     const turn = this.turn;
     const opened = await get<Opened>(`/app/chats/${this.id}?limit=${Math.max(pageSize, Math.min(this.messages.length, windowSize))}`);
     if (turn === this.turn) this.put(opened);
+    return opened.messages;
   }
 
   /** Another window, or this one, did something to a chat. */
@@ -132,17 +143,19 @@ class Open {
     const answer = await get<{ messages: Message[]; total: number }>(`/app/chats/${this.id}/messages?before=${to}&limit=${limit}`);
     if (turn !== this.turn) return;
     this.total = answer.total;
-    const known = new Map(this.messages.map((m) => [m.id, m]));
-    this.place(answer.messages.map((m) => (this.following.has(m.id) ? (known.get(m.id) ?? m) : m)));
+    this.place(answer.messages);
   }
 
   async send(content: string, attachments: Attachment[], model: string) {
-    if (this.end < this.total) await this.refresh();
-    const parent = this.messages.at(-1)?.id ?? 0;
-    this.add(await post<{ messages: Message[] }>(`/app/chats/${this.id}/messages`, { parent, content, attachments, model }));
+    const [turn, id] = [this.turn, this.id];
+    const messages = this.end < this.total ? await this.refresh() : this.messages;
+    await this.add(`/app/chats/${id}/messages`, { parent: messages.at(-1)?.id ?? 0, content, attachments, model }, turn);
   }
 
-  private add(answer: { messages: Message[] }) {
+  /** Asks for messages and adds them, unless another chat is open by then. */
+  private async add(path: string, body: object, turn = this.turn) {
+    const answer = await post<{ messages: Message[] }>(path, body);
+    if (turn !== this.turn) return;
     for (const m of answer.messages) {
       const at = this.messages.findIndex((x) => x.depth >= m.depth);
       if (at >= 0) this.messages.splice(at);
@@ -158,15 +171,15 @@ class Open {
   }
 
   async edit(id: number, content: string, attachments: Attachment[], model: string) {
-    this.add(await post<{ messages: Message[] }>(`/app/messages/${id}/edit`, { content, attachments, model }));
+    await this.add(`/app/messages/${id}/edit`, { content, attachments, model });
   }
 
   async regenerate(id: number, model: string) {
-    this.add(await post<{ messages: Message[] }>(`/app/messages/${id}/regenerate`, { model }));
+    await this.add(`/app/messages/${id}/regenerate`, { model });
   }
 
   async continue(id: number, model: string) {
-    this.add(await post<{ messages: Message[] }>(`/app/messages/${id}/continue`, { model }));
+    await this.add(`/app/messages/${id}/continue`, { model });
   }
 
   async stop(id: number) {
