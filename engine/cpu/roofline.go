@@ -20,13 +20,14 @@ type Roofline struct {
 }
 
 // RooflineType is one weight type: a matrix from memory times one vector, and
-// a matrix in cache times 512.
+// a matrix in cache times 512. Its shares are of the machine's limits that were
+// measured by turns with it.
 type RooflineType struct {
 	Type        string  `json:"type"`
 	MatVec      float64 `json:"matvec_gbs"`
-	MatVecShare float64 `json:"matvec_share"` // of Read
+	MatVecShare float64 `json:"matvec_share"` // of what was read
 	MatMul      float64 `json:"matmul_gops"`
-	MatMulShare float64 `json:"matmul_share"` // of Peak
+	MatMulShare float64 `json:"matmul_share"` // of the peak
 }
 
 const (
@@ -39,10 +40,10 @@ const (
 	roofProduct = 100_000                // rounds
 )
 
-// Measure measures the machine and every type that has a matrix kernel. The
-// machine's limits are measured again beside each type, and the best counts: on a
-// machine that does other things a type would be lucky where they were not. It
-// takes some seconds.
+// Measure measures every type that has a matrix kernel, each by turns with the
+// machine's limits, since those change while other programs run, and with the
+// processors that a virtual machine is given. The best limits are the
+// Roofline's. It takes some seconds.
 func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 	r.Tier, r.Threads = kernel.Active().String(), b.pool.workers
 	mem, err := allocate(roofBytes)
@@ -61,32 +62,17 @@ func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
-		read, peak := b.limits(mem)
+		out, read, peak := b.measure(t, mem)
 		r.Read, r.Peak = max(r.Read, read), max(r.Peak, peak)
-		r.Types = append(r.Types, b.measure(t, mem))
-	}
-	for i := range r.Types {
-		t := &r.Types[i]
-		t.MatVecShare, t.MatMulShare = t.MatVec/r.Read, t.MatMul/r.Peak
+		r.Types = append(r.Types, out)
 	}
 	return r, nil
 }
 
-// limits measures the machine.
-func (b *Backend) limits(mem []byte) (read, peak float64) {
-	seconds := b.best(func(worker, workers int) {
-		from, to := part(len(mem), worker, workers)
-		kernel.Stream(mem[from:to])
-	})
-	ops := make([]int64, b.pool.workers)
-	products := b.best(func(worker, _ int) { ops[worker] = kernel.Products(roofProduct) })
-	return float64(len(mem)) / seconds / 1e9, float64(ops[0]) * float64(len(ops)) / products / 1e9
-}
-
-// measure measures one type with matrices in mem. Every byte of the weights is
-// the same, one that makes an ordinary scale of every format.
-func (b *Backend) measure(t dtype.Type, mem []byte) RooflineType {
-	out := RooflineType{Type: t.String()}
+// measure measures one type with matrices in mem, and the machine's limits. Every
+// byte of the weights is the same, one that makes an ordinary scale of every format.
+func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, peak float64) {
+	out.Type = t.String()
 	for i := range mem {
 		mem[i] = 0x35
 	}
@@ -104,33 +90,41 @@ func (b *Backend) measure(t dtype.Type, mem []byte) RooflineType {
 	seconds := b.best(func(worker, workers int) {
 		from, to := part(w.Panels(), worker, workers)
 		kernel.MatVec(y, &w, acts, 0, from, to)
+	}, func(worker, workers int) {
+		from, to := part(len(mem), worker, workers)
+		kernel.Stream(mem[from:to])
 	})
-	out.MatVec = float64(w.Panels()*size) / seconds / 1e9
+	out.MatVec, read = float64(w.Panels()*size)/seconds[0]/1e9, float64(len(mem))/seconds[1]/1e9
 	w.Rows = roofPanels * kernel.PanelRows
+	ops := make([]int64, b.pool.workers)
 	seconds = b.best(func(worker, workers int) {
 		from, to := part(roofPanels, worker, workers)
 		kernel.MatMul(y, w.Rows, &w, acts, 0, roofRows, from, to)
-	})
-	out.MatMul = 2 * roofRows * roofCols * float64(w.Rows) / seconds / 1e9
-	return out
+	}, func(worker, _ int) { ops[worker] = kernel.Products(roofProduct) })
+	out.MatMul, peak = 2*roofRows*roofCols*float64(w.Rows)/seconds[0]/1e9, float64(ops[0])*float64(len(ops))/seconds[1]/1e9
+	out.MatVecShare, out.MatMulShare = out.MatVec/read, out.MatMul/peak
+	return out, read, peak
 }
 
-// best runs f on every worker, once untimed, and returns the seconds of the
-// fastest run.
-func (b *Backend) best(f func(worker, workers int)) float64 {
+// best runs functions on every worker, by turns, each once untimed, and returns
+// the seconds of the fastest run of each.
+func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 	n := b.pool.workers
-	stages := b.pool.ready([]stage{newStage(func() int { return n }, func(_, task int) { f(task, n) })})
-	run := func() {
-		if err := b.pool.run(&stages); err != nil {
-			panic(err) // no file is behind this memory
+	runs := make([][]stage, len(fs))
+	for i, f := range fs {
+		runs[i] = b.pool.ready([]stage{newStage(func() int { return n }, func(_, task int) { f(task, n) })})
+	}
+	best := make([]float64, len(fs))
+	for turn, begun := 0, time.Now(); turn <= roofTries || time.Since(begun) < time.Duration(len(fs))*roofTime; turn++ {
+		for i := range runs {
+			start := time.Now()
+			if err := b.pool.run(&runs[i]); err != nil {
+				panic(err) // no file is behind this memory
+			}
+			if s := time.Since(start).Seconds(); turn == 1 || turn > 1 && s < best[i] {
+				best[i] = s
+			}
 		}
 	}
-	run()
-	best, begun := time.Hour, time.Now()
-	for i := 0; i < roofTries || time.Since(begun) < roofTime; i++ {
-		start := time.Now()
-		run()
-		best = min(best, time.Since(start))
-	}
-	return best.Seconds()
+	return best
 }
