@@ -247,6 +247,15 @@ func callOf(obj map[string]json.RawMessage) (Call, error) {
 	return c, nil
 }
 
+// arguments reads the arguments of a call.
+func (c *cursor) arguments() (string, error) {
+	doc, err := c.object()
+	if err != nil {
+		return "", err
+	}
+	return arguments(doc)
+}
+
 // arguments returns the JSON object that a model gave as arguments: written as
 // it is, or as text inside a string.
 func arguments(raw string) (string, error) {

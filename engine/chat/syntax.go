@@ -295,11 +295,7 @@ func functionJSON(c *cursor) ([]Call, error) {
 		return nil, errBad
 	}
 	c.space()
-	doc, err := c.object()
-	if err != nil {
-		return nil, err
-	}
-	args, err := arguments(doc)
+	args, err := c.arguments()
 	if err != nil {
 		return nil, err
 	}

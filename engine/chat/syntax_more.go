@@ -32,11 +32,7 @@ func mistralCall(c *cursor) ([]Call, error) {
 		}
 	}
 	c.space()
-	doc, err := c.object()
-	if err != nil {
-		return nil, err
-	}
-	call.Arguments, err = arguments(doc)
+	call.Arguments, err = c.arguments()
 	return []Call{call}, err
 }
 
@@ -93,11 +89,7 @@ func deepSeekCall(c *cursor) ([]Call, error) {
 		return nil, err
 	}
 	c.space()
-	doc, err := c.object()
-	if err != nil {
-		return nil, err
-	}
-	args, err := arguments(doc)
+	args, err := c.arguments()
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +122,7 @@ func kimiCall(c *cursor) ([]Call, error) {
 		return nil, errBad
 	}
 	c.space()
-	doc, err := c.object()
-	if err != nil {
-		return nil, err
-	}
-	args, err := arguments(doc)
+	args, err := c.arguments()
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +158,11 @@ func apertusCalls(c *cursor) ([]Call, error) {
 			return nil, err
 		}
 		c.space()
-		doc, err := c.object()
+		args, err := c.arguments()
 		if err != nil {
 			return nil, err
 		}
-		args, err := arguments(doc)
-		if err != nil || !validName(name) {
+		if !validName(name) {
 			return nil, errBad
 		}
 		c.space()

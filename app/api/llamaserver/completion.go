@@ -112,22 +112,9 @@ func (c *Call) compile() (err error) {
 
 // readParts reads a text, or a list of texts and token ids in any order.
 func readParts(raw json.RawMessage, path string) ([]part, error) {
-	switch wire.Kind(raw) {
-	case "a string":
-		s, err := wire.Text(raw, path)
-		return []part{{text: s}}, err
-	case "a list":
-	case "null", "nothing":
-		return nil, wire.Bad(path, "this field is required")
-	default:
-		return nil, wire.Bad(path, "want a string or a list, got %s", wire.Kind(raw))
-	}
-	list, err := wire.List(raw, path)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, wire.Bad(path, "the list is empty")
+	text, list, err := wire.TextOrList(raw, path)
+	if err != nil || list == nil {
+		return []part{{text: text}}, err
 	}
 	if wire.Kind(list[0]) == "a number" {
 		if tokens, err := openai.ReadTokens(raw, path); err == nil {

@@ -80,22 +80,9 @@ func ParseCompletion(body []byte) (*Completion, error) {
 
 // readPrompts reads a text, a list of token ids, or a list of either.
 func readPrompts(raw json.RawMessage, path string) ([]prompt, error) {
-	switch wire.Kind(raw) {
-	case "a string":
-		s, err := wire.Text(raw, path)
-		return []prompt{{text: s}}, err
-	case "a list":
-	case "null", "nothing":
-		return nil, wire.Bad(path, "this field is required")
-	default:
-		return nil, wire.Bad(path, "want a string or a list, got %s", wire.Kind(raw))
-	}
-	list, err := wire.List(raw, path)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, wire.Bad(path, "the list is empty")
+	text, list, err := wire.TextOrList(raw, path)
+	if err != nil || list == nil {
+		return []prompt{{text: text}}, err
 	}
 	if wire.Kind(list[0]) == "a number" {
 		tokens, err := ReadTokens(raw, path)

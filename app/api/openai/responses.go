@@ -110,14 +110,9 @@ func (c *Responses) functions() ([]json.RawMessage, error) {
 	out := make([]json.RawMessage, len(c.Tools))
 	for i, raw := range c.Tools {
 		path := fmt.Sprintf("tools[%d]", i)
-		o, err := wire.ReadObject(raw, path)
+		o, err := readTool(raw, path)
 		if err != nil {
 			return nil, err
-		}
-		if kind, err := wire.Text(o.Value("type"), path+".type"); err != nil {
-			return nil, err
-		} else if kind != "function" {
-			return nil, wire.Bad(path+".type", "%.64q is not supported, want function", kind)
 		}
 		f := wire.Object{}
 		for _, m := range o {

@@ -18,19 +18,27 @@ func CheckTools(tools []json.RawMessage) error {
 	return err
 }
 
+// readTool reads a tool, which is a function.
+func readTool(raw json.RawMessage, path string) (wire.Object, error) {
+	o, err := wire.ReadObject(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := wire.Text(o.Value("type"), path+".type")
+	if err == nil && kind != "function" {
+		err = wire.Bad(path+".type", "%.64q is not supported, want function", kind)
+	}
+	return o, err
+}
+
 // checkTools checks the tools and returns their names.
 func checkTools(tools []json.RawMessage) ([]string, error) {
 	names := make([]string, len(tools))
 	for i, raw := range tools {
 		path := fmt.Sprintf("tools[%d]", i)
-		o, err := wire.ReadObject(raw, path)
+		o, err := readTool(raw, path)
 		if err != nil {
 			return nil, err
-		}
-		if kind, err := wire.Text(o.Value("type"), path+".type"); err != nil {
-			return nil, err
-		} else if kind != "function" {
-			return nil, wire.Bad(path+".type", "%.64q is not supported, want function", kind)
 		}
 		f, err := wire.ReadObject(o.Value("function"), path+".function")
 		if err != nil {

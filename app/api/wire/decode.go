@@ -284,6 +284,24 @@ func List(raw json.RawMessage, path string) ([]json.RawMessage, error) {
 	return list, nil
 }
 
+// TextOrList reads a string, or a list that is not empty.
+func TextOrList(raw json.RawMessage, path string) (text string, list []json.RawMessage, err error) {
+	switch Kind(raw) {
+	case "a string":
+		text, err = Text(raw, path)
+		return text, nil, err
+	case "a list":
+	case "null", "nothing":
+		return "", nil, Bad(path, "this field is required")
+	default:
+		return "", nil, Bad(path, "want a string or a list, got %s", Kind(raw))
+	}
+	if list, err = List(raw, path); err == nil && len(list) == 0 {
+		err = Bad(path, "the list is empty")
+	}
+	return "", list, err
+}
+
 // Number reads a number within bounds; a nil bound is none.
 func Number(raw json.RawMessage, path string, least, most *float64) (float64, error) {
 	if Kind(raw) != "a number" {
