@@ -184,14 +184,14 @@ func TestWindowsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
 	pos := []int{63, 64, 130, 255, 299}
-	run := func(k, v string, d backend.Driver, s kv.Settings) ([]float32, []backend.Skip) {
+	run := func(k, v string, d backend.Driver, s kv.Settings) ([]float32, []backend.Counts) {
 		e := open(t, m.File, 512, k, v, engine.Options{UBatch: 128, FloatAttn: true, Driver: d, SparseV: 1e-3, KV: s})
 		out := slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true))
 		use, err := e.Usage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return out, use.Skipped
+		return out, use.Counts
 	}
 	exact, _ := run("f32", "f32", nil, kv.Settings{})
 	for _, c := range []struct {

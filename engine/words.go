@@ -79,8 +79,8 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			s.plan.ExactBytes = int64(rows[kv.Exact]*e.layout.ExactOwn(y)*kv.PageCells + each*max(e.layout.Settings.Seqs, 1))
 			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
-		if l.Layer < len(use.Skipped) {
-			s := use.Skipped[l.Layer]
+		if l.Layer < len(use.Counts) {
+			s := use.Counts[l.Layer]
 			l.SparseV = kv.SparseV{Considered: s.Considered, Skipped: s.Skipped}
 			l.K.Saturated, l.V.Saturated = s.Saturated[kv.K], s.Saturated[kv.V]
 		}
@@ -94,7 +94,7 @@ func (e *Engine) warnSaturated() {
 	if e.warned {
 		return
 	}
-	for i, c := range e.prog.Skipped() {
+	for i, c := range e.prog.Counts() {
 		for s, n := range c.Saturated {
 			if n == 0 {
 				continue

@@ -315,7 +315,7 @@ func (p *pool) usage(ctx context.Context) (u usage) {
 		u.models++
 		u.queued += use.Queued
 		u.free += use.Free
-		for _, c := range use.Skipped {
+		for _, c := range use.Counts {
 			u.considered += c.Considered
 			u.skipped += c.Skipped
 			for _, n := range c.Saturated {

@@ -86,18 +86,18 @@ type Program interface {
 	kv.Copier
 	// Run works on one batch and fills b.Logits.
 	Run(ctx context.Context, b *llm.Batch) error
-	// Skipped returns the counters of each layer since the program was compiled.
-	Skipped() []Skip
+	// Counts returns the counters of each layer since the program was compiled.
+	Counts() []Counts
 	// Memory is what the program holds.
 	Memory() Memory
 	Close() error
 }
 
-// Skip counts cells in one layer: those that Sparse V looked at and skipped,
+// Counts are of the cells of one layer: those that Sparse V looked at and skipped,
 // and keys and values, of one KV head each, that were no numbers when they were
 // written: attention takes those for zeros. Saturated counts, by side, blocks
 // that were written with the largest f16 for an infinite scale, or 0 for a NaN.
-type Skip struct {
+type Counts struct {
 	Considered, Skipped, Broken int64
 	Saturated                   [2]int64
 }

@@ -346,7 +346,7 @@ func testSparseV(t *testing.T, c attnRig) {
 	for i := range c.heads * c.dim { // the query of token 0 is strong
 		c.table[i] *= 8
 	}
-	decode := func(tau float32) (out []float32, s backend.Skip) {
+	decode := func(tau float32) (out []float32, s backend.Counts) {
 		c.sparseV = tau
 		r := c.open(t)
 		rng := rand.New(rand.NewPCG(4, 4))
@@ -362,7 +362,7 @@ func testSparseV(t *testing.T, c attnRig) {
 		})
 		b := r.batch(t, piece{0, make([]llm.Token, c.rows)})
 		r.run(t, b)
-		return b.Logits, r.prog.Skipped()[0]
+		return b.Logits, r.prog.Counts()[0]
 	}
 	var considered int64 // row i sees the cells and i+1 of the batch
 	for i := range c.rows {

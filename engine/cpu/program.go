@@ -133,9 +133,9 @@ func (p *program) fillRopes(row int) {
 	}
 }
 
-// Skipped returns the counters of each layer.
-func (p *program) Skipped() []backend.Skip {
-	out := make([]backend.Skip, len(p.layout.Layers))
+// Counts returns the counters of each layer.
+func (p *program) Counts() []backend.Counts {
+	out := make([]backend.Counts, len(p.layout.Layers))
 	for i := range out {
 		for w := range p.backend.pool.workers {
 			c := &p.counts(i)[w]

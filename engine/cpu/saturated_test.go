@@ -49,7 +49,7 @@ func TestSaturated(t *testing.T) {
 						t.Fatal("nothing to count")
 					}
 				}
-				if got := r.prog.Skipped()[0].Saturated; got != want {
+				if got := r.prog.Counts()[0].Saturated; got != want {
 					t.Errorf("%d threads, chunks of %d: %v blocks counted, want %v", c.options.Threads, chunk, got, want)
 				}
 			}

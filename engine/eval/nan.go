@@ -63,7 +63,7 @@ func broken(ctx context.Context, e *engine.Engine, before []int64) (layer int, n
 		return -1, nil, err
 	}
 	layer = -1
-	for i, s := range use.Skipped {
+	for i, s := range use.Counts {
 		now = append(now, s.Broken)
 		if layer < 0 && before != nil && s.Broken > before[i] {
 			layer = i

@@ -390,17 +390,17 @@ func (p *program) counts(layer int) place {
 	return place{Bind{p.counters, int64(layer * countBytes)}, countBytes}
 }
 
-// Skipped returns the counters of each layer; zeros where the device does not
+// Counts returns the counters of each layer; zeros where the device does not
 // answer.
-func (p *program) Skipped() []backend.Skip {
-	out := make([]backend.Skip, len(p.layout.Layers))
+func (p *program) Counts() []backend.Counts {
+	out := make([]backend.Counts, len(p.layout.Layers))
 	data := make([]byte, len(out)*countBytes)
 	if p.counters == nil || p.dev.Download(data, p.counters, 0) != nil {
 		return out
 	}
 	for i := range out {
 		n := func(k int) int64 { return int64(binary.LittleEndian.Uint64(data[i*countBytes+8*k:])) }
-		out[i] = backend.Skip{Considered: n(0), Skipped: n(1), Saturated: [2]int64{n(3), n(4)}, Broken: n(5)}
+		out[i] = backend.Counts{Considered: n(0), Skipped: n(1), Saturated: [2]int64{n(3), n(4)}, Broken: n(5)}
 	}
 	return out
 }

@@ -176,7 +176,7 @@ func TestCounts(t *testing.T) {
 					want += int64(layerHeads * (l.cache.Len(seq) + 1))
 				}
 				l.run(t, rows)
-				if got := l.prog.Skipped()[0].Considered; got != want {
+				if got := l.prog.Counts()[0].Considered; got != want {
 					t.Fatalf("%d rows: %d cells were counted, want %d", n, got, want)
 				}
 			}

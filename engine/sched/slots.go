@@ -46,16 +46,16 @@ func (s *Sched) Slots(ctx context.Context) ([]SlotInfo, error) {
 
 // Usage is what a scheduler holds at a moment.
 type Usage struct {
-	Free    int // cells that can be taken without dropping anything
-	Queued  int
-	Skipped []backend.Skip
-	Memory  backend.Memory
+	Free   int // cells that can be taken without dropping anything
+	Queued int
+	Counts []backend.Counts
+	Memory backend.Memory
 }
 
 // Usage asks the device's owner.
 func (s *Sched) Usage(ctx context.Context) (u Usage, err error) {
 	err = s.do(ctx, func() {
-		u = Usage{Free: s.cache.Free(), Queued: len(s.queue), Skipped: s.prog.Skipped(), Memory: s.prog.Memory()}
+		u = Usage{Free: s.cache.Free(), Queued: len(s.queue), Counts: s.prog.Counts(), Memory: s.prog.Memory()}
 	})
 	return u, err
 }

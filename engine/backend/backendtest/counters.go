@@ -72,12 +72,12 @@ func (c *attentionCase) count(t T, prog backend.Program) {
 		if err := prog.Run(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
-		got, want := prog.Skipped()[0], c.counts(seen[:])
+		got, want := prog.Counts()[0], c.counts(seen[:])
 		if got.Saturated != want.Saturated || got.Broken != want.Broken {
 			t.Errorf("rows %v: counted %v and %d, want %v and %d", chunk, got.Saturated, got.Broken, want.Saturated, want.Broken)
 		}
 	}
-	if n := prog.Skipped()[0]; n.Saturated[kv.K] == 0 && c.K != "f32" && c.K != "bf16" || n.Broken == 0 {
+	if n := prog.Counts()[0]; n.Saturated[kv.K] == 0 && c.K != "f32" && c.K != "bf16" || n.Broken == 0 {
 		t.Error("nothing to count")
 	}
 	if err := prog.Close(); err != nil {
@@ -86,7 +86,7 @@ func (c *attentionCase) count(t T, prog backend.Program) {
 }
 
 // counts is what the rows of sequences add up to, by the types' own encoders.
-func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Skip) {
+func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 	y := &c.layout.Layers[0]
 	width := len(c.input) / vocab
 	first := []int{kv.K: c.Heads * c.DimK, kv.V: (c.Heads + c.KVHeads) * c.DimK}

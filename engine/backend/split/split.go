@@ -155,10 +155,10 @@ func (p *program) CopyState(dst, src int32) error {
 	return errors.Join(p.head.CopyState(dst, src), p.tail.CopyState(dst, src))
 }
 
-// Skipped joins the counters of both parts.
-func (p *program) Skipped() []backend.Skip {
-	out := p.head.Skipped()
-	for i, s := range p.tail.Skipped() {
+// Counts joins the counters of both parts.
+func (p *program) Counts() []backend.Counts {
+	out := p.head.Counts()
+	for i, s := range p.tail.Counts() {
 		if i >= p.layer && i < len(out) {
 			out[i] = s
 		}
