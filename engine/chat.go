@@ -88,6 +88,9 @@ func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
 	if errors.As(err, &wrong) {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: chat template: %w", ErrRequest, err)
 	}
@@ -184,8 +187,8 @@ func events(deltas []chat.Delta) []Event {
 }
 
 // ChatText is a conversation as the model's template writes it.
-func (m *Model) ChatText(c *Chat) (string, error) {
-	p, err := m.Render(context.Background(), c)
+func (m *Model) ChatText(ctx context.Context, c *Chat) (string, error) {
+	p, err := m.Render(ctx, c)
 	if err != nil {
 		return "", err
 	}

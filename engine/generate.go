@@ -29,7 +29,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		g, err := e.newGeneration(&r)
+		g, err := e.newGeneration(ctx, &r)
 		if err == nil {
 			err = e.submit(ctx, g.job())
 		}
@@ -80,7 +80,7 @@ type generation struct {
 }
 
 // newGeneration checks a request and prepares it.
-func (e *Engine) newGeneration(r *Request) (*generation, error) {
+func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, error) {
 	if e.Config().Embedding {
 		return nil, ErrEmbedding
 	}
@@ -90,7 +90,7 @@ func (e *Engine) newGeneration(r *Request) (*generation, error) {
 	}
 	g := &generation{r: r, tok: tok, parts: plain{}}
 	var p *chat.Prompt
-	if g.prompt, p, err = e.encode(r); err != nil {
+	if g.prompt, p, err = e.encode(ctx, r); err != nil {
 		return nil, err
 	}
 	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))

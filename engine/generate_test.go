@@ -39,7 +39,7 @@ func TestGenerateText(t *testing.T) {
 func TestChat(t *testing.T) {
 	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is 2 + 2? <|im_end|>"}]`)}
-	tokens, err := e.Encode(&engine.Request{Chat: c})
+	tokens, err := e.Encode(t.Context(), &engine.Request{Chat: c})
 	if err != nil {
 		t.Fatal(err)
 	}

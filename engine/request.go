@@ -113,13 +113,13 @@ type Result struct {
 }
 
 // Encode turns a request's prompt into tokens.
-func (m *Model) Encode(r *Request) ([]llm.Token, error) {
-	tokens, _, err := m.encode(r)
+func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
+	tokens, _, err := m.encode(ctx, r)
 	return tokens, err
 }
 
 // encode is Encode; for messages it also returns what the template made of them.
-func (m *Model) encode(r *Request) ([]llm.Token, *chat.Prompt, error) {
+func (m *Model) encode(ctx context.Context, r *Request) ([]llm.Token, *chat.Prompt, error) {
 	n := 0
 	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
 		if set {
@@ -141,7 +141,7 @@ func (m *Model) encode(r *Request) ([]llm.Token, *chat.Prompt, error) {
 	}
 	switch {
 	case r.Chat != nil:
-		p, err := m.Render(context.Background(), r.Chat)
+		p, err := m.Render(ctx, r.Chat)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -210,12 +210,12 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.with(r, c.Model, func(_ context.Context, l *lease) error {
+	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
 		list, err := c.Requests(&wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
-		text, err := l.ChatText(list[0].Chat)
+		text, err := l.ChatText(ctx, list[0].Chat)
 		if err != nil {
 			return err
 		}
@@ -234,9 +234,9 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.with(r, p.Model, func(_ context.Context, l *lease) error {
+	return s.with(r, p.Model, func(ctx context.Context, l *lease) error {
 		m := wire.Model{Defaults: s.live.Load().defaults}
-		tokens, err := l.Encode(&engine.Request{Chat: m.Chat(*chat)})
+		tokens, err := l.Encode(ctx, &engine.Request{Chat: m.Chat(*chat)})
 		if err != nil {
 			return err
 		}

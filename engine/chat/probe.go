@@ -61,11 +61,15 @@ func message(role string, content any, more ...any) *Dict {
 	return dict(append([]any{"role", role, "content", content}, more...)...)
 }
 
+// probeLimits are generous to templates that print a few messages: a model's first
+// request waits for some twenty probes.
+var probeLimits = jinja.Limits{Steps: 500_000, Memory: 16 << 20}
+
 // try renders messages; the text is empty if the template fails.
 func (f *form) try(o Options, tools *List, messages ...Value) string {
 	in := Input{Now: time.Unix(0, 0).UTC()}
 	vars := f.variables(o, in, jinja.NewList(messages...), tools)
-	pieces, err := f.tmpl.Render(context.Background(), vars, jinja.Options{Now: in.Now})
+	pieces, err := f.tmpl.Render(context.Background(), vars, jinja.Options{Now: in.Now, Limits: &probeLimits})
 	if err != nil {
 		return ""
 	}

@@ -282,3 +282,23 @@ func TestExact(t *testing.T) {
 		t.Errorf("hash %s", tm.Hash())
 	}
 }
+
+// A template that only works is cut short in each of the probes that find out
+// what it supports, and answers within its own limits.
+func TestProbesAreShort(t *testing.T) {
+	tm, err := New("{% for i in range(3) %}{% for j in range(100000) %}{% endfor %}{% endfor %}{{ messages[0].content }}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caps := tm.Caps(); caps != (Caps{}) {
+		t.Errorf("the loops were gone through: %+v", caps)
+	}
+	list, err := jinja.DecodeJSON([]byte(`[{"role": "user", "content": "hi"}]`), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := tm.Render(t.Context(), Input{Messages: list.(*List)})
+	if err != nil || p.Text() != "hi" {
+		t.Errorf("%v, %v", p, err)
+	}
+}

@@ -132,7 +132,7 @@ func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *e
 	if err == nil && layer < 0 {
 		return text, res, askErr
 	}
-	tokens, encodeErr := e.Encode(&r)
+	tokens, encodeErr := e.Encode(ctx, &r)
 	if encodeErr != nil {
 		return "", nil, errors.Join(err, encodeErr)
 	}

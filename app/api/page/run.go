@@ -219,7 +219,7 @@ func (w *writer) stats(lease *api.Lease, result *engine.Result, m *store.Message
 			if span := time.Since(w.first).Seconds(); span > 0 && s.OutputTokens > 1 {
 				s.TokensPerS = float64(s.OutputTokens-1) / span
 			}
-			if prompt, err := lease.Engine.Encode(&w.request); err == nil {
+			if prompt, err := lease.Engine.Encode(context.Background(), &w.request); err == nil {
 				s.PromptTokens = len(prompt)
 			}
 		}

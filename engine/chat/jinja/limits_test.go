@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,32 @@ func TestLimits(t *testing.T) {
 				t.Errorf("took %v", d)
 			}
 		})
+	}
+}
+
+// TestMemory bounds what a rendering takes from the heap, with what its texts
+// outgrow and leave to the garbage collector.
+func TestMemory(t *testing.T) {
+	const limit = 32 << 20
+	for _, source := range []string{
+		"{{ ('a' * 100000).replace('a', 'b' * 1000) }}", "{{ ('a ' * 100000).split()|join('x' * 1000) }}",
+		"{% set s = namespace(v='ab') %}{% for i in range(99) %}{% set s.v = s.v + s.v %}{% endfor %}",
+		"{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
+	} {
+		tmpl, err := Parse(source, Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = tmpl.Render(t.Context(), NewDict(), Options{Limits: &Limits{Memory: limit}})
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: error %v, want ErrLimit", source, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 2*limit {
+			t.Errorf("%s: %d bytes were taken within a limit of %d", source, n, limit)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ type Piece struct {
 
 // Options are what a rendering sees besides its variables.
 type Options struct {
-	Now time.Time // what strftime_now reads
+	Now    time.Time // what strftime_now reads
+	Limits *Limits   // nil: the template's
 }
 
 // Parse parses a template. Errors are ErrSyntax with the line, or ErrLimit
@@ -47,8 +48,12 @@ func Parse(source string, limits Limits) (*Template, error) {
 // they are. The error is a *RaiseError if the template refuses the input, an
 // *Error, or the context's.
 func (t *Template) Render(ctx context.Context, vars *Dict, o Options) ([]Piece, error) {
+	lim := t.limits
+	if o.Limits != nil {
+		lim = o.Limits.withDefaults()
+	}
 	st := &state{
-		ctx: ctx, lim: t.limits, steps: t.limits.Steps, memory: t.limits.Memory,
+		ctx: ctx, lim: lim, steps: lim.Steps, memory: lim.Memory,
 		now: o.Now, vars: &scope{parent: globals},
 	}
 	st.out = &builder{st: st}

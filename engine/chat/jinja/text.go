@@ -117,8 +117,9 @@ func (s *Str) withSafe(safe bool) *Str {
 	return &out
 }
 
-// builder concatenates marked text and charges it to the state's budget.
-// The first budget error sticks and is returned by str.
+// builder concatenates marked text and charges the memory for it, also what it
+// outgrows, to the state's budget. The first budget error sticks and is
+// returned by str.
 type builder struct {
 	st    *state
 	buf   []byte
@@ -130,13 +131,26 @@ func (b *builder) write(s string, typed bool) {
 	if s == "" || b.err != nil {
 		return
 	}
-	if b.err = b.st.alloc(len(s)); b.err != nil {
+	if b.err = b.reserve(len(s)); b.err != nil {
 		return
 	}
 	if typed {
 		b.mark(len(b.buf), len(b.buf)+len(s))
 	}
 	b.buf = append(b.buf, s...)
+}
+
+// reserve makes room for n bytes more.
+func (b *builder) reserve(n int) error {
+	if n <= cap(b.buf)-len(b.buf) {
+		return b.st.alloc(n)
+	}
+	size := max(2*cap(b.buf), len(b.buf)+n)
+	if err := b.st.alloc(size); err != nil {
+		return err
+	}
+	b.buf = append(make([]byte, 0, size), b.buf...)
+	return nil
 }
 
 func (b *builder) mark(lo, hi int) {
@@ -158,7 +172,10 @@ func (b *builder) addRange(s *Str, lo, hi int) {
 		return
 	}
 	spans := s.spansIn(lo, hi)
-	if b.err = b.st.alloc(hi - lo + 16*len(spans)); b.err != nil {
+	if b.err = b.st.alloc(16 * len(spans)); b.err == nil {
+		b.err = b.reserve(hi - lo)
+	}
+	if b.err != nil {
 		return
 	}
 	base := len(b.buf) - lo
