@@ -95,21 +95,41 @@ func (m *Model) CalibrationPath(dir string) string {
 // Calibration reads the model's calibration from a folder. Without one the
 // error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
 func (m *Model) Calibration(dir string) (*kv.Calibration, error) {
-	f, err := os.Open(m.CalibrationPath(dir))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	c, err := kv.ReadCalibration(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
-	}
 	layers, err := m.Layers(m.Config().Context)
 	if err != nil {
 		return nil, err
 	}
-	id := m.identity()
-	return c, c.Check(hex.EncodeToString(id[:]), layers)
+	path := m.CalibrationPath(dir)
+	c, err := readCalibration(path)
+	if err == nil {
+		id := m.identity()
+		err = c.Check(hex.EncodeToString(id[:]), layers)
+	}
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return c, err
+	case !errors.Is(err, kv.ErrCalibration): // it is there and cannot be read
+		err = fmt.Errorf("%w: %w", kv.ErrCalibration, err)
+	}
+	return nil, fmt.Errorf("%s: %w", path, err)
+}
+
+// readCalibration reads a file, which has to be an ordinary one: a pipe would
+// block.
+func readCalibration(path string) (*kv.Calibration, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: it is no ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return kv.ReadCalibration(f)
 }
 
 // UseCalibration gives a plan the calibration that a load with these options

@@ -1,10 +1,12 @@
 package engine_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"godwit/engine"
@@ -68,6 +70,16 @@ func TestCalibrationOnLoad(t *testing.T) {
 	load(engine.Options{Calibrations: dir})
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
 		t.Errorf("measured anew it is another: %v", err)
+	}
+	// One that cannot even be read, here a folder, is no reason not to load.
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Calibration(dir); !errors.Is(err, kv.ErrCalibration) || !strings.Contains(err.Error(), file) {
+		t.Errorf("a folder: %v", err)
+	}
+	if c := channels(load(engine.Options{Calibrations: dir})); c == nil || c[0].Gain[5] != channels(first)[0].Gain[5] {
+		t.Error("beside a folder nothing is measured")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -215,6 +216,20 @@ func TestStateBudget(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	torn := map[string]bool{".killed.part": true, ".others.part": false, ".new.part": false, ".part": false} // false: they stay
+	for name, ours := range torn {
+		text, age := "of another program", 2*partAge
+		if ours || name == ".new.part" {
+			text = engine.SlotMagic
+		}
+		if name == ".new.part" {
+			age = 0
+		}
+		path, then := filepath.Join(dir, name), time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	v := startModel(t, func(o *Options) { o.States = dir; o.Settings.Server.StateBudget = 2 << 20 })
 	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 20), "max_tokens": 1, "id_slot": 0})
 	var size float64
@@ -234,6 +249,11 @@ func TestStateBudget(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
 		t.Errorf("another file: %v", err)
+	}
+	for name, gone := range torn {
+		if _, err := os.Stat(filepath.Join(dir, name)); gone != errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, want it gone: %v", name, err, gone)
+		}
 	}
 	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 150), "max_tokens": 1, "id_slot": 1})
 	if r := v.ask("POST", "/slots/1?action=save", object{"filename": "large"}); r.status != http.StatusInsufficientStorage {

@@ -121,7 +121,19 @@ func saved(root *os.Root, name string) bool {
 	return err == nil && string(head) == engine.SlotMagic
 }
 
-// trim removes the files used longest ago until the rest is within the budget.
+// partAge is how old a file that is being written gets only where its writer is
+// no more.
+const partAge = time.Hour
+
+// left reports whether a file may be what a save left behind that did not get to
+// its end.
+func left(info fs.FileInfo) bool {
+	name, ok := strings.CutSuffix(strings.TrimPrefix(info.Name(), "."), partSuffix)
+	return ok && "."+name+partSuffix == info.Name() && checkStateName(name) == nil && time.Since(info.ModTime()) > partAge
+}
+
+// trim removes what saves left behind, and the files used longest ago until the
+// rest is within the budget.
 func (s *states) trim(root *os.Root, keep string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -136,7 +148,16 @@ func (s *states) trim(root *os.Root, keep string) error {
 	var total int64
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || checkStateName(e.Name()) != nil || !saved(root, e.Name()) {
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if left(info) && saved(root, e.Name()) {
+			if err := root.Remove(e.Name()); err != nil {
+				return err
+			}
+			continue
+		}
+		if checkStateName(e.Name()) != nil || !saved(root, e.Name()) {
 			continue
 		}
 		total += info.Size()

@@ -25,20 +25,14 @@ func (c *deviceCmd) Run(r *run) error {
 	if c.Check {
 		return c.check(r)
 	}
-	list, err := device.List(r.deviceRecord())
-	if err != nil {
-		return err
-	}
 	if c.Backend != "" {
 		if _, err := device.Named(c.Backend); err != nil {
 			return usage{err}
 		}
 	}
-	shown := []device.Found{}
-	for _, f := range list {
-		if c.Backend == "" || c.Backend == f.Backend {
-			shown = append(shown, f)
-		}
+	shown, err := device.List(r.deviceRecord(), c.Backend)
+	if err != nil {
+		return err
 	}
 	if c.JSON {
 		return r.json(shown)
@@ -87,7 +81,7 @@ var errWrong = errors.New("the device computes wrong results; use --backend cpu"
 func (c *deviceCmd) check(r *run) error {
 	names := []string{c.Backend}
 	if c.Backend == "" {
-		list, err := device.List(r.deviceRecord())
+		list, err := device.List(r.deviceRecord(), "")
 		if err != nil {
 			return err
 		}
@@ -103,10 +97,16 @@ func (c *deviceCmd) check(r *run) error {
 	}
 	all := []device.Verdict{}
 	wrong := false
+	var unkept error
 	for _, name := range names {
 		v, err := r.check(name)
+		if v.Backend != "" && r.ctx.Err() == nil {
+			if err := r.deviceRecord().Keep(v); err != nil {
+				unkept = errors.Join(unkept, fmt.Errorf("the verdict on %s could not be kept: %w", name, err))
+			}
+		}
 		if err != nil {
-			return err
+			return errors.Join(err, unkept)
 		}
 		all = append(all, v)
 		wrong = wrong || !v.Passed()
@@ -124,12 +124,12 @@ func (c *deviceCmd) check(r *run) error {
 		}
 	}
 	if wrong {
-		return errWrong
+		return errors.Join(errWrong, unkept)
 	}
-	return nil
+	return unkept
 }
 
-// check checks a backend in this process and keeps what it found.
+// check checks a backend in this process.
 func (r *run) check(name string) (device.Verdict, error) {
 	show := func(string) {}
 	if terminal(r.err) {
@@ -137,11 +137,7 @@ func (r *run) check(name string) (device.Verdict, error) {
 		defer p.Finish() //nolint:errcheck // what it cannot draw is not worth an error
 		show = func(what string) { p.Describe("checking " + name + ": " + what) }
 	}
-	v, err := device.Check(r.ctx, name, show)
-	if v.Backend == "" || r.ctx.Err() != nil {
-		return v, err
-	}
-	return v, errors.Join(err, r.deviceRecord().Keep(v))
+	return device.Check(r.ctx, name, show)
 }
 
 // deviceRecord is where verdicts on devices are kept.

@@ -81,13 +81,13 @@ type Found struct {
 	Verdict *Verdict       `json:"verdict,omitempty"` // the last of this program; nil: none
 }
 
-// List asks every backend of this build for its devices; the emulator is asked
-// only by name.
-func List(r Record) ([]Found, error) {
+// List asks every backend of this build for its devices, or only the one of that
+// name; the emulator is asked only by name.
+func List(r Record, name string) ([]Found, error) {
 	kept, err := r.Verdicts()
-	var all []Found
+	all := []Found{}
 	for _, d := range drivers() {
-		if !built[d.Name()] || d.Name() == "emu" {
+		if name != "" && d.Name() != name || !built[d.Name()] || name == "" && d.Name() == "emu" {
 			continue
 		}
 		f := Found{Backend: d.Name(), Devices: []backend.Info{}}

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -137,7 +138,15 @@ func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 		return 0, err
 	}
 	sl := &s.slots[i]
+	start, err := r.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, err
+	}
 	if err := s.cache.Load(r, sl.seq, s.prog); err != nil {
+		if errors.Is(err, kv.ErrFull) { // unless the file is to blame
+			_, e := r.Seek(start, io.SeekStart)
+			err = cmp.Or(e, s.verify(r, len(tokens)), err)
+		}
 		return 0, err
 	}
 	if n := s.cache.Len(sl.seq); n != len(tokens) {
@@ -172,22 +181,27 @@ func (s *Sched) makeRoom(r io.ReadSeeker, n int) error {
 	if err != nil {
 		return err
 	}
-	cells, err := s.cache.Verify(r, s.prog)
-	if err == nil && cells != n {
-		err = fmt.Errorf("%w: %d tokens and %d cells", ErrSession, n, cells)
+	if err := s.verify(r, n); err != nil {
+		return err
 	}
-	if err == nil {
-		err = atEnd(r)
-	}
-	if err == nil {
-		_, err = r.Seek(start, io.SeekStart)
-	}
-	if err != nil {
+	if _, err := r.Seek(start, io.SeekStart); err != nil {
 		return err
 	}
 	for s.cache.Free() < n && s.dropIdle() {
 	}
 	return nil
+}
+
+// verify reads the cells of a saved slot of n tokens to their end.
+func (s *Sched) verify(r io.Reader, n int) error {
+	cells, err := s.cache.Verify(r, s.prog)
+	switch {
+	case err != nil:
+		return err
+	case cells != n:
+		return fmt.Errorf("%w: %d tokens and %d cells", ErrSession, n, cells)
+	}
+	return atEnd(r)
 }
 
 // atEnd reports bytes behind a saved slot: Save wrote none.

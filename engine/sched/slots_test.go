@@ -199,6 +199,11 @@ func TestRestoreSparesOthers(t *testing.T) {
 	if n, err := s.Restore(t.Context(), 0, bytes.NewReader(whole)); err != nil || n != 300 {
 		t.Errorf("restored %d tokens, %v", n, err)
 	}
+	// With room for its tokens, but not for the cells that a damaged header has.
+	b := bytes.Replace(whole, []byte(`"len":300`), []byte(`"len":900`), 1)
+	if n, err := s.Restore(t.Context(), 0, bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, kv.ErrFull) || n != 0 {
+		t.Errorf("another length in the header: %d tokens, %v", n, err)
+	}
 }
 
 // Busy slots, and slots that are not there, are left alone.
