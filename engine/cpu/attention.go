@@ -28,6 +28,7 @@ type attention struct {
 	sinks   []float32
 	group   int         // query heads that share a KV head
 	block   int         // rows whose queries are worked on together
+	per     int         // jobs of a task in this batch
 	counts  []attnCount // one a worker
 	*attnMemory
 	attnForms
@@ -36,6 +37,7 @@ type attention struct {
 
 	qTurn, kTurn *turn // done on the way; nil where q and k are turned already
 	quantise     bool  // the output, too
+	inPlace      bool  // and it is read in that form only
 }
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
@@ -52,7 +54,8 @@ type attnWorker struct {
 	acc         []float32 // of all parts, one after another
 	scratch     *attn.Scratch
 	levelled    []float32 // a key or a query, its channels levelled
-	turned      []float32 // a key or a query after its rope
+	turned      []float32 // a key, then the queries of a row, after their rope
+	out         []float32 // of one query head
 	offset      []float32 // what levelled keys lack in the scores of each query
 	part, total []softmax
 	visits      [partPages]attn.Visit
@@ -95,7 +98,9 @@ type attnCounted struct{ considered, skipped, kBytes, vBytes int }
 
 func (c *attnCount) add(n *attnCounted) {
 	c.considered.Add(int64(n.considered))
-	c.skipped.Add(int64(n.skipped))
+	if n.skipped > 0 {
+		c.skipped.Add(int64(n.skipped))
+	}
 	c.kBytes.Add(int64(n.kBytes))
 	c.vBytes.Add(int64(n.vBytes))
 	*n = attnCounted{}
@@ -141,6 +146,8 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	t.qTurn, t.kTurn = c.take(&t.q), c.take(&t.k)
 	if c.quantise[n.Out] > 0 && a.DimV%32 == 0 {
 		t.quantise, c.inside[n.Out] = true, true
+		t.inPlace = c.readers[n.Out].floats == 0
+		c.unstored[n.Out] = t.inPlace
 	}
 	t.block = max(1, maxQueries/t.group)
 	shape := attnShape{t.attnForms, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
@@ -229,27 +236,42 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 // partsOf is the number of parts that a page range touches.
 func partsOf(lo, hi int) int { return (hi-1)/partPages - lo/partPages + 1 }
 
+// tasks is the number of tasks of a batch. A job of few pages is short, so that
+// several make a task, as long as every worker has about four.
 func (t *attention) tasks() int {
-	n := 0
+	n, pages, per := 0, 0, 1
 	if t.splits() {
 		stretch := t.stretch()
 		for _, s := range t.p.b.Spans {
 			n += t.KVHeads * ceil(partsOf(t.pages(s, s.First, 1)), stretch)
 		}
-		return n
+	} else {
+		for _, s := range t.p.b.Spans {
+			n += t.KVHeads * ceil(s.Rows, t.block)
+			lo, hi := t.pages(s, s.First, s.Rows)
+			pages += t.KVHeads * s.Rows * (hi - lo)
+		}
+		per = max(1, min(n/(4*len(t.workers)), taskPages*n/max(pages, 1)))
 	}
-	for _, s := range t.p.b.Spans {
-		n += t.KVHeads * ceil(s.Rows, t.block)
+	if t.per != per { // else the line stays where it is
+		t.per = per
 	}
-	return n
+	return ceil(n, per)
 }
+
+// taskPages is how many pages make a task that is long enough, maxPer how many
+// jobs it has at most.
+const (
+	taskPages = 8
+	maxPer    = taskPages
+)
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// find returns the job of a task. Tasks of one head lie side by side, so that a
-// worker finds its cells in the second-level cache. Later rows see more, so they
-// come first.
-func (t *attention) find(task int) job {
+// find returns a job; false if there are no more. Jobs of one head lie side by
+// side, so that a worker finds its cells in the second-level cache. Later rows see
+// more, so they come first.
+func (t *attention) find(task int) (job, bool) {
 	if t.splits() {
 		return t.findSplit(task)
 	}
@@ -259,14 +281,14 @@ func (t *attention) find(task int) job {
 			first := (blocks - 1 - task%blocks) * t.block
 			n := min(t.block, s.Rows-first)
 			lo, hi := t.pages(s, s.First+first, n)
-			return job{span: i, head: task / blocks, first: s.First + first, rows: n, lo: lo, hi: hi, split: -1}
+			return job{span: i, head: task / blocks, first: s.First + first, rows: n, lo: lo, hi: hi, split: -1}, true
 		}
 		task -= blocks * t.KVHeads
 	}
-	panic("cpu: attention task out of range")
+	return job{}, false
 }
 
-func (t *attention) findSplit(task int) job {
+func (t *attention) findSplit(task int) (job, bool) {
 	stretch := t.stretch()
 	for i, s := range t.p.b.Spans {
 		lo, hi := t.pages(s, s.First, 1)
@@ -277,37 +299,55 @@ func (t *attention) findSplit(task int) job {
 			return job{
 				span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
 				split: i*t.KVHeads + head, part: part, end: min(part+stretch, parts), parts: parts,
-			}
+			}, true
 		}
 		task -= n * t.KVHeads
 	}
-	panic("cpu: attention task out of range")
+	return job{}, false
 }
 
-// run works on one job.
+// run works on the jobs of one task.
 func (t *attention) run(worker, task int) {
-	j := t.find(task)
 	w := t.workers[worker]
+	var jobs [maxPer]job
+	list := jobs[:0]
+	for i := task * t.per; i < (task+1)*t.per; i++ {
+		if j, ok := t.find(i); ok {
+			list = append(list, j)
+		}
+	}
+	if t.p.shares(len(t.p.b.Tokens)) {
+		for i := range list {
+			t.ask(&list[i])
+		}
+	}
+	for i := range list {
+		t.job(w, &list[i])
+	}
+	t.counts[worker].add(&w.attnCounted)
+}
+
+// job works on one job.
+func (t *attention) job(w *attnWorker, j *job) {
 	if t.k != graph.None && !t.early() && (j.split < 0 || j.end == j.parts) {
 		t.writeRow(w, j.span, j.head, j.first)
 	}
 	w.queries.N = j.rows * t.group
 	for r := range j.rows {
 		row := j.first + r
-		q := t.p.row(t.q, row)
+		q := t.qTurn.heads(w.turned, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
 		for g := range t.group {
-			t.query(w, r*t.group+g, &j, t.qTurn.head(w.turned, q, j.head*t.group+g, t.DimK, row))
+			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
 		}
 	}
 	if w.following = nil; t.single() && j.end == j.parts {
-		w.following = t.following(&j)
+		w.following = t.following(j)
 	}
 	if j.split >= 0 {
-		t.runSplit(w, &j)
+		t.runSplit(w, j)
 	} else {
-		t.runWhole(w, &j)
+		t.runWhole(w, j)
 	}
-	t.counts[worker].add(&w.attnCounted)
 }
 
 // runWhole works on all parts of the context, one after another.
@@ -323,7 +363,7 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 	}
 	for r := range j.rows {
 		for g := range t.group {
-			t.finish(&w.total[r*t.group+g], w.offset[r*t.group+g], j.first+r, j.head*t.group+g)
+			t.finish(w, &w.total[r*t.group+g], w.offset[r*t.group+g], j.first+r, j.head*t.group+g)
 		}
 	}
 }
@@ -372,7 +412,7 @@ func (t *attention) runSplit(w *attnWorker, j *job) {
 		for part := range j.parts {
 			total.merge(at(g, part))
 		}
-		t.finish(total, w.offset[g], j.first, j.head*t.group+g)
+		t.finish(w, total, w.offset[g], j.first, j.head*t.group+g)
 	}
 }
 
@@ -461,7 +501,7 @@ func shift(x []float32, c float32) {
 
 // finish writes the output of one query head of one row, whose scores lack
 // offset where there is no soft cap.
-func (t *attention) finish(s *softmax, offset float32, row, head int) {
+func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head int) {
 	if t.sinks != nil {
 		sink := t.sinks[head]
 		if t.cache.channels != nil && t.Softcap == 0 {
@@ -472,7 +512,10 @@ func (t *attention) finish(s *softmax, offset float32, row, head int) {
 	if s.sum > 0 {
 		kernel.Scale(s.acc, s.acc, 1/s.sum)
 	}
-	out := t.p.row(t.out, row)[head*t.DimV : (head+1)*t.DimV]
+	out := w.out[:t.DimV]
+	if !t.inPlace {
+		out = t.p.row(t.out, row)[head*t.DimV : (head+1)*t.DimV]
+	}
 	t.vForm.Finish(out, s.acc)
 	if sum := kernel.Sum(out); sum-sum != 0 {
 		makeFinite(out)

@@ -179,7 +179,8 @@ func newAttnWorker(s attnShape) *attnWorker {
 		scores:   make([]float32, partPages*n*attn.Cells),
 		acc:      make([]float32, n*s.vForm.Padded),
 		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kSinks, s.vSinks),
-		levelled: make([]float32, s.kForm.HeadDim), turned: make([]float32, s.kForm.HeadDim), offset: make([]float32, n),
+		levelled: make([]float32, s.kForm.HeadDim), turned: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
+		out:   make([]float32, s.vForm.HeadDim),
 		part:  make([]softmax, n),
 		total: newSoftmaxes(n, s.vForm.Padded),
 	}

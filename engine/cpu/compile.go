@@ -17,6 +17,8 @@ type compiler struct {
 	p        *program
 	quantise map[graph.Value]int  // values that a quantised matrix reads: columns of a vector
 	inside   map[graph.Value]bool // those of them that are quantised where they are computed
+	readers  []readers            // of each value
+	unstored map[graph.Value]bool // values of which no floats are kept
 	stages   []stage
 	row      []rowOp // the row stage being built
 	step     []int   // stage of each node
@@ -31,7 +33,32 @@ type compiler struct {
 	expertRoute graph.Value
 	routes      map[graph.Value]*routed
 
+	glu                          int // values of a worker's memory for a Glu
 	gatherActs, gatherX, gatherY int // columns and results that workers gather
+}
+
+// readers is how many nodes read a value, and how many its floats: a quantised
+// matrix reads its quantised form only.
+type readers struct{ all, floats int }
+
+func (c *compiler) countReaders() []readers {
+	p := c.p
+	out := make([]readers, len(p.plan.Values))
+	for _, n := range p.plan.Nodes {
+		l, ok := n.Op.(graph.Linear)
+		floats := !ok || !p.weights.mats[l.W].quantised()
+		for _, v := range n.In {
+			if v == graph.None {
+				continue
+			}
+			if out[v].all++; floats {
+				out[v].floats++
+			}
+		}
+	}
+	last := &out[p.plan.Output]
+	last.all, last.floats = last.all+1, last.floats+1
+	return out
 }
 
 // rowOp works on one row.
@@ -56,7 +83,8 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}
 	p.states = newStates(plan.States, s.Slots)
-	c := &compiler{p: p, quantise: p.weights.quantised(plan), inside: make(map[graph.Value]bool)}
+	c := &compiler{p: p, quantise: p.weights.quantised(plan), inside: make(map[graph.Value]bool), unstored: make(map[graph.Value]bool)}
+	c.readers = c.countReaders()
 	c.ropes = c.turns()
 	c.rowOp(graph.BatchRows, p.fillRopes)
 	for _, n := range plan.Nodes {
@@ -67,6 +95,10 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	c.place()
 	p.gathers = c.newGathers()
 	c.flush()
+	for range b.pool.workers {
+		p.glus = append(p.glus, make([]float32, c.glu))
+		c.actBytes += int64(4 * c.glu)
+	}
 	p.stages = b.pool.ready(c.stages)
 	warmNext(p.stages)
 	p.used = backend.Memory{
@@ -110,12 +142,19 @@ func (c *compiler) stage(s stage) {
 	c.stages = append(c.stages, s)
 }
 
-// rowStage runs ops row by row, a few rows a task.
+// rowStage runs ops row by row, about four tasks a worker, or two of few rows:
+// what a task writes has to arrive before the next one can be claimed.
 func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 	p, workers := c.p, c.p.backend.pool.workers
-	chunk := func() int { return max(1, p.rows(set)/(4*workers)) }
+	chunk := func() int {
+		n, tasks := p.rows(set), 4*workers
+		if n <= fewRows {
+			tasks = 2 * workers
+		}
+		return max(1, ceil(n, tasks))
+	}
 	return newStage(
-		func() int { n := chunk(); return (p.rows(set) + n - 1) / n },
+		func() int { return ceil(p.rows(set), chunk()) },
 		func(_, task int) {
 			n := chunk()
 			for row := task * n; row < min((task+1)*n, p.rows(set)); row++ {
@@ -217,7 +256,12 @@ func (c *compiler) place() {
 	}
 	first[p.plan.Output] = -1 // the caller's memory
 	for v := range c.ropes {
-		first[v] = -1 // never stored
+		c.unstored[v] = true
+	}
+	for v, yes := range c.unstored {
+		if yes {
+			first[v] = -1
+		}
 	}
 	p.mem = p.plan.PlanMemory(p.sizes.Rows, max(p.sizes.Outputs, 1), first, last)
 	p.scratch = make([]float32, p.mem.Size)

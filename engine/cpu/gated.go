@@ -13,6 +13,8 @@ type gated struct {
 	gate, up *linear
 	out      graph.Value
 	quantise bool
+	own      bool // gate and up are read by nothing else: they stay in the worker's memory
+	inPlace  bool // so does the result, which is read in its quantised form only
 }
 
 // addGated makes a Glu part of the matrix stage being built; false if that
@@ -32,6 +34,11 @@ func (c *compiler) addGated(n graph.Node, op graph.Glu) bool {
 	if c.quantise[n.Out] > 0 {
 		g.quantise, c.inside[n.Out] = true, true
 	}
+	if g.own = c.readers[g.gate.out].all == 1 && c.readers[g.up.out].all == 1; g.own {
+		c.unstored[g.gate.out], c.unstored[g.up.out] = true, true
+		g.inPlace = g.quantise && c.readers[n.Out].floats == 0
+		c.unstored[n.Out] = g.inPlace
+	}
 	return true
 }
 
@@ -47,6 +54,10 @@ func (c *compiler) gatedStage(g *gated) stage {
 		from, to = part(pairs, task, tasks)
 		return 2 * from, min(2*to, panels)
 	}
+	widest := 2 * ceil(pairs, tasks) * kernel.PanelRows
+	if g.own {
+		c.glu = max(c.glu, 2*(panels*kernel.PanelRows+p.sizes.Rows*widest))
+	}
 	s := newStage(
 		func() int {
 			if p.rows(set) == 0 {
@@ -56,13 +67,21 @@ func (c *compiler) gatedStage(g *gated) stage {
 		},
 		func(worker, task int) {
 			from, to := run(task)
-			p.multiply(g.gate, p.rows(set), from, to, worker)
+			rows := p.rows(set)
+			if g.quantise && p.shares(rows) {
+				for row := range rows {
+					lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, p.plan.Values[g.out].Width)
+					p.own(g.out, row, lo, hi-lo)
+				}
+			}
+			gate, up, ld := p.gateAndUp(g, rows, from, to, worker)
+			p.multiply(g.gate, gate, ld, rows, from, to, worker)
 			kernel.Prefetch(g.up.m.head(from))
-			p.multiply(g.up, p.rows(set), from, to, worker)
+			p.multiply(g.up, up, ld, rows, from, to, worker)
 			if task+1 < tasks {
 				kernel.Prefetch(g.gate.m.head(to))
 			}
-			p.glu(g, from, to)
+			p.glu(g, gate, up, ld, from, to)
 		})
 	s.reads = func(worker, workers int) []byte {
 		from, to := part(tasks, worker, workers)
@@ -75,13 +94,30 @@ func (c *compiler) gatedStage(g *gated) stage {
 	return s
 }
 
+// gateAndUp is where the results of panels from to to-1 of both matrices go,
+// rows ld apart. In the worker's memory rows have no more than that, behind
+// room for what comes before.
+func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []float32, ld int) {
+	if !g.own {
+		return p.all(g.gate.out, rows), p.all(g.up.out, rows), p.plan.Values[g.out].Width
+	}
+	ld = (to - from) * kernel.PanelRows
+	n := from*kernel.PanelRows + rows*ld
+	mem := p.glus[worker]
+	return mem[:n], mem[n : 2*n], ld
+}
+
 // glu computes the Glu of what panels from to to-1 gave.
-func (p *program) glu(g *gated, from, to int) {
-	for row := range p.rows(p.plan.Values[g.out].Rows) {
-		y := p.row(g.out, row)
-		lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, len(y))
-		y = y[lo:hi]
-		glu(g.Glu, y, p.row(g.gate.out, row)[lo:hi], p.row(g.up.out, row)[lo:hi])
+func (p *program) glu(g *gated, gate, up []float32, ld, from, to int) {
+	v := p.plan.Values[g.out]
+	lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, v.Width)
+	for row := range p.rows(v.Rows) {
+		a, b := gate[row*ld+lo:row*ld+hi], up[row*ld+lo:row*ld+hi]
+		y := a
+		if !g.inPlace {
+			y = p.row(g.out, row)[lo:hi]
+		}
+		glu(g.Glu, y, a, b)
 		if g.quantise {
 			p.quantisePart(g.out, row, lo, y)
 		}

@@ -70,7 +70,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	if t.cache.window.Newest > 0 {
 		w.exact = p.b.Exact[t.cache.group][span][w.at.Pos/kv.PageCells]
 	}
-	k := t.kTurn.head(worker.turned, p.row(t.k, row), head, t.DimK, row)
+	k := t.kTurn.heads(worker.turned, p.row(t.k, row), head, 1, t.DimK, row)
 	t.inspect(k)
 	levelled := k
 	if c := t.channels(w.seq, head); c != nil {

@@ -68,9 +68,9 @@ func (c *compiler) linearStage(list []linear) stage {
 			return len(tasks)
 		},
 		func(worker, task int) {
-			runs := tasks[task]
+			runs, rows := tasks[task], p.rows(set)
 			for i, r := range runs {
-				p.multiply(r.l, p.rows(set), r.from, r.to, worker)
+				p.multiply(r.l, p.all(r.l.out, rows), r.l.m.w.Rows(), rows, r.from, r.to, worker)
 				switch {
 				case i+1 < len(runs):
 					kernel.Prefetch(runs[i+1].l.m.head(0))
@@ -89,17 +89,21 @@ func (c *compiler) linearStage(list []linear) stage {
 	return s
 }
 
-// multiply computes panels from to to-1 of a matrix for all rows, bias included.
-func (p *program) multiply(l *linear, rows, from, to, worker int) {
+// multiply computes panels from to to-1 of a matrix for all rows, bias included;
+// results are ldy floats apart.
+func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker int) {
 	w := l.m.w
-	y := p.all(l.out, rows)
-	p.multiplyRows(l.m, 0, y, w.Rows(), p.acts[l.in], p.all(l.in, rows), w.Cols(), rows, from, to, worker)
+	var x []float32
+	if !l.m.quantised() {
+		x = p.all(l.in, rows)
+	}
+	p.multiplyRows(l.m, 0, y, ldy, p.acts[l.in], x, w.Cols(), rows, from, to, worker)
 	if l.bias == nil {
 		return
 	}
 	lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, w.Rows())
 	for r := range rows {
-		part := y[r*w.Rows()+lo : r*w.Rows()+hi]
+		part := y[r*ldy+lo : r*ldy+hi]
 		kernel.Add(part, part, l.bias[lo:hi])
 	}
 }

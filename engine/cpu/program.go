@@ -32,6 +32,7 @@ type program struct {
 	used    backend.Memory
 	rowBufs [][]float32 // one a worker: a decoded matrix row
 	gathers []gather    // one a worker
+	glus    [][]float32 // one a worker: what two matrices of a Glu gave
 
 	// The batch in progress.
 	b     *llm.Batch

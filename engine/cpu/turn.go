@@ -56,16 +56,20 @@ func (c *compiler) turnsIn(a graph.Attention) bool {
 	return err != nil || l.own == nil
 }
 
-// head turns head i of a row x into dst; a nil turn gives the head as it is.
-func (t *turn) head(dst, x []float32, i, dim, row int) []float32 {
-	x = x[i*dim : (i+1)*dim]
+// heads turns n heads of a row x, from head i on, into dst; a nil turn gives them
+// as they are. They are copied first and together: vectors that were just
+// stored in narrower pieces cannot be loaded before those are in the cache.
+func (t *turn) heads(dst, x []float32, i, n, dim, row int) []float32 {
+	x = x[i*dim : (i+n)*dim]
 	if t == nil {
 		return x
 	}
 	half := len(t.Freqs)
 	cs := t.table.rows[row*2*half : (row+1)*2*half]
-	copy(dst, x)
-	kernel.Rope(dst[t.First:t.First+2*half], cs[:half], cs[half:], t.Adjacent)
+	dst = dst[:copy(dst, x)]
+	for h := t.First; h < len(dst); h += dim {
+		kernel.Rope(dst[h:h+2*half], cs[:half], cs[half:], t.Adjacent)
+	}
 	return dst
 }
 

@@ -12,7 +12,8 @@ func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
 
 // MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1
 // and the rows r of panels panel0 to panel1-1. Each result has the bits that
-// MatVec gives.
+// MatVec gives. Nothing else of y is written, so ldy may be as little as the
+// panels have rows.
 func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	MatMulAhead(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
 }
@@ -24,7 +25,7 @@ func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, p
 		return
 	}
 	checkActs(w, a, row0, row1)
-	checkPanels(w, min(ldy, len(y)-(row1-1)*ldy), panel0, panel1)
+	checkPanels(w, len(y)-(row1-1)*ldy, panel0, panel1)
 	matMul(y, ldy, w, a, row0, row1, panel0, panel1, min(max(ahead, panel1), w.Panels()))
 }
 
@@ -43,7 +44,7 @@ func MatMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, pa
 		return
 	}
 	checkFloat(w, len(x), ldx, row0, row1)
-	checkPanels(w, min(ldy, len(y)-(row1-1)*ldy), panel0, panel1)
+	checkPanels(w, len(y)-(row1-1)*ldy, panel0, panel1)
 	matMulF32(y, ldy, w, x, ldx, row0, row1, panel0, panel1)
 }
 
@@ -60,7 +61,7 @@ func checkFloat(w *Packed, n, ldx, row0, row1 int) {
 }
 
 func checkPanels(w *Packed, n, panel0, panel1 int) {
-	if n < w.Rows || panel0 < 0 || panel1 > w.Panels() || len(w.Data) < panel1*panelBytes(w.Type, w.Cols) {
+	if n < min(panel1*PanelRows, w.Rows) || panel0 < 0 || panel1 > w.Panels() || len(w.Data) < panel1*panelBytes(w.Type, w.Cols) {
 		panic(fmt.Sprintf("kernel: panels %d to %d of %d × %d in %d bytes, room for %d results", panel0, panel1, w.Rows, w.Cols, len(w.Data), n))
 	}
 }

@@ -31,6 +31,15 @@ func TestMatMulBits(t *testing.T) {
 						MatMul(got, rows, w, a, batch-n, batch, p[0], p[1])
 					}
 					sameBits(t, typ, got[(batch-n)*rows:], want[(batch-n)*rows:])
+					for _, p := range [][2]int{{1, 3}, {3, w.Panels()}} { // rows no longer than their panels
+						lo, hi := p[0]*PanelRows, min(p[1]*PanelRows, rows)
+						ld := (p[1] - p[0]) * PanelRows
+						got := make([]float32, lo+n*ld)
+						MatMul(got, ld, w, a, 0, n, p[0], p[1])
+						for i := range n {
+							sameBits(t, typ, got[i*ld+lo:i*ld+hi], want[i*rows+lo:i*rows+hi])
+						}
+					}
 				}
 				for i := range batch {
 					got := make([]float32, rows)

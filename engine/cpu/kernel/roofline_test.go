@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +27,28 @@ func TestStream(t *testing.T) {
 		}
 		if Stream(p[:255]) != 0 || Products(0) != 0 || Products(10) <= 0 {
 			t.Error("edge cases")
+		}
+	})
+}
+
+// What is asked for stays as it is, wherever it begins and ends.
+func TestAsk(t *testing.T) {
+	x := gauss(rnd(3), 256)
+	a, want := NewActs(3, 256), NewActs(3, 256)
+	for i := range a.Rows() {
+		a.Quantize(i, x)
+		want.Quantize(i, x)
+	}
+	y := slices.Clone(x)
+	eachTier(t, func(t *testing.T) {
+		for from := 0; from <= 256; from += 32 {
+			for n := 0; from+n <= 256; n += 32 {
+				a.Own(2, from, n)
+				PrefetchRow(y[from/32 : from/32+n])
+			}
+		}
+		if !slices.Equal(x, y) || !reflect.DeepEqual(a, want) {
+			t.Error("changed")
 		}
 	})
 }

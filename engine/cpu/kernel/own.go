@@ -1,0 +1,26 @@
+package kernel
+
+import "unsafe"
+
+// line is the size of a cache line, in bytes.
+const line = 64
+
+// Own asks the memory system for the lines of n values of a row from one on, to be
+// written: those that another processor has read must be taken from it first.
+// Both are multiples of 32. It returns at once and has no other effect.
+func (a *Acts) Own(row, from, n int) {
+	b := a.row(row)[from/32 : (from+n)/32]
+	if len(b) == 0 {
+		return
+	}
+	p := unsafe.Pointer(&b[0])
+	size := uintptr(p)%line + uintptr(len(b))*unsafe.Sizeof(b[0])
+	own((*byte)(p), int((size+line-1)/line))
+}
+
+// PrefetchRow is Prefetch for floats.
+func PrefetchRow(x []float32) {
+	if len(x) > 0 {
+		Prefetch(unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x)))
+	}
+}

@@ -1,0 +1,50 @@
+package cpu
+
+import (
+	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
+)
+
+// A line that another worker wrote comes from its processor's cache, and one that
+// it has read has to be taken from there before it is written: 100 ns, or 370
+// where the two processors are on different complexes. Tasks of few rows ask for
+// such lines at their start, so that those times pass together and beside what
+// they compute.
+
+// fewRows is how many rows are few.
+const fewRows = 16
+
+// shares reports whether the lines of so many rows come from other workers, and
+// are not too many to ask for.
+func (p *program) shares(rows int) bool {
+	return p.backend.pool.workers > 1 && rows <= fewRows
+}
+
+// own owns the quantised form of n values of a row, from one on.
+func (p *program) own(v graph.Value, row, from, n int) {
+	a := p.acts[v]
+	cols := a.Cols()
+	row = row*(p.plan.Values[v].Width/cols) + from/cols
+	for from %= cols; n > 0; from, row = 0, row+1 {
+		m := min(n, cols-from)
+		a.Own(row, from, m)
+		n -= m
+	}
+}
+
+// ask asks for the queries, keys and values of a job, and owns its output.
+func (t *attention) ask(j *job) {
+	q, o := t.group*t.DimK, t.group*t.DimV
+	for row := j.first; row < j.first+j.rows; row++ {
+		kernel.PrefetchRow(t.p.row(t.q, row)[j.head*q:][:q])
+		if t.k != graph.None {
+			kernel.PrefetchRow(t.p.row(t.k, row)[j.head*t.DimK:][:t.DimK])
+		}
+		if t.v != graph.None {
+			kernel.PrefetchRow(t.p.row(t.v, row)[j.head*t.DimV:][:t.DimV])
+		}
+		if t.quantise {
+			t.p.own(t.out, row, j.head*o, o)
+		}
+	}
+}
