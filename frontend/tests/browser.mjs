@@ -38,10 +38,20 @@ export async function leave(page) {
   assert.deepEqual(page.faults, []);
 }
 
-export async function say(page, text) {
+/** Writes a message and presses Enter. */
+export async function write(page, text) {
   await page.getByRole('textbox', { name: 'Message', exact: true }).fill(text);
   await page.keyboard.press('Enter');
 }
+
+/** Sends a message; when it is shown, the answer to it is there as well. */
+export async function say(page, text) {
+  await write(page, text);
+  await page.locator('.said', { hasText: text }).last().waitFor();
+}
+
+/** Waits until the page has drawn what it knows. */
+export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 
 /** Waits until the newest answer is finished and returns its words. */
 export async function answered(page) {

@@ -2,7 +2,7 @@
 // dropping files, coming back later.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { answered, launch, leave, say, visit } from './browser.mjs';
+import { answered, drawn, launch, leave, say, visit, write } from './browser.mjs';
 import { conversation, newHome, serve } from './server.mjs';
 
 let browser;
@@ -26,6 +26,8 @@ async function opened(title, messages, options) {
   await page.locator('article').last().waitFor();
   return page;
 }
+
+const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true });
 
 /** Goes to a chat that has no messages yet. */
 async function newChat(page) {
@@ -108,26 +110,93 @@ describe('a chat', () => {
     const letGo = await held(page, new RegExp(`/app/chats/${id}(/messages)?$`));
     await page.getByLabel('System prompt').fill('You are an owl.');
     await page.getByLabel('System prompt').blur();
-    await say(page, 'Who are you?');
+    await write(page, 'Who are you?');
     await newChat(page);
+    await box(page).fill('For the new one.');
     letGo();
     await (await changed).finished();
     await (await sent).finished();
     await page.getByRole('combobox', { name: /^Preset/ }).waitFor();
-    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+    await drawn(page);
     assert.equal(await page.locator('article').count(), 0);
     assert.equal(await page.getByLabel('System prompt').inputValue(), '');
+    assert.equal(await box(page).inputValue(), 'For the new one.');
     await page.getByRole('link', { name: 'Left early' }).click();
-    await page.getByText('Who are you?').waitFor();
+    await page.locator('.said', { hasText: 'Who are you?' }).waitFor();
+    assert.equal(await box(page).inputValue(), '');
     assert.equal(await page.getByLabel('System prompt').inputValue(), 'You are an owl.');
     await answered(page);
+    await leave(page);
+  });
+
+  it('takes a message before it is read, after its end', async () => {
+    const { chats } = await server.api('POST', '/app/import', conversation('Read late', ['Hello.', 'Hi.']));
+    const page = await visit(browser, server.url);
+    const letGo = await held(page, `**/app/chats/${chats[0].id}?*`);
+    await page.getByRole('link', { name: 'Read late' }).click();
+    await page.getByRole('button', { name: 'Chat actions' }).waitFor();
+    await write(page, 'Are you awake?');
+    letGo();
+    await page.locator('.said', { hasText: 'Are you awake?' }).waitFor();
+    assert.equal(await page.locator('article').count(), 4);
+    await answered(page);
+    await leave(page);
+  });
+
+  it('is not begun by a message that cannot be sent, which stays', async () => {
+    const page = await visit(browser, server.url);
+    const before = (await server.api('GET', '/app/chats')).chats.length;
+    await page.route('**/app/chats/*/messages', (route) => route.fulfill({ status: 507, json: { error: { message: 'the disk is full' } } }));
+    await write(page, 'Keep me.');
+    await page.getByText('The disk is full').waitFor();
+    await page.waitForFunction(() => document.querySelector('form.composer textarea').value === 'Keep me.');
+    assert.equal(await page.locator('article').count(), 0);
+    assert.equal((await server.api('GET', '/app/chats')).chats.length, before);
+    await page.unroute('**/app/chats/*/messages');
+    await page.keyboard.press('Enter');
+    await answered(page);
+    await newChat(page);
+    assert.equal(await box(page).inputValue(), '');
+    await leave(page);
+  });
+
+  it('keeps all of several changes, and those of another window', async () => {
+    const page = await opened('Set twice', ['Hello.', 'Hi.']);
+    const id = new URL(page.url()).hash.split('/').pop();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    await page.getByLabel('System prompt').waitFor();
+    await server.api('POST', `/app/chats/${id}`, { settings: { max_tokens: 5 } });
+    await page.waitForFunction(() => document.querySelector('aside input[placeholder^=Until]').value === '5');
+    const letGo = await held(page, `**/app/chats/${id}`);
+    for (const [name, value] of [['Temperature', '0.5'], ['Top P', '0.7'], ['Top K', '9']]) await page.getByLabel(name, { exact: true }).fill(value);
+    await page.getByLabel('Top K', { exact: true }).blur();
+    letGo();
+    await page.getByRole('button', { name: 'Reset Top K' }).waitFor();
+    const { settings } = (await server.api('GET', `/app/chats/${id}`)).chat;
+    assert.deepEqual(settings, { max_tokens: 5, sampling: { temperature: 0.5, top_p: 0.7, top_k: 9 } });
+    await server.api('DELETE', `/app/chats/${id}`);
+    await page.getByText('This chat is not there any more.').waitFor();
+    await leave(page);
+  });
+
+  it('stays where it is when a branch in its middle is chosen', async () => {
+    const page = await opened('Middle', Array.from({ length: 200 }, (_, i) => `Message ${i}.`));
+    const id = new URL(page.url()).hash.split('/').pop();
+    const [old] = (await server.api('GET', `/app/chats/${id}/messages?before=51&limit=1`)).messages;
+    const begun = await server.api('POST', `/app/messages/${old.id}/edit`, { content: 'Another.', attachments: [], model: 'small' });
+    await server.api('POST', `/app/messages/${begun.messages.at(-1).id}/stop`);
+    await page.goto(`${server.url}/#/chat/${id}/${begun.messages[0].id}`);
+    const branch = page.locator('article', { hasText: 'Another.' });
+    await branch.getByRole('button', { name: 'Previous branch' }).click();
+    await page.locator('.said', { hasText: 'Message 50.' }).waitFor();
     await leave(page);
   });
 
   it('shows thoughts and tool calls, folded', async () => {
     const made = JSON.parse(conversation('With tools', ['Weather?', 'It is sunny.']));
     Object.assign(made.chats[0].messages[1], {
-      reasoning: 'They ask for the weather.', tool_calls: [{ id: '1', type: 'function', function: { name: 'weather', arguments: '{"city":"Bern"}' } }],
+      reasoning: 'They ask for the weather.',
+      tool_calls: [{ id: '1', type: 'function', function: { name: 'weather', arguments: '{"city":"Bern"}' } }, null, { function: { name: '<b>x</b>', arguments: { a: 1 } } }],
     });
     const { chats } = await server.api('POST', '/app/import', JSON.stringify(made));
     const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
@@ -138,6 +207,8 @@ describe('a chat', () => {
     await page.getByText('They ask for the weather.').waitFor();
     await page.getByText('Called weather').click();
     await page.getByText('"city": "Bern"').waitFor();
+    await page.getByText('Called a tool').waitFor();
+    await page.getByText('Called <b>x</b>').waitFor();
     await leave(page);
   });
 });

@@ -151,7 +151,7 @@ describe('the cache panel', () => {
 
 describe('damage', () => {
   it('of the chats is set aside and told', () => {
-    const home = newHome();
+    const home = newHome(true, 'predict = 40\n');
     writeFileSync(join(home, 'data', 'chats.db'), 'this is no database'.repeat(500));
     return on(home, [], async (server) => {
       const page = await visit(browser, server.url);

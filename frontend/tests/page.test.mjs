@@ -1,7 +1,7 @@
 // The page in a real browser, on the real server with the real small model.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { answered, faultsOfAccess, launch, leave, say, visit } from './browser.mjs';
+import { answered, drawn, faultsOfAccess, launch, leave, say, visit } from './browser.mjs';
 import { conversation, manyMessages, modelFile, newHome, playHub, serve } from './server.mjs';
 
 const story = 'Tell me a very long story about a bird that flies over the sea.';
@@ -137,7 +137,7 @@ describe('chatting', () => {
       element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true }));
       element.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }));
     });
-    await page.waitForTimeout(300);
+    await drawn(page);
     assert.equal(await box.inputValue(), 'にほん');
     assert.equal(await page.locator('article').count(), 0);
     await leave(page);
@@ -182,7 +182,7 @@ describe('chatting', () => {
     const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('menuitem', { name: 'Import chats' }).click()]);
     await chooser.setFiles(path);
     await page.getByText('Imported 1 chat').waitFor();
-    assert.equal(await page.getByRole('link', { name: 'What is the capital of France?' }).count(), 2);
+    await page.getByRole('link', { name: 'What is the capital of France?' }).nth(1).waitFor();
     await leave(page);
   });
 
@@ -195,7 +195,7 @@ describe('chatting', () => {
     await page.getByLabel('System prompt').blur();
     await page.getByLabel('Temperature', { exact: true }).fill('0.3');
     await page.getByLabel('Temperature', { exact: true }).blur();
-    await page.waitForTimeout(300);
+    await page.getByRole('button', { name: 'Reset Temperature' }).waitFor(); // the last of the changes is stored
     await page.reload();
     await page.getByRole('button', { name: 'Chat settings' }).click();
     assert.equal(await page.getByLabel('System prompt').inputValue(), 'You are a pirate.');
@@ -276,8 +276,10 @@ describe('the cache panel', () => {
 
   it('applies the largest context that fits', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
+    const saved = page.waitForResponse((answer) => answer.request().method() === 'POST' && answer.url().endsWith('/app/settings'));
     await page.getByRole('button', { name: 'Use 8k' }).click();
     await page.waitForFunction(() => document.querySelector('.short').value === '8192');
+    await saved;
     await page.reload();
     await page.locator('.short').waitFor();
     assert.equal(await page.locator('.short').inputValue(), '8192');
@@ -346,7 +348,7 @@ describe('what a model may write', () => {
     const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`);
     await page.locator('article:not(.mine) .prose').waitFor();
     await page.locator('.katex').first().waitFor();
-    await page.waitForTimeout(500);
+    await drawn(page);
     assert.deepEqual(
       await page.locator('.prose').evaluateAll((roots) =>
         roots.flatMap((root) => [...root.querySelectorAll('script,iframe,style,img,object,embed,form,base,link,meta')].map((e) => e.outerHTML)),
@@ -375,7 +377,7 @@ describe('what a model may write', () => {
     const region = page.getByRole('region', { name: 'Messages' });
     for (let i = 0; i < 12; i++) {
       await region.evaluate((box) => (box.scrollTop -= 2500));
-      await page.waitForTimeout(120);
+      await drawn(page);
       assert.ok((await count()) <= 200);
     }
     await region.evaluate((box) => (box.scrollTop = 0));
@@ -390,7 +392,7 @@ describe('what a model may write', () => {
     await page.getByText('Message 4999.').waitFor();
     await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
     await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
-    await page.waitForTimeout(300); // it stays, and in sight
+    await drawn(page); // it stays, and in sight
     const at = await page.locator('article.marked', { hasText: 'Message 100.' }).boundingBox();
     assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
     await leave(page);
@@ -419,18 +421,38 @@ describe('how it looks', () => {
     server?.remove();
   });
 
-  const views = ['#/chat', '#/chat/1', '#/models', '#/models/hub', ...['general', 'kv', 'runtime', 'sampling', 'server', 'library', 'about'].map((s) => `#/settings/${s}`)];
+  /** Views with what is there when they are. */
+  const views = {
+    '#/chat': (page) => page.getByText('What is on your mind?'),
+    '#/chat/1': (page) => page.locator('article .hljs-keyword'),
+    '#/models': (page) => page.getByRole('region', { name: 'Library' }).getByRole('article'),
+    '#/models/hub': (page) => page.getByRole('heading', { name: 'Find a model' }),
+    '#/settings/kv': (page) => page.locator('figure[data-ready=true] canvas'),
+    '#/settings/about': (page) => page.getByText('Copy diagnostics'),
+  };
+  for (const name of ['General', 'Runtime', 'Sampling', 'Server', 'Library']) views[`#/settings/${name.toLowerCase()}`] = (page) => page.getByRole('region', { name }).locator('.setting');
+
+  async function go(page, view) {
+    await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
+    await views[view](page).first().waitFor();
+    await drawn(page);
+  }
 
   for (const scheme of ['light', 'dark']) {
     it(`has no faults of access, ${scheme}`, async () => {
       const page = await visit(browser, `${server.url}/#/chat`, { colorScheme: scheme, reducedMotion: 'reduce' });
-      for (const view of views) {
-        await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
-        await page.waitForTimeout(700);
-        if (view === '#/chat/1') await page.getByRole('button', { name: 'Chat settings' }).click();
-        if (view === '#/models') await page.getByRole('button', { name: /^Details of/ }).click();
-        if (view === '#/settings/kv') await page.getByRole('combobox', { name: 'Type of keys' }).click();
-        await page.waitForTimeout(400);
+      const shown = {
+        '#/chat/1': ['Chat settings', page.getByRole('heading', { name: 'Chat settings' })],
+        '#/models': [/^Details of/, page.getByText('Template', { exact: true })],
+        '#/settings/kv': ['Type of keys', page.getByRole('listbox')],
+      };
+      for (const view of Object.keys(views)) {
+        await go(page, view);
+        if (shown[view]) {
+          await page.getByRole(view === '#/settings/kv' ? 'combobox' : 'button', { name: shown[view][0] }).click();
+          await shown[view][1].waitFor();
+          await drawn(page);
+        }
         assert.deepEqual(await faultsOfAccess(page), [], view);
       }
       await page.goto(`${server.url}/#/chat/${chat}`);
@@ -457,9 +479,8 @@ describe('how it looks', () => {
 
   it('fits a narrow window', async () => {
     const page = await visit(browser, server.url, { viewport: { width: 380, height: 700 } });
-    for (const view of views) {
-      await page.goto(`${server.url}/${view.replace('/1', `/${chat}`)}`);
-      await page.waitForTimeout(400);
+    for (const view of Object.keys(views)) {
+      await go(page, view);
       const wide = await page.evaluate(() => Math.max(...[document.documentElement, ...document.querySelectorAll('[role=region].scrolls:not(.scroll)')].map((e) => e.scrollWidth - e.clientWidth)));
       assert.ok(wide <= 0, `${view} is ${wide} px too wide`);
     }
@@ -473,12 +494,14 @@ describe('how it looks', () => {
   it('comes back when the server does', async () => {
     const page = await visit(browser, `${server.url}/#/chat/${chat}`);
     await page.locator('.said').waitFor();
+    await page.getByRole('textbox', { name: 'Message', exact: true }).fill('Half a mess');
     const port = Number(new URL(server.url).port);
     const home = server.home;
     await server.stop();
     await page.getByText('Godwit does not answer').waitFor();
     server = await serve(home, [], port);
     await page.getByText('Godwit does not answer').waitFor({ state: 'detached' });
+    assert.equal(await page.getByRole('textbox', { name: 'Message', exact: true }).inputValue(), 'Half a mess');
     await say(page, 'Are you there?');
     assert.ok((await answered(page)).length > 0);
     await leave(page);

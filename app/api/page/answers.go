@@ -84,6 +84,7 @@ func (a *answer) fill(m *store.Message) {
 type answers struct {
 	mu     sync.Mutex
 	list   map[int64]*answer  // by message
+	taken  map[int64]struct{} // chats that a request is changing
 	unseen map[int64]struct{} // chats with a finished answer that no window has shown
 }
 
@@ -109,15 +110,30 @@ func (l *answers) of(message int64) *answer {
 	return l.list[message]
 }
 
-func (l *answers) busy(chat int64) bool {
+// take keeps a chat for one request until that has begun an answer; false: one is
+// being written, or another request has the chat.
+func (l *answers) take(chat int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, taken := l.taken[chat]; taken {
+		return false
+	}
 	for _, a := range l.list {
 		if a.chat == chat {
-			return true
+			return false
 		}
 	}
-	return false
+	if l.taken == nil {
+		l.taken = map[int64]struct{}{}
+	}
+	l.taken[chat] = struct{}{}
+	return true
+}
+
+func (l *answers) give(chat int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.taken, chat)
 }
 
 func (l *answers) add(a *answer) {
@@ -189,9 +205,10 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p.answers.busy(chat) {
+	if !p.answers.take(chat) {
 		return nil, errAnswering
 	}
+	defer p.answers.give(chat)
 	said, err := p.o.Store.Append(r.Context(), store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
 	if err != nil {
 		return nil, err
@@ -206,6 +223,7 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	defer p.answers.give(message.Chat)
 	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
 		return nil, bad("the message is empty")
 	}
@@ -227,6 +245,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer p.answers.give(message.Chat)
 	if message.Role != store.Assistant {
 		return nil, bad("only an answer can be had again")
 	}
@@ -239,6 +258,7 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	defer p.answers.give(message.Chat)
 	d, err := p.o.Store.Resume(r.Context(), message.ID)
 	if err != nil {
 		return nil, err
@@ -249,7 +269,8 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 	return p.newest(r.Context(), message.Chat, message.ID)
 }
 
-// about reads a request about a message of a chat that is not being answered.
+// about reads a request about a message of a chat that is not being answered, and
+// takes that chat where it returns no error.
 func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, asked, hub.Model, error) {
 	var q asked
 	message, err := id(r)
@@ -263,10 +284,10 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 	if err != nil {
 		return old, q, hub.Model{}, err
 	}
-	if p.answers.busy(old.Chat) {
-		return old, q, hub.Model{}, errAnswering
-	}
 	m, err := p.modelFor(q.Model)
+	if err == nil && !p.answers.take(old.Chat) {
+		err = errAnswering
+	}
 	return old, q, m, err
 }
 

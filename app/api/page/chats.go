@@ -315,9 +315,10 @@ func (p *Page) deleteMessage(_ http.ResponseWriter, r *http.Request) (any, error
 	if err != nil {
 		return nil, err
 	}
-	if p.answers.busy(m.Chat) {
+	if !p.answers.take(m.Chat) {
 		return nil, errAnswering
 	}
+	defer p.answers.give(m.Chat)
 	if err := p.o.Store.DeleteMessage(r.Context(), message); err != nil {
 		return nil, err
 	}

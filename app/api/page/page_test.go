@@ -411,6 +411,25 @@ func TestStop(t *testing.T) {
 	ask[any](d, "POST", fmt.Sprintf("/app/messages/%d/stop", answer.ID), nil)
 }
 
+// TestTake has one request at a time begin an answer in a chat.
+func TestTake(t *testing.T) {
+	var l answers
+	writing := &answer{chat: 1, message: 9}
+	l.add(writing)
+	for i, x := range []struct{ got, want bool }{
+		{l.take(1), false}, {l.take(2), true}, {l.take(2), false}, {l.take(3), true},
+	} {
+		if x.got != x.want {
+			t.Errorf("request %d: %t, want %t", i, x.got, x.want)
+		}
+	}
+	l.remove(writing, false)
+	l.give(2)
+	if !l.take(1) || !l.take(2) || l.take(3) {
+		t.Error("chats are free when their answers have ended, and no others")
+	}
+}
+
 // TestRestart closes the program in the middle of an answer, and goes on with the
 // chat in the next run from its saved state.
 func TestRestart(t *testing.T) {

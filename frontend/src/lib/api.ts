@@ -21,13 +21,16 @@ export class ApiError extends Error {
 }
 
 let config: Config | undefined;
+let known = ''; // the key that let the page in
 
 /** Reads where the server is. With a key, a server that wants one lets the page in. */
-export async function connect(key?: string): Promise<Config> {
+export async function connect(key = known): Promise<void> {
   const headers: Record<string, string> = key ? { 'X-Api-Key': key } : {};
   const answer = await send('app/config.json', { headers, cache: 'no-store' });
-  config = (await answer.json()) as Config;
-  return config;
+  const now = (await answer.json()) as Config;
+  if (config && config.version !== now.version) location.reload(); // it has another page
+  config = now;
+  known = key;
 }
 
 export function desktop(): boolean {
@@ -60,7 +63,7 @@ async function refusal(answer: Response): Promise<ApiError> {
 }
 
 /** Starts a request of the page's own endpoints, or of any path of the server. */
-export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+export async function request(method: string, path: string, body?: unknown, signal?: AbortSignal, again = false): Promise<Response> {
   if (!config) throw new ApiError(0, 'offline', 'not connected');
   const headers: Record<string, string> = { Authorization: `Bearer ${config.token}` };
   let payload: BodyInit | undefined;
@@ -71,7 +74,14 @@ export async function request(method: string, path: string, body?: unknown, sign
     headers['Content-Type'] = 'application/json';
     payload = JSON.stringify(body);
   }
-  return send(config.base + path, { method, headers, body: payload, signal, cache: 'no-store' });
+  const at = config;
+  try {
+    return await send(at.base + path, { method, headers, body: payload, signal, cache: 'no-store' });
+  } catch (err) {
+    if (!(err instanceof ApiError && err.code === 'wrong_token') || again) throw err;
+    if (config === at) await connect(); // another run of the program, with another token
+    return request(method, path, body, signal, true);
+  }
 }
 
 export async function call<T = void>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {

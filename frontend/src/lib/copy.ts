@@ -1,10 +1,10 @@
 /** Puts text on the clipboard, and says so on the button that asked for it. */
 export async function copyText(text: string, button?: Element): Promise<boolean> {
   const done = (await viaClipboard(text)) || viaSelection(text);
-  if (button && done) {
-    const before = button.textContent;
+  const before = button?.textContent;
+  if (button && done && before !== 'Copied') {
     button.textContent = 'Copied';
-    setTimeout(() => (button.textContent = before), 1500);
+    setTimeout(() => (button.textContent = before ?? ''), 1500);
   }
   return done;
 }

@@ -35,7 +35,7 @@ export function chatMenu(chat: Chat): (Item | 'line')[] {
   ];
 }
 
-const change = (chat: Chat, what: Partial<Chat>) => attempt(() => chats.change(chat.id, what));
+const change = (chat: Chat, what: Partial<Chat>) => attempt(() => chats.change(chat.id, () => what));
 
 async function rename(chat: Chat) {
   const title = await named('Rename chat', chat.title);
@@ -47,7 +47,7 @@ async function moveToNew(chat: Chat) {
   if (!name) return;
   await attempt(async () => {
     const folder = await chats.saveFolder({ name });
-    await chats.change(chat.id, { folder: folder.id });
+    await chats.change(chat.id, () => ({ folder: folder.id }));
     await chats.refresh();
   });
 }

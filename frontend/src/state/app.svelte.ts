@@ -1,7 +1,9 @@
-import { ApiError, connect, explain, get, type Config } from '../lib/api';
+import { ApiError, connect, explain, get } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Download, Measuring, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
+import { layout } from './layout.svelte';
+import { renderer } from './markdown.svelte';
 import { open } from './open.svelte';
 import { go } from './route.svelte';
 import { say } from './toasts.svelte';
@@ -24,7 +26,6 @@ class App {
   phase = $state<'starting' | 'locked' | 'ready' | 'broken'>('starting');
   failure = $state('');
   online = $state(true);
-  config = $state<Config>();
   models = $state<Model[]>([]);
   downloads = $state<Download[]>([]);
   /** The measurement that runs, or how the last one of this window's time ended. */
@@ -40,6 +41,8 @@ class App {
   /** Counts up when settings were saved, here or in another window. */
   settled = $state(0);
 
+  /** The colours that are shown. */
+  look = $derived(this.theme !== 'system' ? this.theme : layout.dark ? 'dark' : 'light');
   loaded = $derived(this.models.filter((m) => m.state === 'loaded'));
   usable = $derived(this.models.filter((m) => !m.error));
 
@@ -50,25 +53,24 @@ class App {
   /** Opens a new chat with a model. */
   chatWith: (name: string) => void = () => go({ view: 'chat', chat: 0 });
 
+  private started = false;
+
+  /** Opens the page, and returns when the server does not let it in. */
   async start(key?: string) {
+    if (this.started) return;
+    this.started = true;
     try {
-      this.config = await connect(key);
-      await this.refresh();
-      await chats.refresh();
-      this.phase = 'ready';
-      void this.listen();
+      await connect(key);
+      await this.listen();
     } catch (err) {
-      if (err instanceof ApiError && err.status === 401) {
-        this.phase = 'locked';
-        this.failure = key ? 'That is not a key of this server.' : '';
-        return;
-      }
-      this.phase = 'broken';
-      this.failure = explain(err);
+      const locked = err instanceof ApiError && err.status === 401;
+      this.phase = locked ? 'locked' : 'broken';
+      this.failure = !locked ? explain(err) : key ? 'That is not a key of this server.' : '';
     }
+    this.started = false;
   }
 
-  async refresh() {
+  private async refresh() {
     const now = await get<Snapshot>('/app/state');
     this.models = now.models;
     this.downloads = now.downloads;
@@ -78,25 +80,29 @@ class App {
     this.theme = now.theme;
     this.welcomed = now.welcomed;
     this.version = now.version;
+    this.importing = this.measuring = undefined; // the stream tells, where there is one
   }
 
   /** Follows the one long-lived stream of a window, and opens it again when it breaks. */
   private async listen() {
     for (let wait = 500; ; wait = Math.min(wait * 2, 8000)) {
       try {
+        let begun = false;
         for await (const event of stream('/app/events', new AbortController().signal)) {
-          if (!this.online) {
-            this.online = true;
-            await Promise.all([this.refresh(), chats.refresh(), open.refresh()]);
+          if (begun) {
+            this.take(event.name, JSON.parse(event.data));
+            continue;
           }
+          // The stream stands: what changes from now on is told, the rest is asked for.
+          await Promise.all([this.refresh(), chats.refresh()]);
+          open.recover();
+          renderer.fetch();
+          this.phase = 'ready';
+          this.online = begun = true;
           wait = 500;
-          this.take(event.name, JSON.parse(event.data));
         }
       } catch (err) {
-        if (err instanceof ApiError && err.status === 403) {
-          location.reload(); // another run of the program, with another token
-          return;
-        }
+        if (this.phase !== 'ready' || (err instanceof ApiError && err.status === 401)) throw err;
       }
       this.online = false;
       await new Promise((done) => setTimeout(done, wait));

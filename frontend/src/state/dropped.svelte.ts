@@ -65,7 +65,10 @@ function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
 
 /** Attaches files to the message that is being written in a chat. */
 export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
-  return attempt(async () => drafts.of(chat).files.push(...(await readFiles(files))));
+  return attempt(async () => {
+    const read = await readFiles(files); // meanwhile the message may be sent
+    drafts.of(chat).files.push(...read);
+  });
 }
 
 export function added(names: string[] | undefined) {

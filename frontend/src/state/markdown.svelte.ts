@@ -6,7 +6,12 @@ class Renderer {
   component = $state.raw<Component<{ source: string; live?: boolean }>>();
 
   constructor() {
-    void import('../parts/Markdown.svelte').then((part) => (this.component = part.default));
+    this.fetch();
+  }
+
+  /** Fetches it, which is tried again when the server was away. */
+  fetch() {
+    if (!this.component) import('../parts/Markdown.svelte').then(({ default: part }) => (this.component = part)).catch(() => undefined); // the text is plain until then
   }
 }
 

@@ -1,15 +1,17 @@
-import { get, post, remove } from '../lib/api';
+import { SvelteMap } from 'svelte/reactivity';
+import { ApiError, explain, get, post, remove } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Attachment, Chat, Message } from '../lib/types';
 import { chats } from './chats.svelte';
+import { drafts } from './drafts.svelte';
+import { go } from './route.svelte';
 import { complain } from './toasts.svelte';
 
 /** Messages that are asked for at once, and that the document holds at most. */
 export const pageSize = 60;
 export const windowSize = 150;
 
-interface Opened {
-  chat: Chat;
+interface Part {
   messages: Message[];
   total: number;
 }
@@ -21,145 +23,212 @@ export interface Waiting {
   total: number;
 }
 
+/** An answer that is followed, with what its stream has told. */
+interface Followed {
+  control: AbortController;
+  content?: string;
+  reasoning?: string;
+}
+
+/** Whether the chat is still open that something was asked for. */
+type Here = () => boolean;
+
 /**
  * The chat that is open. Of a long one only a window of messages is held: those
  * from depth first on.
  */
 class Open {
   id = $state(0);
-  chat = $state<Chat>();
   messages = $state<Message[]>([]);
   first = $state(0);
   total = $state(0);
   loading = $state(false);
-  missing = $state(false);
+  /** Why the messages could not be read. */
+  fault = $state('');
   waiting = $state<Record<number, Waiting>>({});
   usage = $state<Usage>();
   /** Settings for the chat that begins with the next message. */
   fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>({});
-  private following = new Map<number, AbortController>();
+  /** Chats in which an answer was asked for that has not begun. */
+  private asking = $state<number[]>([]);
+  private followed = new SvelteMap<number, Followed>();
   private turn = 0;
+  private measured = 0;
+  private queue: Promise<unknown> = Promise.resolve();
 
+  chat = $derived(chats.find(this.id));
   end = $derived(this.first + this.messages.length);
   last = $derived(this.end === this.total ? this.messages.at(-1) : undefined);
-  running = $derived(this.messages.find((m) => m.status === 'running'));
+  /** The answer that is being written; it may be outside of the window. */
+  running = $derived(this.followed.keys().next().value);
+  /** An answer is asked for or written; the next one has to wait. */
+  busy = $derived(this.running !== undefined || this.asking.includes(this.id));
 
+  /** Opens a chat, at a message or at its end. */
   async show(id: number, message?: number) {
-    if (id === this.id && !message) return;
-    const turn = ++this.turn;
-    this.unfollow();
+    if (id === this.id && (!message || this.messages.some((m) => m.id === message))) return;
+    this.turnTo(id);
+    if (id) await this.load(message);
+  }
+
+  private turnTo(id: number) {
+    ++this.turn;
+    this.queue = Promise.resolve();
+    for (const [id, f] of [...this.followed]) this.unfollow(id, f);
     this.id = id;
-    this.chat = undefined;
     this.messages = [];
     this.first = this.total = 0;
-    this.missing = false;
+    this.loading = false;
+    this.fault = '';
     this.usage = undefined;
-    if (!id) return;
+  }
+
+  /** Reads the chat for the first time, or again after a fault. */
+  async load(message?: number) {
     this.loading = true;
-    try {
-      if (message) await post(`/app/messages/${message}/choose`);
-      const opened = await get<Opened>(`/app/chats/${id}?limit=${pageSize}${message ? `&around=${message}` : ''}`);
-      if (turn !== this.turn) return;
-      this.put(opened);
-    } catch (err) {
-      if (turn !== this.turn) return;
-      this.missing = true;
-      complain(err);
-    } finally {
-      if (turn === this.turn) this.loading = false;
-    }
+    await this.inTurn(async (here) => {
+      try {
+        if (message) await post(`/app/messages/${message}/choose`);
+        await this.reread(here, message ? `around=${message}` : '');
+      } catch (err) {
+        if (here()) this.fault = explain(err);
+      }
+      if (here()) this.loading = false;
+    });
   }
 
-  /** Changes the chat that is open. */
-  async change(change: Partial<Chat>) {
+  /**
+   * Does one thing after another with the messages, so that no older answer comes
+   * after a newer one. Work that comes to its end in another chat has to leave that
+   * as it is.
+   */
+  private inTurn<T>(work: (here: Here) => Promise<T>): Promise<T> {
     const turn = this.turn;
-    const chat = await chats.change(this.id, change);
-    if (turn === this.turn) this.chat = chat;
+    const done = this.queue.then(() => work(() => turn === this.turn));
+    this.queue = done.catch(() => undefined);
+    return done;
   }
 
-  /** Takes a chat that was made here, so that it need not be read. */
-  begin(chat: Chat) {
-    ++this.turn;
-    this.unfollow();
-    this.id = chat.id;
-    this.put({ chat, messages: [], total: 0 });
-    this.missing = this.loading = false;
+  private put(part: Part) {
+    this.fault = '';
+    this.total = part.total;
+    this.messages = part.messages.map((m) => this.grown(m));
+    this.first = part.messages[0]?.depth ?? part.total;
+    for (const m of part.messages) if (m.status === 'running') this.follow(m.id);
   }
 
-  private put(opened: Opened) {
-    this.chat = opened.chat;
-    this.total = opened.total;
-    this.place(opened.messages);
+  /** A message as it is by now: of one that is followed the stream knows best. */
+  private grown(m: Message): Message {
+    const f = this.followed.get(m.id);
+    if (m.status === 'running') return { ...m, content: f?.content ?? m.content, reasoning: f?.reasoning ?? m.reasoning };
+    if (f) this.unfollow(m.id, f);
+    return m;
+  }
+
+  /** Reads a part of the chat: by itself what is shown, which is the end or stays in the window. */
+  private async reread(here: Here, where = this.end < this.total ? `before=${this.end}` : '') {
+    if (!here() || !this.id) return;
+    const limit = Math.max(pageSize, Math.min(this.messages.length, windowSize));
+    const part = await get<Part>(`/app/chats/${this.id}?limit=${limit}&${where}`);
+    if (!here()) return;
+    this.put(part);
     void this.measure();
   }
 
-  private place(messages: Message[]) {
-    // Of an answer that is followed, more is known here than was stored.
-    const known = new Map(this.messages.map((m) => [m.id, m]));
-    this.messages = messages.map((m) => (this.following.has(m.id) ? (known.get(m.id) ?? m) : m));
-    this.first = messages[0]?.depth ?? this.total;
-    for (const m of messages) if (m.status === 'running') this.follow(m.id);
+  /** Shows the end of the chat. */
+  toEnd(): Promise<void> {
+    return this.inTurn((here) => this.reread(here, ''));
   }
 
-  /** Reads the end of the chat again, and returns it. */
-  async refresh(): Promise<Message[]> {
-    if (!this.id) return [];
-    const turn = this.turn;
-    const opened = await get<Opened>(`/app/chats/${this.id}?limit=${Math.max(pageSize, Math.min(this.messages.length, windowSize))}`);
-    if (turn === this.turn) this.put(opened);
-    return opened.messages;
+  /** Reads the chat again after the server was away. */
+  recover() {
+    if (!this.id) return;
+    (this.fault ? this.load() : this.inTurn((here) => this.reread(here))).catch(complain);
   }
 
   /** Another window, or this one, did something to a chat. */
   changed(what: { chat: number; message: number }) {
-    if (what.chat !== this.id || this.loading) return;
-    const known = this.messages.find((m) => m.id === what.message);
-    if (known && this.following.has(known.id)) return;
-    this.refresh().catch(complain);
+    if (what.chat !== this.id) return;
+    this.inTurn(async (here) => {
+      if (!this.followed.has(what.message)) await this.reread(here);
+    }).catch(complain);
   }
 
   /** Moves the window so that it holds the message at a depth. */
-  async reach(depth: number): Promise<void> {
+  reach(depth: number): Promise<void> {
     const start = Math.max(0, Math.min(depth - Math.floor(pageSize / 2), this.total - pageSize));
-    await this.fetchWindow(start, start + pageSize);
+    return this.move(() => [start, start + pageSize]);
   }
 
-  async earlier(): Promise<void> {
-    if (this.first === 0) return;
-    await this.fetchWindow(Math.max(0, this.first - pageSize), this.end);
+  earlier(): Promise<void> {
+    return this.move(() => [Math.max(0, this.first - pageSize), this.end]);
   }
 
-  async later(): Promise<void> {
-    if (this.end >= this.total) return;
-    await this.fetchWindow(this.first, Math.min(this.total, this.end + pageSize));
+  later(): Promise<void> {
+    return this.move(() => [this.first, Math.min(this.total, this.end + pageSize)]);
   }
 
-  private async fetchWindow(start: number, end: number) {
-    const turn = this.turn;
-    const before = end;
-    const limit = Math.min(end - start, windowSize);
-    // The part that is wanted most is the one that was not there.
-    const to = start < this.first ? Math.min(before, start + windowSize) : before;
-    const answer = await get<{ messages: Message[]; total: number }>(`/app/chats/${this.id}/messages?before=${to}&limit=${limit}`);
-    if (turn !== this.turn) return;
-    this.total = answer.total;
-    this.place(answer.messages);
+  private move(to: () => [number, number]): Promise<void> {
+    return this.inTurn(async (here) => {
+      if (!here()) return;
+      const [start, end] = to();
+      // The part that is wanted most is the one that was not there.
+      const before = start < this.first ? Math.min(end, start + windowSize) : end;
+      const part = await get<Part>(`/app/chats/${this.id}/messages?before=${before}&limit=${Math.min(end - start, windowSize)}`);
+      if (here()) this.put(part);
+    });
   }
 
-  async send(content: string, attachments: Attachment[], model: string) {
-    const [turn, id] = [this.turn, this.id];
-    const messages = this.end < this.total ? await this.refresh() : this.messages;
-    await this.add(`/app/chats/${id}/messages`, { parent: messages.at(-1)?.id ?? 0, content, attachments, model }, turn);
+  /** Sends a message; without a chat it begins one. */
+  send(content: string, attachments: Attachment[], model: string): Promise<void> {
+    const id = this.id;
+    return this.ask(async (here) => {
+      if (id) return this.post(`/app/chats/${id}/messages`, { parent: await this.newest(id, here), content, attachments, model }, here);
+      const made = await chats.create({ model, ...this.fresh });
+      try {
+        await this.post(`/app/chats/${made.id}/messages`, { parent: 0, content, attachments, model }, () => {
+          this.fresh = {};
+          if (!here()) return false;
+          drafts.made(made.id);
+          this.turnTo(made.id);
+          go({ view: 'chat', chat: made.id }, true);
+          return true;
+        });
+      } catch (err) {
+        await chats.drop(made.id).catch(() => undefined); // it stays, and is empty
+        throw err;
+      }
+    });
   }
 
-  /** Asks for messages and adds them, unless another chat is open by then. */
-  private async add(path: string, body: object, turn = this.turn) {
-    const answer = await post<{ messages: Message[] }>(path, body);
-    if (turn !== this.turn) return;
-    for (const m of answer.messages) {
+  /** The message that the next one comes after. */
+  private async newest(id: number, here: Here): Promise<number> {
+    if (here() && (this.fault || this.end < this.total)) await this.reread(here, '');
+    const messages = here() ? this.messages : (await get<Part>(`/app/chats/${id}/messages?limit=1`)).messages;
+    return messages.at(-1)?.id ?? 0;
+  }
+
+  /** Asks for an answer; until that has begun, no other is asked for in the chat. */
+  private async ask(work: (here: Here) => Promise<void>) {
+    const id = this.id;
+    this.asking.push(id);
+    try {
+      await this.inTurn(work);
+    } finally {
+      this.asking = this.asking.filter((chat) => chat !== id);
+    }
+  }
+
+  private async post(path: string, body: object, here: Here) {
+    const { messages } = await post<{ messages: Message[] }>(path, body);
+    if (here()) this.add(messages);
+  }
+
+  private add(messages: Message[]) {
+    for (const m of messages) {
       const at = this.messages.findIndex((x) => x.depth >= m.depth);
       if (at >= 0) this.messages.splice(at);
-      this.messages.push(m);
+      this.messages.push(this.grown(m));
       this.total = m.depth + 1;
       if (this.messages.length === 1) this.first = m.depth;
       if (m.status === 'running') this.follow(m.id);
@@ -170,93 +239,96 @@ class Open {
     }
   }
 
-  async edit(id: number, content: string, attachments: Attachment[], model: string) {
-    await this.add(`/app/messages/${id}/edit`, { content, attachments, model });
+  edit(id: number, content: string, attachments: Attachment[], model: string): Promise<void> {
+    return this.ask((here) => this.post(`/app/messages/${id}/edit`, { content, attachments, model }, here));
   }
 
-  async regenerate(id: number, model: string) {
-    await this.add(`/app/messages/${id}/regenerate`, { model });
+  regenerate(id: number, model: string): Promise<void> {
+    return this.ask((here) => this.post(`/app/messages/${id}/regenerate`, { model }, here));
   }
 
-  async continue(id: number, model: string) {
-    await this.add(`/app/messages/${id}/continue`, { model });
+  continue(id: number, model: string): Promise<void> {
+    return this.ask((here) => this.post(`/app/messages/${id}/continue`, { model }, here));
   }
 
   async stop(id: number) {
     await post(`/app/messages/${id}/stop`);
   }
 
-  async choose(id: number) {
-    await post(`/app/messages/${id}/choose`);
-    await this.refresh();
+  choose(id: number): Promise<void> {
+    return this.inTurn(async (here) => {
+      await post(`/app/messages/${id}/choose`);
+      await this.reread(here, `around=${id}`);
+    });
   }
 
-  async drop(id: number) {
-    await remove(`/app/messages/${id}`);
-    await this.refresh();
+  drop(id: number): Promise<void> {
+    return this.inTurn(async (here) => {
+      await remove(`/app/messages/${id}`);
+      await this.reread(here);
+    });
   }
 
   /** Asks how much of the context the chat takes. */
-  async measure() {
-    const turn = this.turn;
-    try {
-      const usage = await get<Usage>(`/app/chats/${this.id}/usage`);
-      if (turn === this.turn) this.usage = usage;
-    } catch {
-      if (turn === this.turn) this.usage = undefined;
-    }
-  }
-
-  private unfollow() {
-    for (const c of this.following.values()) c.abort();
-    this.following.clear();
-    this.waiting = {};
+  private async measure() {
+    const [turn, asked] = [this.turn, ++this.measured];
+    const usage = await get<Usage>(`/app/chats/${this.id}/usage`).catch(() => undefined);
+    if (turn === this.turn && asked === this.measured) this.usage = usage;
   }
 
   /** Follows an answer while it is written. */
   private follow(id: number) {
-    if (this.following.has(id)) return;
-    const control = new AbortController();
-    this.following.set(id, control);
-    void this.read(id, control.signal).finally(() => {
-      if (this.following.get(id) === control) this.following.delete(id);
-      delete this.waiting[id];
-    });
+    if (this.followed.has(id)) return;
+    const f: Followed = { control: new AbortController() };
+    this.followed.set(id, f);
+    void this.read(id, f).finally(() => this.unfollow(id, f));
   }
 
-  private async read(id: number, signal: AbortSignal) {
+  private unfollow(id: number, f: Followed) {
+    f.control.abort();
+    if (this.followed.get(id) !== f) return; // it is followed anew
+    this.followed.delete(id);
+    delete this.waiting[id];
+  }
+
+  private async read(id: number, f: Followed) {
+    const { signal } = f.control;
     for (let tries = 0; tries < 20 && !signal.aborted; tries++) {
       try {
         for await (const event of stream(`/app/messages/${id}/stream`, signal)) {
+          if (signal.aborted) return;
           tries = 0;
-          if (this.take(id, event.name, JSON.parse(event.data))) return;
+          if (this.take(id, f, event.name, JSON.parse(event.data))) return;
         }
-      } catch {
-        // the connection broke; the answer goes on without us
+      } catch (err) {
+        if (err instanceof ApiError && err.status === 404) return; // it was deleted
+        // else the connection broke; the answer goes on without us
       }
       if (!signal.aborted) await new Promise((done) => setTimeout(done, 250 * (tries + 1)));
     }
   }
 
-  /** Takes one event; true at the end. */
-  private take(id: number, name: string, data: Delta): boolean {
+  /** Takes one event; true at the end. The message may be outside of the window. */
+  private take(id: number, f: Followed, name: string, data: Delta): boolean {
     const at = this.messages.findIndex((m) => m.id === id);
     const message = this.messages[at];
-    if (!message) return name === 'end';
     switch (name) {
       case 'waiting':
         this.waiting[id] = data as unknown as Waiting;
         break;
       case 'text':
-        message.content = data.reset ? data.text : message.content + data.text;
+        f.content = data.reset ? data.text : (f.content ?? '') + data.text;
+        if (message) message.content = f.content;
         this.answering(id);
         break;
       case 'reasoning':
-        message.reasoning = data.reset ? data.text : (message.reasoning ?? '') + data.text;
+        f.reasoning = data.reset ? data.text : (f.reasoning ?? '') + data.text;
+        if (message) message.reasoning = f.reasoning;
         this.answering(id);
         break;
       case 'end':
-        this.messages[at] = { ...(data as unknown as Message), depth: message.depth, branches: message.branches };
+        this.unfollow(id, f);
+        if (message) this.messages[at] = { ...(data as unknown as Message), depth: message.depth, branches: message.branches };
         void this.measure();
         return true;
     }

@@ -31,7 +31,8 @@ export function address(to: Route): string {
   }
 }
 
-export const route = $state<{ now: Route }>({ now: parse(location.hash) });
+/** Where the page is; again counts how often it was asked to go to where it was. */
+export const route = $state<{ now: Route; again: number }>({ now: parse(location.hash), again: 0 });
 
 addEventListener('hashchange', () => {
   route.now = parse(location.hash);
@@ -43,6 +44,7 @@ export function go(to: Route, replace = false) {
     history.replaceState(null, '', hash);
     route.now = parse(hash);
   } else {
+    if (hash === location.hash) route.again++;
     location.hash = hash;
   }
 }

@@ -18,16 +18,22 @@ class Settings {
     return this.find(name)?.value ?? null;
   }
 
-  async refresh() {
-    this.take(await get<Listed>('/app/settings'));
+  private asked = 0;
+
+  refresh(): Promise<void> {
+    return this.take(get<Listed>('/app/settings'));
   }
 
   /** Writes changes to the file; null takes a setting out, so that its default holds. */
-  async save(changes: Record<string, Value>) {
-    this.take(await post<Listed>('/app/settings', { changes }));
+  save(changes: Record<string, Value>): Promise<void> {
+    return this.take(post<Listed>('/app/settings', { changes }));
   }
 
-  private take(listed: Listed) {
+  /** Takes an answer, unless that to a later question has come or is on its way. */
+  private async take(answer: Promise<Listed>) {
+    const turn = ++this.asked;
+    const listed = await answer;
+    if (turn !== this.asked) return;
     this.fields = listed.fields;
     this.path = listed.path;
   }
