@@ -91,12 +91,14 @@ type top struct {
 	under *stacks
 }
 
-// Budgets. Work counts items that were looked at.
+// Budgets. Work counts items that were looked at or kept, and walked nodes of the
+// trie by the walkUnit, so that it bounds the memory of one call too.
 const (
 	maxItems  = 1 << 15  // of one set of stacks
 	maxWork   = 1 << 23  // of one call
 	maxStacks = 1 << 17  // interned ones, before they are forgotten
-	maxBytes  = 32 << 20 // of masks, before they are forgotten
+	maxBytes  = 64 << 20 // of masks and stacks, before they are forgotten
+	walkUnit  = 16
 )
 
 // machine runs the automaton. Frames and sets of stacks are interned, and what
@@ -116,7 +118,7 @@ type machine struct {
 	notes   map[note]*note
 	nextID  uint32
 	inUse   int // sets and frames interned
-	held    int // bytes of masks
+	held    int // bytes of masks and stacks
 	work    int
 	over    bool // a budget ran out: results are no good
 	scratch scratch
@@ -137,6 +139,10 @@ type scratch struct {
 	wait  []entered
 }
 
+func newScratch() scratch {
+	return scratch{seen: map[item]struct{}{}, done: map[top]struct{}{}}
+}
+
 // entered collects where the calls of one rule return to.
 type entered struct {
 	rule  int32
@@ -151,7 +157,7 @@ func newMachine(n *nfa, toks *Tokens) *machine {
 		unions: map[[2]*stacks]*stacks{},
 		bits:   toks.NewMask(), part: toks.NewMask(), walk: make([]*stacks, toks.deep+1),
 	}
-	m.scratch.seen, m.scratch.done = map[item]struct{}{}, map[top]struct{}{}
+	m.scratch = newScratch()
 	m.classify()
 	m.bottom = &stacks{id: m.id(), empty: true}
 	m.dead = &stacks{id: m.id()}
@@ -289,6 +295,7 @@ func (m *machine) frame(items []item) *frame {
 	}
 	m.frames[h] = append(m.frames[h], f)
 	m.inUse++
+	m.keep(len(items))
 	return f
 }
 
@@ -316,6 +323,7 @@ func (m *machine) set(tops []top, empty bool) *stacks {
 	s := &stacks{id: m.id(), tops: slices.Clone(tops), empty: empty, chain: first}
 	m.sets[h] = s
 	m.inUse++
+	m.keep(len(tops))
 	return s
 }
 
@@ -419,6 +427,12 @@ func (m *machine) spend(n int) {
 	if m.work += n + 1; m.work > maxWork {
 		m.over = true
 	}
+}
+
+// keep pays for n items, tops or pointers that stay.
+func (m *machine) keep(n int) {
+	m.held += 16 * n
+	m.spend(n)
 }
 
 // forget empties the tables when they have grown too large. States in use stay

@@ -145,7 +145,12 @@ func (m *machine) alone(f *frame) *stacks {
 func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmask, ends *[]int32) {
 	t, at := m.toks, m.walk
 	at[depth] = from
-	for i := lo; i < hi; {
+	walked := 0
+	for i := lo; i < hi && !m.over; {
+		if walked++; walked == walkUnit {
+			m.spend(0)
+			walked = 0
+		}
 		if int(t.tall[i]) <= length {
 			i = t.skip[i]
 			continue
@@ -184,13 +189,18 @@ func (m *machine) trie(from *stacks, lo, hi int32, depth, length int, dst Bitmas
 func (m *machine) below(nodes []int32, s *stacks, dst Bitmask) {
 	t := m.toks
 	for _, p := range m.popped(s).tops {
+		m.spend(len(nodes) / walkUnit)
+		if m.over {
+			return
+		}
 		from := m.alone(p.frame)
 		var ends []int32
 		for _, n := range nodes {
 			m.trie(from, n+1, t.skip[n], int(t.depth[n])+1, 0, dst, &ends)
 		}
 		if len(ends) > 0 {
-			m.below(ends, p.under, dst)
+			slices.Sort(ends)
+			m.below(slices.Compact(ends), p.under, dst) // a node below another of nodes came twice
 		}
 	}
 }

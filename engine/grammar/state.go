@@ -115,6 +115,7 @@ func (c *Compiled) settle() error {
 	c.m.forget()
 	c.m.over = false
 	if over {
+		c.m.scratch = newScratch() // what it has grown to
 		return fmt.Errorf("%w: more than %d steps for one token", ErrLimit, maxWork)
 	}
 	return nil

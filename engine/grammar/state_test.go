@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"godwit/engine/llm"
+	"godwit/engine/testmodel"
 )
 
 func (v *testVocab) find(t testing.TB, text string) llm.Token {
@@ -354,6 +356,35 @@ func TestHostile(t *testing.T) {
 				t.Log(took, err)
 			}
 		})
+	}
+}
+
+// A short grammar whose stacks multiply, over a vocabulary of real size: a call
+// ends within its budget of work, and of memory with it.
+func TestHostileVocabulary(t *testing.T) {
+	toks := newTokens(t, openVocab(t, testmodel.SmolLM2(t)))
+	levels := "root ::= a0\na12 ::= [a-z]+\n"
+	for i := range 12 {
+		levels += fmt.Sprintf("a%d ::= (a%[2]d | [a-z ] a%[2]d? | . a%[2]d)+\n", i, i+1)
+	}
+	for _, text := range []string{levels, `root ::= s+
+s ::= "(" s* ")" | [a-z ]+ | x
+x ::= [a-z ] s s? s? s? s? | [a-z ] x? x? x?`} {
+		c := compile(t, gbnf(t, text), toks)
+		st := c.Start()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := st.AcceptText([]byte("once upon a time there was"))
+		if err == nil {
+			err = st.Mask(toks.NewMask())
+		}
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrLimit) {
+			t.Errorf("%.40q: %v, want ErrLimit", text, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {
+			t.Errorf("%.40q: %d bytes were taken", text, n)
+		}
 	}
 }
 

@@ -146,6 +146,7 @@ func (m *machine) step(f *frame, c byte) *move {
 	class := m.class[c]
 	if f.next == nil {
 		f.next = make([]*move, len(m.rep))
+		m.keep(len(m.rep))
 	}
 	if mv := f.next[class]; mv != nil {
 		return mv
@@ -179,7 +180,7 @@ func (m *machine) next(s *stacks, c byte) *stacks {
 	class := m.class[c]
 	if s.next == nil {
 		s.next = make([]*stacks, len(m.rep))
-		m.held += len(m.rep) * 8
+		m.keep(len(m.rep))
 	}
 	if to := s.next[class]; to != nil {
 		return to
@@ -196,6 +197,9 @@ func (m *machine) next(s *stacks, c byte) *stacks {
 func (m *machine) advance(s *stacks, c byte, live bool) *stacks {
 	m.begin()
 	for _, t := range s.tops {
+		if m.over {
+			return m.dead
+		}
 		m.follow(m.step(t.frame, c), t.under)
 	}
 	return m.finish(live)
@@ -211,6 +215,7 @@ func (m *machine) popped(s *stacks) *stacks {
 	for _, t := range s.tops {
 		m.scratch.moves = append(m.scratch.moves, top{m.bare(t.frame), t.under})
 	}
+	m.spend(len(s.tops))
 	m.drain()
 	to := m.finish(false)
 	if !m.over {
@@ -251,10 +256,12 @@ func (m *machine) follow(mv *move, under *stacks) {
 	m.enter(mv, under)
 	w := &m.scratch
 	if mv.end {
+		m.spend(len(under.tops))
 		w.empty = w.empty || under.empty
 		w.moves = append(w.moves, under.tops...)
 	}
 	for _, key := range mv.keys {
+		m.spend(len(under.tops))
 		w.empty = w.empty || under.empty
 		for _, t := range under.tops {
 			if f := m.used(t.frame, key); f != nil {
@@ -268,7 +275,7 @@ func (m *machine) follow(mv *move, under *stacks) {
 // drain follows the frames that rules have returned to.
 func (m *machine) drain() {
 	w := &m.scratch
-	for len(w.moves) > 0 {
+	for len(w.moves) > 0 && !m.over {
 		t := w.moves[len(w.moves)-1]
 		w.moves = w.moves[:len(w.moves)-1]
 		if _, ok := w.done[t]; ok {
@@ -279,6 +286,7 @@ func (m *machine) drain() {
 		mv := m.closure(t.frame)
 		m.enter(mv, t.under)
 		if mv.end {
+			m.spend(len(t.under.tops))
 			w.empty = w.empty || t.under.empty
 			w.moves = append(w.moves, t.under.tops...)
 		}
@@ -322,6 +330,7 @@ func (m *machine) enter(mv *move, under *stacks) {
 		}
 		if back := m.closure(c.back); back.end && back.frame == nil && len(back.calls) == 0 {
 			// nothing is left to do after the call: it returns where this one does
+			m.spend(len(under.tops))
 			w.wait[i].tops = append(w.wait[i].tops, under.tops...)
 			w.wait[i].empty = w.wait[i].empty || under.empty
 		} else {
