@@ -205,8 +205,8 @@ func (g *generation) job() sched.Job {
 func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	var mask sample.Mask
 	if g.state != nil {
-		if err := g.state.Mask(g.mask); err != nil {
-			return 0, false, err
+		if err := g.state.Mask(g.mask); err != nil { // stuck, or too complex
+			return 0, false, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 		mask = sample.Mask(g.mask)
 	}

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,5 +102,22 @@ func TestParis(t *testing.T) {
 	}
 	if !strings.Contains(answers[0], "Paris") || answers[0] != answers[1] {
 		t.Errorf("answers %q", answers)
+	}
+}
+
+// A grammar that is too complex for the vocabulary is the request's fault, also
+// where that shows only on the way.
+func TestGrammarTooComplex(t *testing.T) {
+	text := "root ::= \"a\" a0\na12 ::= [a-z]+\n"
+	for i := range 12 {
+		text += fmt.Sprintf("a%d ::= (a%[2]d | [a-z ] a%[2]d? | . a%[2]d)+\n", i, i+1)
+	}
+	g, err := engine.ParseGrammar(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 512, Parallel: 1})
+	if _, _, err := e.Answer(t.Context(), engine.Request{Prompt: "hi", MaxTokens: 40, Grammar: g}); !errors.Is(err, engine.ErrRequest) {
+		t.Errorf("%v, want ErrRequest", err)
 	}
 }

@@ -155,7 +155,7 @@ func (f *fake) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 func (f *fake) CopyState(int32, int32) error        { return nil }
 func (f *fake) ReadState([]byte, int, int32) error  { return nil }
 func (f *fake) WriteState(int, int32, []byte) error { return nil }
-func (f *fake) Counts() []backend.Counts             { return make([]backend.Counts, len(f.layout.Layers)) }
+func (f *fake) Counts() []backend.Counts            { return make([]backend.Counts, len(f.layout.Layers)) }
 func (f *fake) Memory() (m backend.Memory)          { return m }
 func (f *fake) Close() error                        { return nil }
 
