@@ -28,7 +28,8 @@ export async function visit(browser, url, options = {}) {
   });
   page.setDefaultTimeout(20_000);
   await page.goto(url);
-  await page.waitForSelector('textarea, main');
+  await page.waitForSelector('main');
+  await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // until then it hears no keys
   return page;
 }
 
