@@ -153,21 +153,59 @@ func (m *Model) UseCalibration(o *Options) error {
 
 // SaveCalibration puts a calibration into a folder, which is made if need be.
 func (m *Model) SaveCalibration(dir string, c *kv.Calibration) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	tmp, err := writeCalibration(dir, c)
+	if err != nil {
 		return err
+	}
+	if err := os.Rename(tmp, m.CalibrationPath(dir)); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return nil
+}
+
+// CanSaveCalibration finds out whether SaveCalibration will work, since what it
+// saves takes minutes to measure: it writes as much and removes it again.
+func (m *Model) CanSaveCalibration(dir string) error {
+	layers, err := m.Layers(m.Config().Context)
+	if err != nil {
+		return err
+	}
+	id := m.identity()
+	c := newHeadStats(layers).calibration(hex.EncodeToString(id[:]), calibrationTokens)
+	for i := range c.Layers {
+		c.Layers[i].SenseK, c.Layers[i].SenseV = math.Pi, math.Pi // as many digits
+	}
+	tmp, err := writeCalibration(dir, c)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(tmp); err != nil {
+		return err
+	}
+	path := m.CalibrationPath(dir)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder", path)
+	}
+	return nil
+}
+
+// writeCalibration writes a calibration to a new file of a folder, all the way
+// to the disk, and returns its name.
+func writeCalibration(dir string, c *kv.Calibration) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
 	}
 	f, err := os.CreateTemp(dir, "new-*")
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = errors.Join(c.Write(f), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), m.CalibrationPath(dir))
+	if err = c.Write(f); err == nil {
+		err = f.Sync()
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
 	}
-	return nil
+	return f.Name(), nil
 }
 
 // CalibrateOptions say how a model is measured.

@@ -55,6 +55,9 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 			return fmt.Errorf("%s has %d tokens, %d are needed", c.File, len(o.Tokens), minCalibration)
 		}
 	}
+	if err := m.CanSaveCalibration(r.calibrations()); err != nil {
+		return fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
+	}
 	bar := r.bar("measuring", path)
 	o.Progress = bar.share
 	cal, err := m.Calibrate(r.ctx, o)
