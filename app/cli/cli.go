@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"godwit/app/config"
+	"godwit/app/device"
 	"godwit/app/telemetry"
 )
 
@@ -61,11 +62,11 @@ type run struct {
 	window func(*run) error // opens the window; nil: headless
 
 	env      config.Env
-	app      config.App                                      // flags included
-	problems *config.Problems                                // of the settings file; nil: none
-	level    func(level string) error                        // changes the level of the log
-	logFile  string                                          // empty: none
-	apart    func(ctx context.Context, backend string) error // checks a backend in another process; nil: nobody does
+	app      config.App                                                        // flags included
+	problems *config.Problems                                                  // of the settings file; nil: none
+	level    func(level string) error                                          // changes the level of the log
+	logFile  string                                                            // empty: none
+	apart    func(ctx context.Context, backend string) (device.Verdict, error) // checks a backend in another process; nil: nobody does
 }
 
 // Main runs a command line and returns the exit code. page is the built page.

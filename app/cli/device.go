@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -18,10 +21,19 @@ type deviceCmd struct {
 	Check   bool   `help:"Compare everything that the devices compute with exact arithmetic, and keep what was found: --backend auto uses a GPU that passes. It takes up to some minutes, once for each version of Godwit and of the driver."`
 	Backend string `placeholder:"NAME" help:"Only this backend, metal, cuda or hip; emu runs the kernels on the processor."`
 	JSON    bool   `name:"json" help:"Machine-readable output."`
+	Apart   bool   `hidden:"" help:"Print what the check of --backend found, good or bad, for the process that asked; nothing is kept."`
 }
 
 // Run lists the devices, or checks them.
 func (c *deviceCmd) Run(r *run) error {
+	if c.Apart {
+		v, err := r.check(c.Backend)
+		if v.Backend == "" || r.ctx.Err() != nil {
+			return err
+		}
+		fmt.Fprintln(r.out) // ends a line that a driver began
+		return r.json(v.Short())
+	}
 	if c.Check {
 		return c.check(r)
 	}
@@ -166,30 +178,81 @@ func (r *run) backend(setting string, p patience) string {
 	return a.Choose(r.ctx)
 }
 
-// checkTime is how long a check may take.
-const checkTime = 5 * time.Minute
+// checkTime is how long a check may take, and dyingTime how long what it leaves
+// may take to go.
+const (
+	checkTime = 5 * time.Minute
+	dyingTime = 5 * time.Second
+)
 
-// checkApart checks a backend in a process of its own, which keeps the verdict.
-func (r *run) checkApart(ctx context.Context, name string) error {
+// checkApart checks a backend in a process of its own.
+func (r *run) checkApart(ctx context.Context, name string) (device.Verdict, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return err
+		return device.Verdict{}, err
 	}
 	r.log.Info("looking for a GPU, which is checked before its first use", "backend", name)
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
-	defer cancel()
-	c := exec.CommandContext(ctx, path, "device", "--check", "--json", "--backend", name)
+	c := exec.Command(path, "device", "--apart", "--backend", name)
 	c.Args[0] = os.Args[0]
-	c.WaitDelay = 5 * time.Second // for what a dying driver holds
 	if terminal(r.err) {
 		c.Stderr = r.err
 	}
-	err = c.Run()
-	if ctx.Err() != nil {
-		return fmt.Errorf("the check did not end within %v", checkTime)
+	return verdictOf(ctx, c, checkTime)
+}
+
+// verdictOf runs a check and reads the verdict that it prints. A process that
+// takes too long is killed, and left alone where even that does not end it: the
+// kernel holds on to what waits for a driver that is stuck.
+func verdictOf(ctx context.Context, c *exec.Cmd, limit time.Duration) (device.Verdict, error) {
+	var out tail
+	c.Stdout, c.WaitDelay = &out, dyingTime
+	if err := c.Start(); err != nil {
+		return device.Verdict{}, err
 	}
-	if err != nil {
-		return fmt.Errorf("the check failed: %w", err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var stopped error
+	select {
+	case err := <-ended:
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // what it left holds its output
+			return device.Verdict{}, fmt.Errorf("the check failed: %w", err)
+		}
+		return out.verdict()
+	case <-ctx.Done():
+		stopped = ctx.Err()
+	case <-timer.C:
+		stopped = fmt.Errorf("the check did not end within %v and was stopped", limit)
 	}
-	return nil
+	_ = c.Process.Kill() // it may just have ended
+	select {
+	case <-ended:
+	case <-time.After(2 * dyingTime):
+	}
+	return device.Verdict{}, stopped
+}
+
+// tail keeps the end of what is written to it.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 1 << 18 // far more than a verdict
+	*t = append(*t, p...)
+	if n := len(*t); n > 2*most {
+		*t = append((*t)[:0], (*t)[n-most:]...)
+	}
+	return len(p), nil
+}
+
+// verdict is the last line that is one: drivers print too.
+func (t *tail) verdict() (v device.Verdict, err error) {
+	lines := bytes.Split(*t, []byte("\n"))
+	for _, line := range slices.Backward(lines) {
+		v = device.Verdict{}
+		if json.Unmarshal(line, &v) == nil && v.Backend != "" {
+			return v, nil
+		}
+	}
+	return v, errors.New("the check failed: it ended without a verdict")
 }

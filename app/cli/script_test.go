@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"godwit": func() { os.Exit(Main(os.DirFS("."), os.Args[1:])) },
+		"godwit":    func() { os.Exit(Main(os.DirFS("."), os.Args[1:])) },
+		"fakecheck": fakeCheck,
 	})
 }
 

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,9 +17,9 @@ import (
 type Auto struct {
 	Record Record
 	// Check checks a backend, in a process of its own, since a driver can take down
-	// the one that asks it, and keeps the verdict; nil: what is not in the record is
-	// not used.
-	Check func(ctx context.Context, name string) error
+	// the one that asks it. An error says why there is no verdict. nil: what is not
+	// in the record is not used.
+	Check func(ctx context.Context, name string) (Verdict, error)
 	// Later has checks run beside what is going on, for the next choice, instead
 	// of waiting for them.
 	Later bool
@@ -33,8 +34,15 @@ type candidate struct {
 	installed func() bool
 }
 
-// started are the backends that are being checked for later, or were.
-var started sync.Map
+// started are the backends that are being checked for later, or were. unkept are
+// verdicts that no record could take, by record and backend: they hold in this process.
+var started, unkept sync.Map
+
+// place is where a verdict would be kept.
+type place struct {
+	record Record
+	name   string
+}
 
 // Choose is the name of a backend. It opens no driver unless its library is installed and
 // a verdict on it is kept or can be had.
@@ -51,8 +59,9 @@ func (a *Auto) Choose(ctx context.Context) string {
 	return cpu.Driver{}.Name()
 }
 
-// noneFor is how long a machine without a device is taken to be without.
-const noneFor = 24 * time.Hour
+// holds is how long a check that did not come to its end is left at that: there was
+// no device, the driver crashed or it hung, none of which has to last.
+const holds = 24 * time.Hour
 
 // right reports whether a backend's kernels are known to be right.
 func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
@@ -61,9 +70,9 @@ func (a *Auto) right(ctx context.Context, d backend.Driver) bool {
 	case !ok:
 	case v.Passed():
 		ok = same(d, v) // not another card, or another driver
-	case v.None:
+	case v.None || v.Error != "":
 		age := time.Since(v.When)
-		ok = age >= 0 && age < noneFor // the clock may have been put back
+		ok = age >= 0 && age < holds // the clock may have been put back
 	}
 	if !ok && a.Check != nil {
 		if a.Later {
@@ -85,7 +94,13 @@ func (a *Auto) verdict(name string) (Verdict, bool) {
 		a.Log.Warn("verdicts on devices cannot be read", "err", err)
 	}
 	v, ok := kept[name]
-	return v, ok && v.Binary == binary()
+	ok = ok && v.Binary == binary()
+	if u, there := unkept.Load(place{a.Record, name}); there {
+		if u := u.(Verdict); u.Binary == binary() && (!ok || !u.When.Before(v.When)) {
+			return u, true
+		}
+	}
+	return v, ok
 }
 
 // same reports whether a verdict is on the device that is there now.
@@ -94,22 +109,27 @@ func same(d backend.Driver, v Verdict) bool {
 	return err == nil && len(list) > 0 && list[0].Device == v.Device && list[0].Detail == v.Detail
 }
 
-// check checks a backend. A check that does not come to an end is a verdict too.
+// check checks a backend and keeps the verdict. A check that does not come to an
+// end is a verdict too; one that is cancelled is none.
 func (a *Auto) check(ctx context.Context, name string) (Verdict, bool) {
-	start := time.Now().Truncate(time.Second)
-	err := a.Check(ctx, name)
-	if ctx.Err() != nil {
+	start := time.Now().UTC().Truncate(time.Second)
+	v, err := a.Check(ctx, name)
+	switch {
+	case ctx.Err() != nil:
 		return Verdict{}, false
+	case err == nil && (v.Backend != name || v.Binary != binary()):
+		err = fmt.Errorf("the check was one of %q by another program", v.Backend)
+		fallthrough
+	case err != nil:
+		v = Verdict{Backend: name, Binary: binary(), When: start, Error: err.Error()}
 	}
-	v, ok := a.verdict(name)
-	if err != nil && (!ok || v.Passed() || v.When.Before(start)) {
-		v = Verdict{Backend: name, Binary: binary(), When: start.UTC(), Error: err.Error()}
-		if err := a.Record.Keep(v); err != nil {
-			a.Log.Warn("a verdict on a device cannot be kept", "err", err)
-		}
-		return v, true
+	if err := a.Record.Keep(v); err != nil {
+		unkept.Store(place{a.Record, name}, v)
+		a.Log.Warn("what a check of a GPU found cannot be kept: it holds until Godwit ends, and the next start checks again", "backend", name, "err", err)
+	} else {
+		unkept.Delete(place{a.Record, name})
 	}
-	return v, ok
+	return v, true
 }
 
 // later starts a check once in a process's life.

@@ -43,15 +43,12 @@ func TestAuto(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	check := func(context.Context, string) (Verdict, error) {
+		checks++
+		return result, failure
+	}
 	a := &Auto{
-		Record: record, Log: slog.New(slog.DiscardHandler),
-		Check: func(context.Context, string) error {
-			checks++
-			if failure != nil {
-				return failure
-			}
-			return record.Keep(result)
-		},
+		Record: record, Log: slog.New(slog.DiscardHandler), Check: check,
 		gpus: []candidate{{&card{name: "absent"}, func() bool { return false }}, {gpu, func() bool { return true }}},
 	}
 	for _, step := range []struct {
@@ -62,14 +59,7 @@ func TestAuto(t *testing.T) {
 	}{
 		{"no check, nothing known", func() { a.Check, a.Later = nil, false }, "cpu", 0},
 		{"new and right", func() {
-			a.Check = func(context.Context, string) error {
-				checks++
-				if failure != nil {
-					return failure
-				}
-				return record.Keep(result)
-			}
-			result = verdict
+			a.Check, result = check, verdict
 		}, "one", 1},
 		{"known", func() {}, "one", 0},
 		{"another driver, wrong", func() { gpu.info[0].Detail, result = "driver 2", wrong; result.Detail = "driver 2" }, "cpu", 1},
@@ -82,9 +72,12 @@ func TestAuto(t *testing.T) {
 		}, "one", 1},
 		{"the card is gone", func() { gpu.info, failure = nil, crash }, "cpu", 1},
 		{"a check that crashed is not tried again", func() {}, "cpu", 0},
+		{"and long ago", func() {
+			keep(Verdict{Backend: "one", Binary: binary(), Error: "killed", When: time.Now().Add(-2 * holds)})
+		}, "cpu", 1},
 		{"a driver without a device, not long ago", func() { keep(Verdict{Backend: "one", Binary: binary(), None: true, When: time.Now()}) }, "cpu", 0},
 		{"and long ago", func() {
-			keep(Verdict{Backend: "one", Binary: binary(), None: true, When: time.Now().Add(-2 * noneFor)})
+			keep(Verdict{Backend: "one", Binary: binary(), None: true, When: time.Now().Add(-2 * holds)})
 		}, "cpu", 1},
 	} {
 		step.before()
@@ -105,7 +98,7 @@ func TestAutoCancelled(t *testing.T) {
 	record := Record(filepath.Join(t.TempDir(), "devices.json"))
 	a := &Auto{
 		Record: record, Log: slog.New(slog.DiscardHandler),
-		Check: func(ctx context.Context, _ string) error { cancel(); return ctx.Err() },
+		Check: func(ctx context.Context, _ string) (Verdict, error) { cancel(); return Verdict{}, ctx.Err() },
 		gpus:  []candidate{{&card{name: "one"}, func() bool { return true }}},
 	}
 	if got := a.Choose(ctx); got != "cpu" {
@@ -121,8 +114,12 @@ func TestAutoLater(t *testing.T) {
 	asked := make(chan string, 2)
 	a := &Auto{
 		Record: Record(filepath.Join(t.TempDir(), "devices.json")), Later: true, Log: slog.New(slog.DiscardHandler),
-		Check: func(ctx context.Context, name string) error { asked <- name; <-ctx.Done(); return ctx.Err() },
-		gpus:  []candidate{{&card{name: "slow"}, func() bool { return true }}},
+		Check: func(ctx context.Context, name string) (Verdict, error) {
+			asked <- name
+			<-ctx.Done()
+			return Verdict{}, ctx.Err()
+		},
+		gpus: []candidate{{&card{name: "slow"}, func() bool { return true }}},
 	}
 	for range 2 {
 		if got := a.Choose(t.Context()); got != "cpu" {
@@ -136,6 +133,44 @@ func TestAutoLater(t *testing.T) {
 	}
 	if len(asked) > 0 {
 		t.Error("checked twice")
+	}
+}
+
+// What a check found counts in this process where it cannot be kept, here because
+// the folder is a file, and is said once. A verdict of another program is none.
+func TestAutoUnkept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	verdict := Verdict{Backend: "one", Device: "Card", Detail: "driver 1", Binary: binary(), When: time.Now(), Result: backendtest.Result{Cases: 3}}
+	other := verdict
+	other.Binary = "another"
+	for _, test := range []struct {
+		what  string
+		found Verdict
+		err   error
+		want  string
+	}{
+		{"right", verdict, nil, "one"},
+		{"crashed", Verdict{}, errors.New("killed"), "cpu"},
+		{"another program's", other, nil, "cpu"},
+	} {
+		var log strings.Builder
+		checks := 0
+		a := &Auto{
+			Record: Record(filepath.Join(file, test.what, "devices.json")), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Check: func(context.Context, string) (Verdict, error) { checks++; return test.found, test.err },
+			gpus:  []candidate{{&card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}, func() bool { return true }}},
+		}
+		for range 2 {
+			if got := a.Choose(t.Context()); got != test.want {
+				t.Errorf("%s: %s is chosen, want %s", test.what, got, test.want)
+			}
+		}
+		if kept := strings.Count(log.String(), "cannot be kept"); checks != 1 || kept != 1 {
+			t.Errorf("%s: %d checks, %d warnings\n%s", test.what, checks, kept, &log)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,13 +124,19 @@ func verdicts(data []byte) map[string]Verdict {
 	return kept
 }
 
-// Keep puts a verdict into the record. The failures that are kept are the first few.
-func (r Record) Keep(v Verdict) error {
+// Short is the verdict with its first few failures.
+func (v Verdict) Short() Verdict {
 	const failures, text = 20, 500
-	v.Failures = v.Failures[:min(failures, len(v.Failures)):len(v.Failures)]
+	v.Failures = slices.Clone(v.Failures[:min(failures, len(v.Failures))])
 	for i, f := range v.Failures {
 		v.Failures[i].Text = strings.ToValidUTF8(f.Text[:min(text, len(f.Text))], "")
 	}
+	return v
+}
+
+// Keep puts the short form of a verdict into the record.
+func (r Record) Keep(v Verdict) error {
+	v = v.Short()
 	kept, err := r.Verdicts()
 	if err != nil {
 		return err
