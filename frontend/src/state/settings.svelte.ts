@@ -41,6 +41,17 @@ class Settings {
 
 export const settings = new Settings();
 
+/** What was typed into the field of a setting, as a value; nothing stands for the default. */
+export function typed({ kind }: Field, text: string): Value {
+  const trimmed = text.trim();
+  if (kind === 'list') {
+    const list = trimmed.split('\n').map((s) => s.trim()).filter(Boolean);
+    return list.length > 0 ? list : null;
+  }
+  if (trimmed === '') return null;
+  return (kind === 'int' || kind === 'float') && Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
+}
+
 /** The words for a setting, out of its key. */
 export function label(name: string): string {
   const known: Record<string, string> = {
@@ -63,6 +74,7 @@ export function label(name: string): string {
     'engine.exact_window': 'Newest tokens kept exact',
     'engine.exact_sinks': 'First tokens kept exact',
     'engine.kv_auto': 'Bits shared out over the layers',
+    'engine.kv_calibrate': 'Measure keys before their first use',
     'engine.innerq': 'Even out the channels of keys',
     'engine.attn_math': 'Arithmetic of attention',
     'engine.context_shift': 'Drop the middle of a full chat',
