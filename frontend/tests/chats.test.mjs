@@ -213,6 +213,120 @@ describe('a chat', () => {
   });
 });
 
+describe('what is written and not sent', () => {
+  /** Waits until the browser keeps so many drafts, and windows are open. */
+  const keeps = (page, drafts, windows = 1) =>
+    page.waitForFunction(
+      async ([drafts, windows]) =>
+        Object.keys(localStorage).filter((key) => key.startsWith('godwit.draft.')).length === drafts && (await navigator.locks.query()).held.length === windows,
+      [drafts, windows],
+    );
+  const holds = (page, text) => page.waitForFunction((text) => document.querySelector('form.composer textarea')?.value === text, text);
+
+  /** Opens another window of the same browser. */
+  async function beside(page, address = page.url()) {
+    const other = await page.context().newPage();
+    other.on('pageerror', (err) => page.faults.push(`error: ${err.message}`));
+    other.setDefaultTimeout(20_000);
+    await other.goto(address);
+    await box(other).waitFor();
+    return other;
+  }
+
+  it('is there after a reload, each in its chat, until it is sent', async () => {
+    const page = await opened('Written', ['Hello.', 'Hi.', 'Bye.', 'See you.']);
+    const address = page.url();
+    await box(page).fill('For the old one.');
+    await page.locator('.composer').dispatchEvent('drop', {
+      dataTransfer: await page.evaluateHandle(() => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File(['far'], 'notes.txt'));
+        return transfer;
+      }),
+    });
+    await page.getByText('notes.txt').waitFor();
+    await page.locator('article', { hasText: 'Bye.' }).getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('textbox', { name: 'Edit message' }).fill('Edited.');
+    await newChat(page);
+    await box(page).fill('For the new one.');
+    await page.reload();
+    await holds(page, 'For the new one.');
+    await page.goto(address);
+    await page.reload();
+    await holds(page, 'For the old one.');
+    await page.getByText('notes.txt').waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Edit message' }).inputValue(), 'Edited.');
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await box(page).press('Enter');
+    await page.locator('.said', { hasText: 'For the old one.' }).waitFor();
+    await answered(page);
+    await keeps(page, 1);
+    await page.reload();
+    await page.locator('.said', { hasText: 'For the old one.' }).waitFor();
+    assert.equal(await box(page).inputValue(), '');
+    await newChat(page);
+    await holds(page, 'For the new one.');
+    await box(page).press('Enter');
+    await page.locator('.said', { hasText: 'For the new one.' }).waitFor();
+    await answered(page);
+    await keeps(page, 0);
+    await leave(page);
+  });
+
+  it('is the same in two windows with one chat, and its own in two new chats', async () => {
+    const page = await opened('Twice open', ['Hello.', 'Hi.']);
+    const other = await beside(page);
+    await box(page).fill('Seen in both.');
+    await holds(other, 'Seen in both.');
+    await box(other).fill('Sent from the other.');
+    await holds(page, 'Sent from the other.');
+    await box(other).press('Enter');
+    await holds(page, '');
+    await answered(page);
+    await newChat(page);
+    await box(page).fill('New in one.');
+    await keeps(page, 1, 2);
+    await newChat(other);
+    assert.equal(await box(other).inputValue(), '');
+    const third = await beside(page);
+    assert.equal(await box(third).inputValue(), '');
+    await box(third).fill('New in the third.');
+    await keeps(page, 2, 3);
+    assert.equal(await box(page).inputValue(), 'New in one.');
+    await third.close();
+    await keeps(page, 2, 2);
+    const fourth = await beside(page);
+    await holds(fourth, 'New in the third.');
+    await fourth.reload();
+    await holds(fourth, 'New in the third.');
+    await keeps(page, 2, 3);
+    await leave(page);
+  });
+
+  it('is forgotten with its chat', async () => {
+    const page = await opened('Dropped with a draft', ['Hello.', 'Hi.']);
+    await box(page).fill('A secret.');
+    await keeps(page, 1);
+    await choose(page, 'Chat actions', 'Delete');
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await keeps(page, 0);
+    await holds(page, '');
+    await leave(page);
+  });
+
+  it('stays where it cannot be sent and the page goes', async () => {
+    const page = await visit(browser, server.url);
+    await page.route('**/app/chats/*/messages', () => undefined); // no answer comes
+    await write(page, 'On its way.');
+    await holds(page, '');
+    await box(page).fill('And more.');
+    await keeps(page, 1);
+    await page.reload();
+    await holds(page, 'On its way.\nAnd more.');
+    await leave(page);
+  });
+});
+
 describe('an answer that grows', () => {
   it('changes its last block alone', async () => {
     const list = Array.from({ length: 200 }, (_, i) => `- item ${i}`).join('\n');

@@ -12,6 +12,7 @@ import type { Chat } from '../lib/types';
 import type { Item } from '../parts/Menu.svelte';
 import { confirmed, named } from './ask.svelte';
 import { chats } from './chats.svelte';
+import { drafts } from './drafts.svelte';
 import { open } from './open.svelte';
 import { go } from './route.svelte';
 import { attempt, say } from './toasts.svelte';
@@ -55,6 +56,7 @@ async function moveToNew(chat: Chat) {
 async function drop(chat: Chat) {
   if (!(await confirmed('Delete this chat?', `“${chat.title || 'New chat'}” and its saved state are deleted. This cannot be undone.`, 'Delete'))) return;
   if (!(await attempt(() => chats.drop(chat.id)))) return;
+  drafts.drop(chat.id);
   if (open.id === chat.id) go({ view: 'chat', chat: 0 }, true);
 }
 

@@ -2,6 +2,7 @@ import { ApiError, connect, explain, get } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Download, Measuring, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
+import { drafts } from './drafts.svelte';
 import { layout } from './layout.svelte';
 import { renderer } from './markdown.svelte';
 import { open } from './open.svelte';
@@ -94,7 +95,7 @@ class App {
             continue;
           }
           // The stream stands: what changes from now on is told, the rest is asked for.
-          await Promise.all([this.refresh(), chats.refresh()]);
+          await Promise.all([this.refresh(), chats.refresh(), drafts.start()]);
           open.recover();
           renderer.fetch();
           this.phase = 'ready';

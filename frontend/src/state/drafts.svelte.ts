@@ -1,8 +1,95 @@
-import type { Attachment } from '../lib/types';
+import { Later, forget, keep, kept, places, watch, type Kept } from '../lib/kept';
+import type { Attachment, Message } from '../lib/types';
+import { abandoned, newWindow, windowName } from '../lib/window';
+import { chats } from './chats.svelte';
 
-interface Draft {
-  text: string;
-  files: Attachment[];
+const later = new Later();
+
+// Each window has a new chat of its own; other chats are the same in all of them.
+const newChat = 'new.';
+const ofEdit = (m: Message) => `edit.${m.id}.${Date.parse(m.created)}`;
+
+/** Where the draft of a chat is kept; '' where there is no such chat. */
+function placeOf(chat: number): string {
+  if (!chat) return newChat + windowName;
+  const created = chats.find(chat)?.created;
+  return created ? `chat.${chat}.${Date.parse(created)}` : '';
+}
+
+const joined = (a: string, b: string) => (a && b ? `${a}\n${b}` : a || b);
+
+/** A message that is being written. */
+class Draft {
+  #text;
+  #files;
+  /** On its way to the server, which may refuse it. */
+  private sending: Pick<Kept, 'text' | 'files'> | undefined;
+
+  constructor(
+    public chat: number,
+    public place: string,
+  ) {
+    const found = kept(place);
+    this.#text = $state(found?.text ?? '');
+    this.#files = $state.raw<Attachment[]>(found?.files ?? []);
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+  set text(text: string) {
+    this.#text = text;
+    this.keep();
+  }
+
+  get files(): Attachment[] {
+    return this.#files;
+  }
+  set files(files: Attachment[]) {
+    this.#files = files;
+    this.keep();
+  }
+
+  private keep() {
+    const { place } = this;
+    if (!place) return;
+    later.put(place, () => {
+      if (place !== this.place) return undefined; // it is kept elsewhere by now
+      const { text, files = [] } = this.sending ?? { text: '' };
+      return { text: joined(text, this.text), files: [...files, ...this.files], chat: this.chat };
+    });
+  }
+
+  /** Takes what another window has kept, unless something was written here at the same time. */
+  follow() {
+    if (later.has(this.place) || this.sending) return;
+    const found = kept(this.place);
+    this.#text = found?.text ?? '';
+    this.#files = found?.files ?? [];
+  }
+
+  /** Has it sent and takes it back when that fails, before what was written meanwhile. */
+  async send(how: (text: string, files: Attachment[]) => Promise<boolean>) {
+    const { text, files } = this;
+    this.sending = { text, files };
+    this.text = '';
+    this.files = [];
+    const sent = await how(text.trim(), files);
+    this.sending = undefined;
+    if (!sent) {
+      this.#text = joined(text, this.text);
+      this.#files = [...files, ...this.files];
+    }
+    this.keep();
+    later.flush();
+  }
+
+  /** Moves to the chat that is there now. */
+  move(chat: number) {
+    keep(this.place, undefined);
+    this.chat = chat;
+    this.place = placeOf(chat);
+  }
 }
 
 /** What was written and not sent. */
@@ -10,34 +97,68 @@ class Drafts {
   /** Messages that are being edited, by id. */
   edits = $state<Record<number, string>>({});
   private list = new Map<number, Draft>();
+  /** Edits that were not ended when the page came up, by place. */
+  private left = new Map(places('edit.').map((place) => [place, kept(place)?.text]));
+  private started = false;
+
+  constructor() {
+    watch((place) => {
+      for (const draft of this.list.values()) if (draft.place === place) draft.follow();
+    });
+  }
+
+  /** Has a new window go on with the new chat of one that was closed. */
+  async start() {
+    if (this.started || !newWindow) return;
+    this.started = true;
+    const names = places(newChat).map((place) => place.slice(newChat.length));
+    const [name] = await abandoned(names).catch(() => []);
+    if (name === undefined || this.list.has(0)) return;
+    keep(newChat + windowName, kept(newChat + name));
+    keep(newChat + name, undefined);
+  }
 
   /** What is written in a chat; 0 is the chat that is not there yet. */
   of(chat: number): Draft {
+    const place = placeOf(chat);
     let draft = this.list.get(chat);
-    if (!draft) {
-      const fresh = $state<Draft>({ text: '', files: [] });
-      draft = fresh;
+    if (!draft || (place && draft.place !== place)) {
+      draft = new Draft(chat, place);
       this.list.set(chat, draft);
     }
     return draft;
   }
 
-  /** Has a message sent and takes it back when that fails, before what was written meanwhile. */
-  async sent(chat: number, send: (text: string, files: Attachment[]) => Promise<boolean>) {
-    const draft = this.of(chat);
-    const { text, files } = draft;
-    draft.text = '';
-    draft.files = [];
-    if (await send(text.trim(), $state.snapshot(files))) return;
-    draft.text = draft.text ? `${text}\n${draft.text}` : text;
-    draft.files = [...files, ...draft.files];
-  }
-
   /** Has what was written for the chat that was not there yet belong to it. */
   made(chat: number) {
     const draft = this.of(0);
+    draft.move(chat);
     this.list.set(chat, draft);
     this.list.delete(0);
+  }
+
+  /** Opens the edits of messages again that were not ended. */
+  recall(messages: Message[]) {
+    for (const m of messages) {
+      const text = this.left.get(ofEdit(m));
+      if (text !== undefined) this.edits[m.id] ??= text;
+      this.left.delete(ofEdit(m));
+    }
+  }
+
+  /** Changes the edit of a message, or ends it. */
+  edit(m: Message, text?: string) {
+    if (text === undefined) delete this.edits[m.id];
+    else this.edits[m.id] = text;
+    const { chat } = m;
+    later.put(ofEdit(m), () => (text === undefined ? undefined : { text, chat }));
+  }
+
+  /** Forgets what was written in a chat that was deleted. */
+  drop(chat: number) {
+    later.flush();
+    this.list.delete(chat);
+    forget(chat);
   }
 }
 

@@ -67,7 +67,8 @@ function contents(transfer: DataTransfer): { files: File[]; folders: boolean } {
 export function attach(chat: number, files: Iterable<File>): Promise<boolean> {
   return attempt(async () => {
     const read = await readFiles(files); // meanwhile the message may be sent
-    drafts.of(chat).files.push(...read);
+    const draft = drafts.of(chat);
+    draft.files = [...draft.files, ...read];
   });
 }
 

@@ -114,6 +114,7 @@ class Open {
     this.total = part.total;
     this.messages = part.messages.map((m) => this.grown(m));
     this.first = part.messages[0]?.depth ?? part.total;
+    drafts.recall(part.messages);
     for (const m of part.messages) if (m.status === 'running') this.follow(m.id);
   }
 

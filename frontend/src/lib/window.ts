@@ -1,0 +1,30 @@
+// Which of the open windows this one is.
+import { desktop } from './api';
+
+const key = 'godwit.window';
+const lock = (name: string) => `godwit.window.${name}`;
+
+/** The name that this window had before it was loaded again. */
+function before(): string | null {
+  try {
+    const name = sessionStorage.getItem(key);
+    sessionStorage.removeItem(key); // a copy of this window gets a name of its own
+    addEventListener('pagehide', () => sessionStorage.setItem(key, windowName));
+    return name;
+  } catch {
+    return null;
+  }
+}
+
+const old = before();
+export const windowName = old ?? Math.random().toString(36).slice(2);
+export const newWindow = old === null;
+void navigator.locks?.request(lock(windowName), () => new Promise(() => {})).catch(() => undefined);
+
+/** Tells which of some names no open window has. */
+export async function abandoned(names: string[]): Promise<string[]> {
+  if (!navigator.locks) return desktop() ? names : []; // the program has one window
+  const { held } = await navigator.locks.query();
+  const open = new Set(held?.map((l) => l.name));
+  return names.filter((name) => !open.has(lock(name)));
+}
