@@ -54,8 +54,8 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 	}
 }
 
-// generation is a request at work. Its methods run on the scheduler's
-// goroutine; only out is shared.
+// generation is a request at work. Its methods run one at a time, on the
+// scheduler's goroutine or, with a grammar, beside it; only out is shared.
 type generation struct {
 	r       *Request
 	tok     *tokenizer.Tokenizer
@@ -196,7 +196,7 @@ func (g *generation) job() sched.Job {
 	}
 	return sched.Job{
 		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
-		Next: g.next, Done: g.done,
+		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(done, total int) { g.out.push(Event{Kind: Prefill, Done: done, Total: total}) },
 	}
 }

@@ -56,6 +56,10 @@ type Job struct {
 	// Next is given the logits of the last token and returns the next one, and
 	// whether to go on. It runs on the scheduler's goroutine, once a step.
 	Next func(logits []float32) (next llm.Token, more bool, err error)
+	// Apart says that Next may take long: it runs on a goroutine of its own, one
+	// call at a time, and the steps of others do not wait for it. Done comes after
+	// its last call.
+	Apart bool
 	// Top is how many of the largest logits Next looks at, 0 for all: the others
 	// may be minus infinity.
 	Top int
@@ -119,6 +123,7 @@ type Sched struct {
 	quit  chan struct{}
 	once  sync.Once
 	ended sync.WaitGroup
+	apart sync.WaitGroup // calls of Next beside the loop
 
 	// Owned by the loop.
 	slots   []slot
@@ -132,6 +137,7 @@ type Sched struct {
 	turn    int  // the slot whose row comes first
 	hold    bool // cells ran out: nobody is placed until a job ends
 	starved bool // decode rows left prompts no room in the last step
+	choices int  // calls of Next beside the loop that it has not heard of
 }
 
 // task is a job in the queue or in a slot.
@@ -145,6 +151,8 @@ type task struct {
 	queued  time.Time
 	started time.Time
 	first   time.Time
+	chooses bool      // Next runs beside the loop
+	logits  []float32 // what it is given then
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
@@ -231,8 +239,9 @@ func (s *Sched) loop() {
 	defer s.ended.Done()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	waits := false
 	for {
-		if s.idle() {
+		if waits || s.idle() {
 			select {
 			case f := <-s.ops:
 				f()
@@ -254,7 +263,7 @@ func (s *Sched) loop() {
 		}
 		s.cancel()
 		s.place()
-		s.step()
+		waits = !s.step() && s.choices > 0
 	}
 }
 
@@ -272,6 +281,7 @@ func (s *Sched) idle() bool {
 
 // abort ends everything.
 func (s *Sched) abort() {
+	s.apart.Wait()
 	for i := range s.slots {
 		if s.slots[i].task != nil {
 			s.finish(i, Failed, ErrClosed)
@@ -286,7 +296,7 @@ func (s *Sched) abort() {
 // cancel ends the jobs whose context has ended, in the queue too.
 func (s *Sched) cancel() {
 	for i := range s.slots {
-		if t := s.slots[i].task; t != nil && t.ctx.Err() != nil {
+		if t := s.slots[i].task; t != nil && !t.chooses && t.ctx.Err() != nil {
 			s.finish(i, Failed, t.ctx.Err())
 		}
 	}

@@ -50,7 +50,10 @@ func TestAnswers(t *testing.T) {
 					wait.Go(func() {
 						defer cancel()
 						seen := 0
-						done, err := begin(ctx, s, sched.Job{Prompt: prompt, Slot: -1}, n, func() {
+						done, err := begin(ctx, s, sched.Job{Prompt: prompt, Slot: -1, Apart: i%3 == 0}, n, func() {
+							if i%9 == 0 {
+								time.Sleep(3 * time.Millisecond) // later than anybody waits for
+							}
 							if seen == after {
 								cancel()
 							}
@@ -395,6 +398,60 @@ func TestWantedSlot(t *testing.T) {
 	}
 	if _, err := begin(t.Context(), s, sched.Job{Prompt: prompt, Slot: 2}, 1, nil); !errors.Is(err, sched.ErrSlot) {
 		t.Errorf("a slot that is not there: %v", err)
+	}
+}
+
+// A job that takes long over its tokens beside the loop holds up nobody: its
+// first token waits for all that another generates. It is cancelled, and closed,
+// when its call of Next has returned.
+func TestApart(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 512, seqs: 3, context: 256, rows: 16})
+	const n = 50
+	slow, quick := text(1, 20), text(2, 30)
+	begun, release := make(chan struct{}), make(chan struct{})
+	first := true
+	wait := func() {
+		if first {
+			first = false
+			close(begun)
+			<-release
+		}
+	}
+	done, err := begin(t.Context(), s, sched.Job{Prompt: slow, Slot: -1, Apart: true}, 10, wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	ended(t, "quick", run(t, s, sched.Job{Prompt: quick, Slot: -1}, n), quick, n, 0)
+	if slots, err := s.Slots(t.Context()); err != nil || !slots[0].Busy && !slots[1].Busy {
+		t.Errorf("%+v, %v", slots, err)
+	}
+	close(release)
+	ended(t, "slow", <-done, slow, 10, 0)
+
+	for _, what := range []string{"cancelled", "closed"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		begun, release, first = make(chan struct{}), make(chan struct{}), true
+		done, err := begin(ctx, s, sched.Job{Prompt: slow, Slot: -1, Apart: true}, 10, wait)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		if what == "closed" {
+			go s.Close()
+		} else {
+			cancel()
+		}
+		select {
+		case r := <-done:
+			t.Errorf("%s: %v before Next has returned", what, r.err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		close(release)
+		if r := <-done; !errors.Is(r.err, context.Canceled) && !errors.Is(r.err, sched.ErrClosed) {
+			t.Errorf("%s: %v", what, r.err)
+		}
+		cancel()
 	}
 }
 

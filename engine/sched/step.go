@@ -9,8 +9,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// step runs one batch.
-func (s *Sched) step() {
+// step runs one batch. It reports false if there was nothing to run.
+func (s *Sched) step() bool {
 	b := &s.batch
 	b.Tokens, b.Pos, b.Spans, b.Outputs, b.Top = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0], b.Top[:0]
 	s.rows, s.stepped = s.rows[:0], s.stepped[:0]
@@ -18,7 +18,7 @@ func (s *Sched) step() {
 	prefill := s.addPrefill()
 	s.unplaced()
 	if len(b.Tokens) == 0 {
-		return
+		return false
 	}
 	s.cache.Fill(b)
 	b.Logits = s.logits
@@ -38,8 +38,13 @@ func (s *Sched) step() {
 		s.checkpoint(int(sp.Seq))
 	}
 	if err == nil {
+		late := s.choices
 		s.deliver()
+		if s.choices > late {
+			s.linger(late, max(time.Since(start)/4, time.Millisecond))
+		}
 	}
+	return true
 }
 
 // remaining is the number of tokens of a slot's job that are not in its cells.
@@ -273,7 +278,7 @@ func (s *Sched) deliver() {
 		if t == nil {
 			continue
 		}
-		if t.Prefilled != nil && s.inBatch(i) && t.stats.Generated == 0 {
+		if t.Prefilled != nil && s.inBatch(i) && t.stats.Generated == 0 && !t.chooses {
 			t.Prefilled(len(s.slots[i].tokens), t.stats.Prompt)
 		}
 		if t.Next == nil && s.slots[i].remaining() == 0 {
@@ -284,13 +289,60 @@ func (s *Sched) deliver() {
 
 // next lets a job choose its next token.
 func (s *Sched) next(i int, logits []float32) {
-	sl := &s.slots[i]
-	t := sl.task
+	t := s.slots[i].task
 	if t.first.IsZero() {
 		t.first = time.Now()
 		t.stats.Prefill = t.first.Sub(t.started)
 	}
+	if t.Apart {
+		s.chooseApart(i, logits)
+		return
+	}
 	tok, more, err := t.Next(logits)
+	s.chosen(i, tok, more, err)
+}
+
+// chooseApart lets a job choose its next token beside the loop. Until then it
+// keeps its slot and has no row in any batch.
+func (s *Sched) chooseApart(i int, logits []float32) {
+	t := s.slots[i].task
+	t.logits = append(t.logits[:0], logits...)
+	t.chooses = true
+	s.choices++
+	s.apart.Go(func() {
+		tok, more, err := t.Next(t.logits)
+		select {
+		case s.ops <- func() {
+			t.chooses = false
+			s.choices--
+			s.chosen(i, tok, more, err)
+		}:
+		case <-s.quit:
+		}
+	})
+}
+
+// linger waits until choices beside the loop are down to some, but not long: a
+// job that is a little late takes part in the next step, and one that is very
+// late holds up nobody.
+func (s *Sched) linger(some int, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for s.choices > some {
+		select {
+		case f := <-s.ops:
+			f()
+		case <-s.quit:
+			return
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// chosen goes on with the token that a job has chosen.
+func (s *Sched) chosen(i int, tok llm.Token, more bool, err error) {
+	t := s.slots[i].task
 	if err == nil {
 		t.stats.Generated++
 	}
