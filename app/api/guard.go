@@ -217,9 +217,11 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge
 	}
-	control := http.NewResponseController(w)
-	paced := &paced{r: http.MaxBytesReader(w, r.Body, maxBody), control: control, pause: s.guard.pause, end: time.Now().Add(s.guard.total)}
-	data, err := io.ReadAll(io.LimitReader(paced, largeBody))
+	if p, ok := r.Body.(*paced); ok {
+		p.end = time.Now().Add(s.guard.total)
+	}
+	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	data, err := io.ReadAll(io.LimitReader(limited, largeBody))
 	if err == nil && len(data) == largeBody {
 		size := r.ContentLength
 		if size < 0 {
@@ -230,7 +232,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 		context.AfterFunc(r.Context(), func() { s.raw.give(size) })
 		var rest []byte
-		rest, err = io.ReadAll(paced)
+		rest, err = io.ReadAll(limited)
 		data = append(data, rest...)
 	}
 	var limit *http.MaxBytesError
@@ -242,9 +244,6 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body came too slowly: %d bytes, then nothing", len(data))
 	case err != nil:
 		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
-	}
-	if err := control.SetReadDeadline(time.Time{}); err != nil {
-		return nil, err
 	}
 	return data, s.admit(r, int64(len(data)))
 }
@@ -268,21 +267,42 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	return nil
 }
 
-// paced gives every read of a body a deadline.
+// paced gives every read of a body a deadline, and what is left of it when its
+// request has been answered.
 type paced struct {
-	r       io.Reader
+	io.ReadCloser
 	control *http.ResponseController
 	pause   time.Duration
-	end     time.Time
+	end     time.Time // of the whole body; zero: none
+}
+
+// pace has the body of a request come at some speed, or end.
+func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), pause: g.pause}
+	r.Body = p
+	return p.wait()
+}
+
+func (p *paced) wait() error {
+	next := time.Now().Add(p.pause)
+	if !p.end.IsZero() && next.After(p.end) {
+		next = p.end
+	}
+	return p.control.SetReadDeadline(next)
 }
 
 func (p *paced) Read(b []byte) (int, error) {
-	next := time.Now().Add(p.pause)
-	if next.After(p.end) {
-		next = p.end
-	}
-	if err := p.control.SetReadDeadline(next); err != nil {
+	if err := p.wait(); err != nil {
 		return 0, err
 	}
-	return p.r.Read(b)
+	n, err := p.ReadCloser.Read(b)
+	if errors.Is(err, io.EOF) { // from here on the server watches whether the client goes
+		if err := p.control.SetReadDeadline(time.Time{}); err != nil {
+			return n, err
+		}
+	}
+	return n, err
 }

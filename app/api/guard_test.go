@@ -242,15 +242,19 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// A body that stops coming is cut off, one that trickles too.
+// A body that stops coming is cut off, one that trickles too, and one that is not
+// wanted does not keep its connection.
 func TestSlowBody(t *testing.T) {
 	for _, c := range []struct {
 		what         string
 		total, pause time.Duration
 		every        time.Duration
+		header       string
+		status       int
 	}{
-		{"stops", time.Hour, 100 * time.Millisecond, time.Hour},
-		{"trickles", 300 * time.Millisecond, time.Hour, 20 * time.Millisecond},
+		{"stops", time.Hour, 100 * time.Millisecond, time.Hour, "Accept: */*", 408},
+		{"trickles", 300 * time.Millisecond, time.Hour, 20 * time.Millisecond, "Accept: */*", 408},
+		{"is of a stranger", time.Hour, 100 * time.Millisecond, time.Hour, "Origin: http://evil.example", 403},
 	} {
 		v := start(t, nil)
 		v.guard.total, v.guard.pause = c.total, c.pause
@@ -258,7 +262,7 @@ func TestSlowBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", c.header)
 		stop := make(chan struct{})
 		go func() {
 			for {
@@ -274,7 +278,7 @@ func TestSlowBody(t *testing.T) {
 		answer, err := io.ReadAll(conn)
 		close(stop)
 		conn.Close()
-		if !strings.HasPrefix(string(answer), "HTTP/1.1 408 ") {
+		if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", c.status)) {
 			t.Errorf("%s: %v, %.100q", c.what, err, answer)
 		}
 	}

@@ -296,6 +296,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	form := formOf(r.URL.Path)
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
+	if err := s.guard.pace(w, r); err != nil {
+		s.fail(w, form, err)
+		return
+	}
 	if err := s.guard.check(r); err != nil {
 		s.fail(w, form, err)
 		return

@@ -36,6 +36,7 @@ var (
 	ErrNetwork  = errors.New("the connection to the hub broke")
 	ErrBlocked  = errors.New("address not allowed")
 	ErrSize     = errors.New("wrong size")
+	ErrFile     = errors.New("no model can be read from this file")
 	ErrDigest   = fetch.ErrDigest
 	ErrSpace    = errors.New("not enough disk space")
 )

@@ -286,7 +286,7 @@ func (l *Library) Import(ctx context.Context, p string, progress func(Progress))
 	}
 	f, err := gguf.Open(p)
 	if err != nil {
-		return Model{}, err
+		return Model{}, fmt.Errorf("%w: %w", ErrFile, err)
 	}
 	info, paths, total := describe(f), f.Paths(), f.Size()
 	if err := f.Close(); err != nil {

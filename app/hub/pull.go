@@ -71,6 +71,15 @@ func (l *Library) Pull(ctx context.Context, name string, progress func(Progress)
 	return l.add(ctx, e)
 }
 
+// CheckName refuses what Pull cannot make out.
+func CheckName(name string) error {
+	if _, ok := fetch.Demo(name); ok {
+		return nil
+	}
+	_, err := ParseRef(name)
+	return err
+}
+
 // fetch downloads one file under a model's meter.
 func (l *Library) fetch(ctx context.Context, root *os.Root, name string, r *remote, m *meter) error {
 	if r.size > l.max {

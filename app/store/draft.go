@@ -110,7 +110,8 @@ func (d *Draft) Save(ctx context.Context, text func() (content, reasoning string
 }
 
 // Finish stores the whole answer: its texts, tool calls, status, error, model and
-// figures as they are in m. A message that still says Running is Done.
+// figures as they are in m. A message that still says Running is Done. With an error
+// the message counts as stopped, with what was saved last.
 func (d *Draft) Finish(ctx context.Context, m Message) (Message, error) {
 	if m.Status == Running || m.Status == "" {
 		m.Status = Done
@@ -119,9 +120,9 @@ func (d *Draft) Finish(ctx context.Context, m Message) (Message, error) {
 	done.Content, done.Reasoning, done.ToolCalls = m.Content, m.Reasoning, m.ToolCalls
 	done.Status, done.Error, done.Model, done.Stats = m.Status, m.Error, m.Model, m.Stats
 	err := d.s.write(ctx, fmt.Sprintf("finish message %d", d.m.ID), func(tx *sql.Tx) error { return d.s.update(ctx, tx, &done) })
+	d.s.drafts.drop(done.ID)
 	if err == nil {
 		d.m = done
-		d.s.drafts.drop(done.ID)
 	}
 	return done, err
 }

@@ -241,7 +241,7 @@ func parentsFirst(messages []exportedMessage) ([]int, error) {
 
 // sane returns a time that the database can hold; others become now.
 func (s *Store) sane(t time.Time) time.Time {
-	if t.Year() < 1970 || t.Year() > 9999 {
+	if y := t.UTC().Year(); y < 1970 || y > 9998 { // in no zone a year of five digits, which JSON has no form for
 		return time.UnixMilli(s.millis())
 	}
 	return t

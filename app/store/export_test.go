@@ -190,6 +190,17 @@ func TestImportRefused(t *testing.T) {
 	}
 }
 
+// TestImportLate reads a year that has five digits somewhere on Earth, for which JSON
+// has no form.
+func TestImportLate(t *testing.T) {
+	s, _ := testStore(t, Options{})
+	late := `{"format":"godwit-chats","version":1,"chats":[{"created":"9999-12-31T23:59:59-23:00","updated":"9999-12-31T23:59:59-23:00"}]}`
+	chats := must[[]Chat](t)(s.Import(context.Background(), strings.NewReader(late)))
+	if _, err := json.Marshal(chats); err != nil || chats[0].Created.Year() > 9998 {
+		t.Errorf("%v, %v", chats[0].Created, err)
+	}
+}
+
 // FuzzImport checks that no file makes an import panic or leaves half of itself,
 // and that what is taken can be exported.
 func FuzzImport(f *testing.F) {

@@ -342,6 +342,14 @@ func TestDraft(t *testing.T) {
 			t.Errorf("%q: %d hits, want %d", query, len(hits), want)
 		}
 	}
+	// One that cannot be stored is not being written any more.
+	d = must[*Draft](t)(again.Begin(ctx, Message{Chat: c.ID, Parent: q.ID, Role: Assistant}))
+	if err := again.DeleteMessage(ctx, d.Message().ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Finish(ctx, d.Message()); !errors.Is(err, ErrNotFound) || len(again.drafts.ids) > 0 {
+		t.Errorf("a deleted answer: %v, %d are being written", err, len(again.drafts.ids))
+	}
 	if _, err := again.Resume(ctx, q.ID); !errors.Is(err, ErrInput) {
 		t.Errorf("resume of a question: %v", err)
 	}

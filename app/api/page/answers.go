@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"godwit/app/api"
 	"godwit/app/hub"
 	"godwit/app/store"
 )
@@ -83,9 +86,9 @@ func (a *answer) fill(m *store.Message) {
 // answers are those being written.
 type answers struct {
 	mu     sync.Mutex
-	list   map[int64]*answer  // by message
-	taken  map[int64]struct{} // chats that a request is changing
-	unseen map[int64]struct{} // chats with a finished answer that no window has shown
+	list   map[int64]*answer       // by message
+	taken  map[int64]chan struct{} // chats that a request is changing; closed when it has
+	unseen map[int64]struct{}      // chats with a finished answer that no window has shown
 }
 
 // fresh are the chats with an answer that nobody has seen.
@@ -124,15 +127,16 @@ func (l *answers) take(chat int64) bool {
 		}
 	}
 	if l.taken == nil {
-		l.taken = map[int64]struct{}{}
+		l.taken = map[int64]chan struct{}{}
 	}
-	l.taken[chat] = struct{}{}
+	l.taken[chat] = make(chan struct{})
 	return true
 }
 
 func (l *answers) give(chat int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	close(l.taken[chat])
 	delete(l.taken, chat)
 }
 
@@ -157,6 +161,25 @@ func (l *answers) remove(a *answer, finished bool) {
 		l.unseen = map[int64]struct{}{}
 	}
 	l.unseen[a.chat] = struct{}{}
+}
+
+// end takes a chat that is to go: its answers are stopped and none begins.
+func (l *answers) end(ctx context.Context, chat int64) error {
+	for !l.take(chat) {
+		l.stopChat(chat)
+		l.mu.Lock()
+		given := l.taken[chat]
+		l.mu.Unlock()
+		if given == nil {
+			continue
+		}
+		select {
+		case <-given:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // stopChat ends the answers of a chat and waits for them.
@@ -195,7 +218,7 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, err
 	}
 	var q asked
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, textBody, &q); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
@@ -209,11 +232,12 @@ func (p *Page) sendMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 		return nil, errAnswering
 	}
 	defer p.answers.give(chat)
-	said, err := p.o.Store.Append(r.Context(), store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
+	ctx := context.WithoutCancel(r.Context()) // what has begun goes on without the window
+	said, err := p.o.Store.Append(ctx, store.Message{Chat: chat, Parent: q.Parent, Role: store.User, Content: q.Content, Attachments: q.Attachments})
 	if err != nil {
 		return nil, err
 	}
-	return p.begin(r.Context(), m, said.Chat, said.ID)
+	return p.begin(ctx, m, said.Chat, said.ID)
 }
 
 // editMessage stores a message with other words as a new branch. One of the
@@ -227,16 +251,15 @@ func (p *Page) editMessage(w http.ResponseWriter, r *http.Request) (any, error) 
 	if strings.TrimSpace(q.Content) == "" && len(q.Attachments) == 0 {
 		return nil, bad("the message is empty")
 	}
-	edited, err := p.o.Store.Edit(r.Context(), message.ID, q.Content, q.Attachments)
+	ctx := context.WithoutCancel(r.Context())
+	edited, err := p.o.Store.Edit(ctx, message.ID, q.Content, q.Attachments)
 	if err != nil {
 		return nil, err
 	}
 	if edited.Role == store.User {
-		return p.begin(r.Context(), m, edited.Chat, edited.ID)
+		return p.begin(ctx, m, edited.Chat, edited.ID)
 	}
-	p.chatsChanged()
-	p.chatChanged(edited.Chat, edited.ID)
-	return p.newest(r.Context(), edited.Chat, edited.ID)
+	return p.newest(ctx, edited.Chat, edited.ID)
 }
 
 // regenerate asks for another answer beside one.
@@ -249,7 +272,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	if message.Role != store.Assistant {
 		return nil, bad("only an answer can be had again")
 	}
-	return p.begin(r.Context(), m, message.Chat, message.Parent)
+	return p.begin(context.WithoutCancel(r.Context()), m, message.Chat, message.Parent)
 }
 
 // continueAnswer goes on with an answer.
@@ -259,14 +282,15 @@ func (p *Page) continueAnswer(w http.ResponseWriter, r *http.Request) (any, erro
 		return nil, err
 	}
 	defer p.answers.give(message.Chat)
-	d, err := p.o.Store.Resume(r.Context(), message.ID)
+	ctx := context.WithoutCancel(r.Context())
+	d, err := p.o.Store.Resume(ctx, message.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.run(r.Context(), m, d, true); err != nil {
+	if err := p.run(ctx, m, d, true); err != nil {
 		return nil, err
 	}
-	return p.newest(r.Context(), message.Chat, message.ID)
+	return p.newest(ctx, message.Chat, message.ID)
 }
 
 // about reads a request about a message of a chat that is not being answered, and
@@ -277,7 +301,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 	if err != nil {
 		return store.Message{}, q, hub.Model{}, err
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, textBody, &q); err != nil {
 		return store.Message{}, q, hub.Model{}, err
 	}
 	old, err := p.o.Store.Message(r.Context(), message)
@@ -294,6 +318,14 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 // modelFor is the model of a name that can be used.
 func (p *Page) modelFor(name string) (hub.Model, error) {
 	m, ok := p.lookUp(name)
+	if ok && p.models.Standing(m.Path).State == api.Unloaded {
+		if _, err := os.Stat(m.Path); errors.Is(err, fs.ErrNotExist) {
+			if err := p.refreshed(); err != nil {
+				return m, err
+			}
+			ok = false
+		}
+	}
 	switch {
 	case name == "":
 		return m, bad("no model is chosen; get one under Models")

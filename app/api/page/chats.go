@@ -3,6 +3,8 @@ package page
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -43,7 +45,10 @@ func (p *Page) seenChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) createChat(w http.ResponseWriter, r *http.Request) (any, error) {
 	var c store.Chat
-	if err := read(w, r, &c); err != nil {
+	if err := read(w, r, textBody, &c); err != nil {
+		return nil, err
+	}
+	if _, _, err := readSettings(c.Settings); err != nil {
 		return nil, err
 	}
 	made, err := p.o.Store.CreateChat(r.Context(), store.Chat{Title: c.Title, Folder: c.Folder, Model: c.Model, System: c.System, Settings: c.Settings})
@@ -149,8 +154,13 @@ func (p *Page) changeChat(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var change store.ChatChange
-	if err := read(w, r, &change); err != nil {
+	if err := read(w, r, textBody, &change); err != nil {
 		return nil, err
+	}
+	if change.Settings != nil {
+		if _, _, err := readSettings(*change.Settings); err != nil {
+			return nil, err
+		}
 	}
 	now, err := p.o.Store.ChangeChat(r.Context(), chat, change)
 	if err != nil {
@@ -165,7 +175,10 @@ func (p *Page) deleteChat(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.answers.stopChat(chat)
+	if err := p.answers.end(r.Context(), chat); err != nil {
+		return nil, err
+	}
+	defer p.answers.give(chat)
 	p.held.forget(chat)
 	p.answers.seen(chat)
 	if err := p.o.Store.DeleteChat(r.Context(), chat); err != nil {
@@ -222,8 +235,25 @@ func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
+	for i := range made {
+		if err := p.understand(r.Context(), &made[i]); err != nil {
+			return nil, err
+		}
+	}
 	p.chatsChanged()
 	return map[string]any{"chats": made}, nil
+}
+
+// understand takes settings off an imported chat that nothing here could answer with.
+func (p *Page) understand(ctx context.Context, c *store.Chat) error {
+	_, _, err := readSettings(c.Settings)
+	if err == nil {
+		return nil
+	}
+	p.say("warning", fmt.Sprintf("The settings of the imported chat “%s” were left out: %v.", c.Title, err))
+	none := json.RawMessage("{}")
+	*c, err = p.o.Store.ChangeChat(ctx, c.ID, store.ChatChange{Settings: &none})
+	return err
 }
 
 func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -232,7 +262,7 @@ func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) saveFolder(w http.ResponseWriter, r *http.Request) (any, error) {
 	var f store.Folder
-	if err := read(w, r, &f); err != nil {
+	if err := read(w, r, smallBody, &f); err != nil {
 		return nil, err
 	}
 	f, err := p.o.Store.SaveFolder(r.Context(), f)
@@ -257,7 +287,7 @@ func (p *Page) deleteFolder(_ http.ResponseWriter, r *http.Request) (any, error)
 
 func (p *Page) savePreset(w http.ResponseWriter, r *http.Request) (any, error) {
 	var preset store.Preset
-	if err := read(w, r, &preset); err != nil {
+	if err := read(w, r, textBody, &preset); err != nil {
 		return nil, err
 	}
 	if _, _, err := readSettings(preset.Settings); err != nil {

@@ -143,16 +143,14 @@ func (p *Page) startDownload(w http.ResponseWriter, r *http.Request) (any, error
 	var q struct {
 		Ref string `json:"ref"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	if q.Ref == "" {
 		return nil, bad("which model?")
 	}
-	if !strings.Contains(q.Ref, "demo") {
-		if _, err := hub.ParseRef(q.Ref); err != nil {
-			return nil, err
-		}
+	if err := hub.CheckName(q.Ref); err != nil {
+		return nil, err
 	}
 	return nil, p.pull(q.Ref)
 }
@@ -226,7 +224,7 @@ func (p *Page) halt(w http.ResponseWriter, r *http.Request) (string, error) {
 	var q struct {
 		Ref string `json:"ref"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return "", err
 	}
 	p.downloads.mu.Lock()

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strings"
+	"syscall"
 
 	"godwit/app/api"
 	"godwit/app/api/wire"
@@ -27,6 +30,9 @@ func bad(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
 }
 
+// gone is what a person reads about something that was deleted.
+const gone = "this is not there any more; it was deleted, maybe in another window"
+
 // classes are the statuses of errors of the packages below.
 var classes = []struct {
 	is     error
@@ -36,6 +42,9 @@ var classes = []struct {
 	{store.ErrNotFound, http.StatusNotFound, "not_found"},
 	{store.ErrInput, http.StatusBadRequest, "bad_request"},
 	{store.ErrFull, http.StatusInsufficientStorage, "disk_full"},
+	{store.ErrNewer, http.StatusBadRequest, "newer"},
+	{syscall.ENOSPC, http.StatusInsufficientStorage, "disk_full"},
+	{hub.ErrFile, http.StatusBadRequest, "no_model"},
 	{hub.ErrNotFound, http.StatusNotFound, "not_found"},
 	{hub.ErrName, http.StatusBadRequest, "bad_name"},
 	{hub.ErrExists, http.StatusConflict, "exists"},
@@ -52,6 +61,8 @@ var classes = []struct {
 	{errNoWindow, http.StatusNotImplemented, "no_window"},
 	{errAnswering, http.StatusConflict, "answering"},
 	{errClosing, http.StatusServiceUnavailable, "closing"},
+	{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "too_slow"},
+	{io.ErrUnexpectedEOF, http.StatusBadRequest, "broken_off"},
 }
 
 // fail sends an error.
@@ -60,13 +71,14 @@ func fail(w http.ResponseWriter, err error) {
 	var r *refusal
 	var we *wire.Error
 	var tooLarge *http.MaxBytesError
+	message := err.Error()
 	switch {
 	case errors.As(err, &r):
 		status, code = r.status, r.code
 	case errors.As(err, &we):
 		status, code = we.Status, we.Code
 	case errors.As(err, &tooLarge):
-		status, code = http.StatusRequestEntityTooLarge, "too_large"
+		status, code, message = http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the request is larger than %d MiB", tooLarge.Limit>>20)
 	}
 	for _, c := range classes {
 		if errors.Is(err, c.is) {
@@ -74,7 +86,20 @@ func fail(w http.ResponseWriter, err error) {
 			break
 		}
 	}
-	send(w, status, map[string]any{"error": map[string]string{"code": code, "message": err.Error()}})
+	switch _, what, ok := strings.Cut(message, store.ErrInput.Error()+": "); {
+	case ok:
+		message = what
+	case errors.Is(err, store.ErrNotFound):
+		message = gone
+	case errors.Is(err, store.ErrNewer):
+		message = "this was written by a newer Godwit, which this one cannot read"
+	case status == http.StatusRequestTimeout:
+		w.Header().Set("Connection", "close") // what may still come is not a request
+		message = "the request came too slowly"
+	case code == "broken_off":
+		message = "the request broke off"
+	}
+	send(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
 
 // send writes an answer.
@@ -85,12 +110,15 @@ func send(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(append(wire.JSON(body), '\n')) // a page that has gone cannot be told so
 }
 
-// maxBody is the size of a request: a message with its attachments.
-const maxBody = 40 << 20
+// Sizes of requests.
+const (
+	textBody  = 40 << 20 // a message with its attachments, or a system prompt
+	smallBody = 1 << 20  // anything else
+)
 
-// read decodes the body of a request.
-func read(w http.ResponseWriter, r *http.Request, into any) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+// read decodes the body of a request of a size.
+func read(w http.ResponseWriter, r *http.Request, size int64, into any) error {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, size))
 	if err != nil {
 		return err
 	}

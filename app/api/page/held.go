@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"godwit/app/api"
@@ -28,9 +29,10 @@ type holding struct {
 	model   hub.Model
 	engine  *engine.Engine
 	slot    int
-	tokens  int   // in the slot
-	message int64 // the last one in it
-	saved   bool
+	tokens  int        // in the slot
+	message int64      // the last one in it
+	saving  sync.Mutex // held by who writes it
+	saved   atomic.Bool
 	timer   *time.Timer
 }
 
@@ -104,7 +106,9 @@ func (p *Page) saveLater(chat int64, x *holding) {
 // saveState writes the slot of a chat to disk, unless it holds something else by
 // now or its model is no longer loaded.
 func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
-	if x.saved || p.held.of(chat) != x || p.models.Standing(x.model.Path).State != api.Loaded {
+	x.saving.Lock()
+	defer x.saving.Unlock()
+	if x.saved.Load() || p.held.of(chat) != x || p.models.Standing(x.model.Path).State != api.Loaded {
 		return nil
 	}
 	slots, err := x.engine.Slots(ctx)
@@ -130,9 +134,10 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrClosed):
-		return nil // the chat or the model has gone
+		p.held.forget(chat) // it or the model has gone
+		return nil
 	case err == nil:
-		x.saved = true
+		x.saved.Store(true)
 	}
 	return err
 }
@@ -202,7 +207,7 @@ func (p *Page) freeSlot(e *engine.Engine, slots []engine.SlotInfo) int {
 		}
 		for _, x := range p.held.chats {
 			if x.engine == e && x.slot == s.Slot {
-				if x.saved {
+				if x.saved.Load() {
 					return 2
 				}
 				return 3

@@ -174,7 +174,7 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 		Model   string         `json:"model"`
 		Changes map[string]any `json:"changes"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	f, err := p.modelFor(q.Model)
@@ -190,7 +190,7 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	o, err := p.o.Engine(&s.Engine)
 	if err != nil {
-		return nil, err
+		return nil, bad("%v", err)
 	}
 	m, err := engine.OpenModel(f.Path)
 	if err != nil {

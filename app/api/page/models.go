@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"godwit/app/api"
 	"godwit/app/hub"
@@ -35,6 +38,7 @@ type library struct {
 	models   []hub.Model
 	progress map[string]float64       // by path
 	stopped  map[string]bool          // loads to end, by path
+	copying  map[string]bool          // files that are being copied in, by name
 	loads    map[string]chan struct{} // by path; closed when the load has let go of its model
 	watchers map[string]map[*func(float64)]struct{}
 	reading  sync.Mutex // one look at the files at a time
@@ -126,7 +130,25 @@ func (p *Page) modelsChanged() { p.events.publish("models", "models", p.list()) 
 // Changed tells the page that a model's state is another one. It does not block.
 func (p *Page) Changed() {
 	if p.used.Load() {
-		p.spawn(p.modelsChanged)
+		p.spawn(func() {
+			p.forgetStops()
+			p.modelsChanged()
+		})
+	}
+}
+
+// forgetStops takes back what came too late to end a load, or it would end the next.
+func (p *Page) forgetStops() {
+	p.library.mu.Lock()
+	paths := slices.Collect(maps.Keys(p.library.stopped))
+	p.library.mu.Unlock()
+	for _, path := range paths {
+		if p.models.Standing(path).State == api.Loading {
+			continue
+		}
+		p.library.mu.Lock()
+		delete(p.library.stopped, path)
+		p.library.mu.Unlock()
 	}
 }
 
@@ -260,14 +282,13 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.models.Standing(m.Path).State == api.Loading {
-		p.library.mu.Lock()
-		if p.library.stopped == nil {
-			p.library.stopped = map[string]bool{}
-		}
-		p.library.stopped[m.Path] = true
-		p.library.mu.Unlock()
+	p.library.mu.Lock()
+	if p.library.stopped == nil {
+		p.library.stopped = map[string]bool{}
 	}
+	p.library.stopped[m.Path] = true
+	p.library.mu.Unlock()
+	p.forgetStops()
 	return nil, nil
 }
 
@@ -330,7 +351,7 @@ func (p *Page) importModel(w http.ResponseWriter, r *http.Request) (any, error) 
 	var q struct {
 		Path string `json:"path"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	return p.link(r.Context(), []string{q.Path})
@@ -408,10 +429,14 @@ func ggufs(path string) ([]string, error) {
 // uploadModel copies a file that was dropped on a page in a browser, which does
 // not tell where the file lies.
 func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
-	name := filepath.Base(r.URL.Query().Get("name"))
-	if !strings.EqualFold(filepath.Ext(name), ".gguf") || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\:`) {
+	name := r.URL.Query().Get("name")
+	if !fileName(name) {
 		return nil, bad("%.128q is not the name of a GGUF file", name)
 	}
+	if !p.library.copy(name) {
+		return nil, &refusal{http.StatusConflict, "busy", "a file " + name + " is being copied already"}
+	}
+	defer p.library.copied(name)
 	dir := filepath.Join(p.o.Library.Dir(), "imported")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -432,6 +457,32 @@ func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) 
 		err = errors.Join(err, root.Remove(name)) // the copy is ours, and of no use
 	}
 	return added, err
+}
+
+// fileName reports whether every system takes the name for a file.
+func fileName(name string) bool {
+	return strings.EqualFold(filepath.Ext(name), ".gguf") && !strings.HasPrefix(name, ".") && len(name) <= 200 &&
+		utf8.ValidString(name) && !strings.ContainsAny(name, `/\:*?"<>|`) && strings.IndexFunc(name, unicode.IsControl) < 0
+}
+
+// copy enters that a file is being copied; false: it is already.
+func (l *library) copy(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.copying[name] {
+		return false
+	}
+	if l.copying == nil {
+		l.copying = map[string]bool{}
+	}
+	l.copying[name] = true
+	return true
+}
+
+func (l *library) copied(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.copying, name)
 }
 
 // copyIn writes a file under a name that it gets when it is whole.

@@ -67,7 +67,7 @@ func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	var q struct {
 		URL string `json:"url"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(q.URL)
@@ -88,7 +88,7 @@ func (p *Page) nativeSave(w http.ResponseWriter, r *http.Request) (any, error) {
 		Chat int64  `json:"chat"`
 		As   string `json:"as"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	var data bytes.Buffer

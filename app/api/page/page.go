@@ -84,6 +84,7 @@ type Page struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 	closing sync.RWMutex // held for writing while Close looks at work
+	saving  sync.Mutex   // one change of the settings at a time
 
 	inertOnce  sync.Once
 	inertNames map[string]bool

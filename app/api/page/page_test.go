@@ -502,8 +502,19 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/app/library/import", map[string]string{"path": "models/x.gguf"}, 400},
 		{"POST", "/app/library/import", map[string]string{"path": filepath.Join(d.dir, "none.gguf")}, 400},
 		{"POST", "/app/library/import", map[string]string{"path": d.dir}, 400},
-		{"POST", "/app/library/upload?name=..%2Fx.gguf", "x", 500},
+		{"POST", "/app/library/upload?name=..%2Fx.gguf", "x", 400},
 		{"POST", "/app/library/upload?name=x.exe", "x", 400},
+		{"POST", "/app/library/upload?name=a%00.gguf", "x", 400},
+		{"POST", "/app/library/upload?name=" + strings.Repeat("a", 300) + ".gguf", "x", 400},
+		{"POST", "/app/library/upload?name=x.gguf", "x", 400},
+		{"POST", "/app/library/import", map[string]string{"path": os.Args[0]}, 400},
+		{"POST", "/app/import", json.RawMessage(`{"format":"godwit-chats","version":99}`), 400},
+		{"POST", "/app/chats", map[string]any{"settings": map[string]any{"sampling": "x"}}, 400},
+		{"POST", fmt.Sprintf("/app/chats/%d", chat.ID), map[string]any{"settings": map[string]any{"max_tokens": -1}}, 400},
+		{"POST", "/app/chats/99", map[string]any{"title": "x"}, 404},
+		{"POST", "/app/settings", strings.Repeat("x", smallBody), 413},
+		{"POST", "/app/settings", map[string]any{"changes": map[string]any{"engine.cache_type_k": "none"}}, 400},
+		{"POST", "/app/downloads", map[string]string{"ref": "../demo"}, 400},
 		{"POST", "/app/library/pick", nil, 501},
 		{"POST", "/app/native/open", map[string]string{"url": "https://example.com"}, 501},
 		{"POST", "/app/native/save", nil, 501},
@@ -522,7 +533,7 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/app/messages/99/stream", nil, 404},
 	} {
 		status, text := d.refused(c.method, c.path, c.body)
-		if status != c.status || !strings.Contains(text, `"message":"`) {
+		if status != c.status || !strings.Contains(text, `"message":"`) || strings.Contains(text, "chats: ") {
 			t.Errorf("%s %s: %d %s, want %d with words", c.method, c.path, status, text, c.status)
 		}
 	}

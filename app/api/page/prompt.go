@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,7 +26,11 @@ func readSettings(raw json.RawMessage) (c chatSettings, set []engine.SamplingFie
 		return c, nil, nil
 	}
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return c, nil, bad("settings of the chat: %v", err)
+		var other *json.UnmarshalTypeError
+		if errors.As(err, &other) {
+			return c, nil, bad("the settings of the chat cannot be read: %s is a %s", cmp.Or(other.Field, "all"), other.Value)
+		}
+		return c, nil, bad("the settings of the chat cannot be read: %v", err)
 	}
 	if c.MaxTokens < 0 {
 		return c, nil, bad("an answer of %d tokens", c.MaxTokens)

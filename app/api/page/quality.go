@@ -108,7 +108,7 @@ func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error)
 	var q struct {
 		Model string `json:"model"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
 	m, c, err := p.measurable(q.Model)

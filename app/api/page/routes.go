@@ -18,9 +18,9 @@ type handler func(w http.ResponseWriter, r *http.Request) (any, error)
 // sent is the value of a handler that has written its answer.
 type sent struct{}
 
-func (p *Page) routes() {
-	p.mux = http.NewServeMux()
-	for pattern, h := range map[string]handler{
+// endpoints are the handlers by their patterns.
+func (p *Page) endpoints() map[string]handler {
+	return map[string]handler{
 		"GET " + configPath: p.config,
 		"GET /app/state":    p.state,
 		"GET /app/events":   p.follow,
@@ -80,7 +80,12 @@ func (p *Page) routes() {
 		"POST /app/native/focus":   p.nativeFocus,
 		"POST /app/native/open":    p.nativeOpen,
 		"POST /app/native/folder":  p.nativeFolder,
-	} {
+	}
+}
+
+func (p *Page) routes() {
+	p.mux = http.NewServeMux()
+	for pattern, h := range p.endpoints() {
 		p.mux.Handle(pattern, p.handle(h))
 	}
 	p.mux.HandleFunc("/app/", func(w http.ResponseWriter, r *http.Request) {

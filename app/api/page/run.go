@@ -17,20 +17,13 @@ import (
 // saveTime is how long storing an answer may take when the program ends.
 const saveTime = 5 * time.Second
 
-// run has a draft written by a model, in a goroutine of its own.
+// run has a draft written by a model, in a goroutine of its own. What keeps it from
+// that is stored as the error of the answer, for the question is stored too.
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
 	message := d.Message()
-	chat, err := p.o.Store.Chat(ctx, message.Chat)
+	request, err := p.asks(ctx, message, goOn)
 	if err != nil {
-		return errors.Join(err, p.end(d, message, err))
-	}
-	path, err := p.upTo(ctx, message, goOn)
-	if err != nil {
-		return errors.Join(err, p.end(d, message, err))
-	}
-	request, err := p.request(&chat, path, goOn)
-	if err != nil {
-		return errors.Join(err, p.end(d, message, err))
+		return p.end(d, message, err)
 	}
 	work, cancel := context.WithCancelCause(p.ctx)
 	a := &answer{chat: message.Chat, message: message.ID, cancel: cancel, done: make(chan struct{})}
@@ -45,7 +38,20 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	}
 	p.answers.remove(a, false)
 	cancel(errClosing)
-	return errors.Join(errClosing, p.end(d, message, errClosing))
+	return p.end(d, message, errClosing)
+}
+
+// asks is what the engine is asked for a message.
+func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Request, error) {
+	chat, err := p.o.Store.Chat(ctx, m.Chat)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	path, err := p.upTo(ctx, m, goOn)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	return p.request(&chat, path, goOn)
 }
 
 // end stores a draft that came to nothing.
@@ -191,8 +197,10 @@ func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Re
 	defer cancel()
 	stored, err := w.d.Finish(save, m)
 	if err != nil {
-		w.p.log.Error("answer not stored", "err", err)
-		w.p.say("error", "An answer could not be stored: "+err.Error())
+		if !errors.Is(err, store.ErrNotFound) { // else another program deleted it
+			w.p.log.Error("answer not stored", "err", err)
+			w.p.say("error", "An answer could not be stored: "+err.Error())
+		}
 		stored = m
 		stored.Status, stored.Error = store.Failed, "not stored: "+err.Error()
 	}

@@ -52,9 +52,11 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	var q struct {
 		Changes map[string]any `json:"changes"`
 	}
-	if err := read(w, r, &q); err != nil {
+	if err := read(w, r, smallBody, &q); err != nil {
 		return nil, err
 	}
+	p.saving.Lock()
+	defer p.saving.Unlock()
 	for name := range q.Changes {
 		if _, ok := p.flags[name]; ok {
 			return nil, bad("%s was given on the command line, which counts before the file", name)
@@ -70,6 +72,12 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	s, err := old.With(q.Changes)
 	if err != nil {
 		return nil, err
+	}
+	// Where models could be loaded, they have to be afterwards.
+	if _, err := p.o.Engine(&s.Engine); err != nil {
+		if _, was := p.o.Engine(&old.Engine); was == nil {
+			return nil, bad("%v", err)
+		}
 	}
 	if err := p.apply(&s); err != nil {
 		return nil, errors.Join(err, p.apply(&old))
