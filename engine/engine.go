@@ -25,6 +25,7 @@ import (
 	"godwit/engine/llm"
 	"godwit/engine/model"
 	"godwit/engine/sched"
+	"godwit/engine/tokenizer"
 )
 
 // Defaults of Options.
@@ -143,6 +144,7 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if e.log == nil {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	m.words = e.noticed(m.words)
 	err = m.adapt(o.LoRA)
 	if err == nil { // a device that is not there refuses before anything is measured
 		e.backend, err = e.open()
@@ -161,6 +163,19 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// noticed is words that logs what the vocabulary has to say about itself.
+func (e *Engine) noticed(words func() (*tokenizer.Tokenizer, error)) func() (*tokenizer.Tokenizer, error) {
+	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
+		t, err := words()
+		if err == nil {
+			for _, n := range t.Notices() {
+				e.log.Warn("vocabulary: " + n)
+			}
+		}
+		return t, err
+	})
 }
 
 func (e *Engine) start(ctx context.Context) error {

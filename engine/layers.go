@@ -46,13 +46,14 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 }
 
 // signals reads what the file says about head sizes.
-func signals(f *gguf.File) kv.Signals {
+func signals(f *gguf.File, layers int) kv.Signals {
 	get := func(key string) int {
 		v, _ := f.KV.Uint(f.Arch() + "." + key)
 		return int(min(v, 1<<20))
 	}
 	heads := get("attention.head_count")
-	if list, ok := f.KV.Ints(f.Arch() + ".attention.head_count"); ok {
+	if v, ok := f.KV.Value(f.Arch() + ".attention.head_count"); ok && v.IsArray {
+		list, _ := v.First(layers).Ints()
 		for _, n := range list {
 			heads = max(heads, int(n))
 		}

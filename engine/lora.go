@@ -109,11 +109,11 @@ func checkAdapter(f *gguf.File, arch string) (float32, error) {
 	method, _ := f.KV.String("adapter.type")
 	switch {
 	case kind != "adapter":
-		return 0, fmt.Errorf("%w: general.type is %q, want adapter", ErrAdapter, kind)
+		return 0, fmt.Errorf("%w: general.type is %.80q, want adapter", ErrAdapter, kind)
 	case method != "lora":
-		return 0, fmt.Errorf("%w: adapter.type is %q, want lora", ErrAdapter, method)
+		return 0, fmt.Errorf("%w: adapter.type is %.80q, want lora", ErrAdapter, method)
 	case f.Arch() != arch:
-		return 0, fmt.Errorf("%w: it is for %q, the model is %q", ErrAdapter, f.Arch(), arch)
+		return 0, fmt.Errorf("%w: it is for %.80q, the model is %q", ErrAdapter, f.Arch(), arch)
 	case f.KV.Has("adapter.alora.invocation_tokens"):
 		return 0, fmt.Errorf("%w: it switches itself on at some tokens, which is not supported", ErrAdapter)
 	}

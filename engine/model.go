@@ -84,7 +84,7 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layerInfos(p, m.Config().Layers, signals(m.File)), nil
+	return layerInfos(p, m.Config().Layers, signals(m.File, m.Config().Layers)), nil
 }
 
 // Layout resolves the cache types that a context would get. A side that want

@@ -36,6 +36,9 @@ func Describe(path string) (Info, error) {
 	return describe(f), errors.Join(f.Close())
 }
 
+// mostLayers bounds what is looked at of a list with a value for each.
+const mostLayers = 4096
+
 func describe(f *gguf.File) Info {
 	arch := f.Arch()
 	n := func(key string) int {
@@ -43,7 +46,8 @@ func describe(f *gguf.File) Info {
 		if v, ok := f.KV.Uint(key); ok {
 			return int(min(v, math.MaxInt32))
 		}
-		list, _ := f.KV.Ints(key) // one value a layer: the largest stands for all
+		a, _ := f.KV.Value(key)
+		list, _ := a.First(mostLayers).Ints() // one value a layer: the largest stands for all
 		if len(list) == 0 {
 			return 0
 		}

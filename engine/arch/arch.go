@@ -33,14 +33,14 @@ func (n *norm) apply(g *graph.Builder, x graph.Value) graph.Value {
 
 // rms binds a root-mean-square norm over n values.
 func rms(f *model.File, name string, n int) norm {
-	return norm{kind: graph.RMS, w: f.Weight(name+".weight", n), eps: f.Float("attention.layer_norm_rms_epsilon")}
+	return norm{kind: graph.RMS, w: f.Weight(name+".weight", n), eps: f.Epsilon("attention.layer_norm_rms_epsilon")}
 }
 
 // layerNorm binds a norm that subtracts the mean; its bias is optional.
 func layerNorm(f *model.File, name string, n int) norm {
 	return norm{
 		kind: graph.Layer, w: f.Weight(name+".weight", n), b: f.Optional(name+".bias", n),
-		eps: f.Float("attention.layer_norm_epsilon"),
+		eps: f.Epsilon("attention.layer_norm_epsilon"),
 	}
 }
 

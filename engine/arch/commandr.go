@@ -43,5 +43,5 @@ func (m *decoder) bindCohere(f *model.File, h []heads, bind func(i int) *attenti
 
 // eachHead is a layer norm with other weights for each head.
 func eachHead(f *model.File, name string, dim, n int) norm {
-	return norm{kind: graph.Layer, w: f.Weight(name, dim, n), eps: f.Float("attention.layer_norm_epsilon"), group: dim}
+	return norm{kind: graph.Layer, w: f.Weight(name, dim, n), eps: f.Epsilon("attention.layer_norm_epsilon"), group: dim}
 }

@@ -64,7 +64,7 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 	if grow.MagnitudeAll != 0 {
 		grow.Magnitude = grow.MagnitudeAll
 	}
-	s.rope = newRope(grow, s.plain+s.rotated, true)
+	s.rope = newRope(f, grow, s.plain+s.rotated, true)
 	stretch := float64(s.rope.Scale)
 	if r.Ext != 0 && r.Factor > 1 {
 		stretch *= 1 + 0.1*float64(grow.MagnitudeAll)*math.Log(float64(r.Factor))

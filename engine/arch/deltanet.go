@@ -53,7 +53,7 @@ func bindDeltaNet(f *model.File, c *model.Config, layer int) *deltaNet {
 		f.Fail("attention.causal", "false, and layer %d is recurrent", layer)
 	}
 	d := &deltaNet{
-		layer: layer, eps: f.Float("attention.layer_norm_rms_epsilon"),
+		layer: layer, eps: f.Epsilon("attention.layer_norm_rms_epsilon"),
 		perKey: values / keys, width: (2*keys + values) * dim,
 		op: graph.DeltaNet{
 			KeyHeads: keys, ValueHeads: values, KeyDim: dim, ValueDim: dim,

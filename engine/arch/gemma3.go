@@ -12,7 +12,7 @@ func openGemma3(f *model.File) (model.Model, error) {
 	c := &m.cfg
 	windowed, window := windowPattern(f, c, 6, 0)
 	h := readHeads(f, c, nil)
-	near := newRope(f.Rope(h[0].dimK).Plain(f.FloatOr("rope.freq_base_swa", 10000)), h[0].dimK, false)
+	near := newRope(f, f.Rope(h[0].dimK).Plain(f.FloatOr("rope.freq_base_swa", 10000)), h[0].dimK, false)
 	m.bindGemma(f, windowed, window, near, scoreWidth(c, 62))
 	m.attentions(func(_ int, a *attention) { a.headNorms(f) })
 	m.softcap = f.FloatOr("final_logit_softcapping", 0)

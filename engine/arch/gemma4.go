@@ -110,7 +110,7 @@ func gemma4Rope(f *model.File, headDim int, near bool) *rotary {
 		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
 		r.Dims = 2
 	}
-	return newRope(r, headDim, false)
+	return newRope(f, r, headDim, false)
 }
 
 func (m *gemma4) bindLayer(f *model.File, i int) gemma4Layer {

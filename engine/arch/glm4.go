@@ -46,5 +46,5 @@ func sectionedRope(f *model.File, headDim int, adjacent bool) *rotary {
 	}
 	r := f.Rope(headDim)
 	r.Hold(sections, false)
-	return newRope(r, headDim, false)
+	return newRope(f, r, headDim, false)
 }

@@ -20,7 +20,7 @@ func openGPTOSS(f *model.File) (model.Model, error) {
 	ropes := map[bool]*rotary{false: bindRope(f, h[0].dimK, false)}
 	r := f.Rope(h[0].dimK)
 	r.Base = f.FloatOr("rope.freq_base_swa", r.Base)
-	ropes[true] = newRope(r, h[0].dimK, false)
+	ropes[true] = newRope(f, r, h[0].dimK, false)
 	for i := range c.Layers {
 		a := bindBiased(f, c, h[i], i, ropes[windowed[i]])
 		a.Sinks = f.Weight(blk(i, "attn_sinks.weight"), a.Heads)

@@ -68,7 +68,7 @@ func bindMamba2(f *model.File, c *model.Config, layer int) *mamba2 {
 		skip:  f.Spread(blk(layer, "ssm_d"), heads, inner/heads),
 		norm: norm{
 			kind: graph.RMS, w: f.Weight(blk(layer, "ssm_norm.weight"), inner/groups, groups),
-			eps: f.Float("attention.layer_norm_rms_epsilon"), group: inner / groups,
+			eps: f.Epsilon("attention.layer_norm_rms_epsilon"), group: inner / groups,
 		},
 		out: f.Matrix(blk(layer, "ssm_out.weight"), inner, c.Embd),
 	}

@@ -88,8 +88,8 @@ func (r *rotary) at(ctx int) graph.Rope {
 }
 
 // newRope turns hyper-parameters into the op for heads of that size.
-func newRope(r model.Rope, headDim int, adjacent bool) *rotary {
-	freqs, scale := r.Table()
+func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
+	freqs, scale := f.Finite(r)
 	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base}
 }
 
@@ -103,10 +103,10 @@ func bindRope(f *model.File, headDim int, adjacent bool) *rotary {
 	if r.Factors == nil {
 		r.Factors = short
 	}
-	op := newRope(r, headDim, adjacent)
+	op := newRope(f, r, headDim, adjacent)
 	if long != nil {
 		r.Factors = long
-		op.long, _ = r.Table()
+		op.long, _ = f.Finite(r)
 		op.limit = r.Context
 	}
 	if r.Dims > headDim {

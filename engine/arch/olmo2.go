@@ -18,7 +18,7 @@ func openOLMo2(f *model.File) (model.Model, error) {
 	h := readHeads(f, c, nil)
 	windowed, window := windowPattern(f, c, 4, 0)
 	far := bindRope(f, h[0].dimK, false)
-	near := newRope(f.Rope(h[0].dimK).Plain(far.base), h[0].dimK, false)
+	near := newRope(f, f.Rope(h[0].dimK).Plain(far.base), h[0].dimK, false)
 	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
 	for i := range c.Layers {
 		rope := far

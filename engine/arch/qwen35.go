@@ -42,7 +42,7 @@ func (m *decoder) bindHybrid(f *model.File, sections []int, linear, ffn func(i i
 	h := readHeads(f, c, nil)
 	r := f.Rope(h[0].dimK)
 	r.Hold(sections, true)
-	rope := newRope(r, h[0].dimK, false)
+	rope := newRope(f, r, h[0].dimK, false)
 	recurrent := recurrentLayers(f, c)
 	for i := range c.Layers {
 		b := block{

@@ -67,6 +67,15 @@ func (v Value) Len() int {
 	return 1
 }
 
+// First is an array with at most its first n elements; anything else, and an
+// array of strings, is as it was. Who needs no more of an array takes no more memory.
+func (v Value) First(n int) Value {
+	if v.IsArray && v.Kind != String && v.n > n {
+		v.n, v.raw = n, v.raw[:n*v.Kind.size()]
+	}
+	return v
+}
+
 // Uint returns an integer scalar that is not negative.
 func (v Value) Uint() (uint64, bool) {
 	if v.IsArray || !v.Kind.integer() {

@@ -20,9 +20,10 @@ const maxLayers = 4096
 // weights. The first error sticks, so an Opener reads all it wants and
 // returns; getters give harmless values after an error.
 type File struct {
-	gguf *gguf.File
-	arch string
-	err  error
+	gguf   *gguf.File
+	arch   string
+	blocks int // block_count, once it was read
+	err    error
 }
 
 // Err is the first error.
@@ -78,27 +79,61 @@ func (f *File) FloatOr(key string, def float32) float32 {
 		return def
 	}
 	v, ok := f.gguf.KV.Float(f.key(key))
-	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
-		f.Fail(f.key(key), "not a finite number")
-		return def
+	if x := float32(v); ok && x-x == 0 { // neither infinite nor NaN
+		return x
 	}
-	return float32(v)
+	f.Fail(f.key(key), "not a finite number of 32 bits")
+	return def
+}
+
+// Epsilon is the required term of a norm that keeps it from dividing by 0.
+func (f *File) Epsilon(key string) float32 {
+	v := f.Float(key)
+	if v < 0 || v > 1 {
+		f.Fail(f.key(key), "%g is not from 0 to 1", v)
+		return 1
+	}
+	return v
 }
 
 // BoolOr is an optional truth value.
 func (f *File) BoolOr(key string, def bool) bool {
-	if v, ok := f.gguf.KV.Bool(f.key(key)); ok {
-		return v
+	v, ok := f.gguf.KV.Bool(f.key(key))
+	if !ok && f.Has(key) {
+		f.Fail(f.key(key), "not a truth value")
 	}
-	return def
+	if !ok {
+		return def
+	}
+	return v
 }
 
 // StringOr is an optional string.
 func (f *File) StringOr(key, def string) string {
-	if v, ok := f.gguf.KV.String(f.key(key)); ok {
-		return v
+	v, ok := f.gguf.KV.String(f.key(key))
+	if !ok && f.Has(key) {
+		f.Fail(f.key(key), "not a string")
 	}
-	return def
+	if !ok {
+		return def
+	}
+	return v
+}
+
+// left reports a block of the file that the model does not have: what is computed
+// without it is nonsense.
+func (f *File) left() error {
+	if f.blocks == 0 {
+		return nil
+	}
+	for i := range f.gguf.Tensors {
+		name := f.gguf.Tensors[i].Name
+		var block int
+		if _, err := fmt.Sscanf(name, "blk.%d.", &block); err == nil && block >= f.blocks {
+			return fmt.Errorf("%w %s: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
+		}
+	}
+	return nil
 }
 
 // Layers reads block_count.
@@ -108,26 +143,44 @@ func (f *File) Layers() int {
 		f.Fail(f.key("block_count"), "%d, at most %d", n, maxLayers)
 		return 1
 	}
+	f.blocks = n
 	return n
+}
+
+// array is the array of a key, of which n values are wanted; nil if there is
+// none or it is too short.
+func (f *File) array(key string, n int) *gguf.Value {
+	v, ok := f.gguf.KV.Value(f.key(key))
+	if !ok || !v.IsArray {
+		return nil
+	}
+	if v.Len() < n {
+		f.Fail(f.key(key), "%d values, want %d", v.Len(), n)
+		return nil
+	}
+	v = v.First(n)
+	return &v
 }
 
 // PerLayer is an integer for each of n layers: an array, or one value for
 // all; def where the key is missing, required if def is negative.
 func (f *File) PerLayer(key string, n, def int) []int {
-	out := make([]int, n)
-	if v, ok := f.gguf.KV.Ints(f.key(key)); ok {
-		if len(v) < n {
-			f.Fail(f.key(key), "%d values for %d layers", len(v), n)
-			return slices.Repeat([]int{1}, n)
+	if a := f.array(key, n); a != nil {
+		out := make([]int, n)
+		v, ok := a.Ints()
+		if !ok {
+			f.Fail(f.key(key), "an array of %v, want integers", a.Kind)
 		}
-		for i := range out {
+		for i := range v {
 			if v[i] < 0 || v[i] > math.MaxInt32 {
 				f.Fail(f.key(key), "%d in layer %d", v[i], i)
-				return slices.Repeat([]int{1}, n)
 			}
 			out[i] = int(v[i])
 		}
-		return out
+		if f.err == nil {
+			return out
+		}
+		return slices.Repeat([]int{1}, n)
 	}
 	if def >= 0 {
 		def = f.IntOr(key, def)
@@ -137,29 +190,18 @@ func (f *File) PerLayer(key string, n, def int) []int {
 	return slices.Repeat([]int{def}, n)
 }
 
-// Floats is an optional array of numbers, one value repeated to n.
-func (f *File) Floats(key string, n int, def float32) []float32 {
-	if v, ok := f.gguf.KV.Floats(f.key(key)); ok {
-		if len(v) < n {
-			f.Fail(f.key(key), "%d values, want %d", len(v), n)
-			return make([]float32, n)
-		}
-		return v[:n]
-	}
-	return slices.Repeat([]float32{f.FloatOr(key, def)}, n)
-}
-
 // Bools is an optional array of truth values of n layers.
 func (f *File) Bools(key string, n int) ([]bool, bool) {
-	v, ok := f.gguf.KV.Bools(f.key(key))
-	if !ok {
+	a := f.array(key, n)
+	if a == nil {
 		return nil, false
 	}
-	if len(v) < n {
-		f.Fail(f.key(key), "%d values for %d layers", len(v), n)
+	v, ok := a.Bools()
+	if !ok {
+		f.Fail(f.key(key), "an array of %v, want truth values", a.Kind)
 		return make([]bool, n), true
 	}
-	return v[:n], true
+	return v, true
 }
 
 // Weight is a required tensor of exactly that shape (GGUF order: row length
@@ -332,6 +374,9 @@ func (f *File) pooling() graph.PoolKind {
 // TokenEmbd binds the embedding and the output matrix, which is the embedding
 // itself where the file has no other.
 func (f *File) TokenEmbd(c *Config) (embd, output *graph.Weight) {
+	if t, ok := f.gguf.Tensor("token_embd.weight"); ok && len(t.Shape) == 2 && t.Shape[0] == c.Embd && t.Shape[1] != c.Vocab {
+		f.Fail("tokenizer.ggml.tokens", "%d tokens, token_embd.weight has %d", c.Vocab, t.Shape[1])
+	}
 	embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
 	output = f.OptionalMatrix("output.weight", c.Embd, c.Vocab)
 	if output == nil {

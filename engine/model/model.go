@@ -69,11 +69,14 @@ func Archs() []string { return slices.Sorted(maps.Keys(archs)) }
 func Open(f *gguf.File) (Model, error) {
 	open, ok := archs[f.Arch()]
 	if !ok {
-		return nil, fmt.Errorf("%w %q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
+		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
 	}
 	file := &File{gguf: f, arch: f.Arch()}
 	m, err := open(file)
-	if err = errors.Join(err, file.err); err != nil {
+	if err = errors.Join(err, file.err); err == nil {
+		err = file.left()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Arch(), err)
 	}
 	return m, nil

@@ -44,16 +44,30 @@ func (f *File) Rope(dims int) Rope {
 	case "yarn":
 		r.Ext = 1
 	default:
-		f.Fail(f.key("rope.scaling.type"), "unknown scaling %q; known: none, linear, yarn, longrope", r.Type)
+		f.Fail(f.key("rope.scaling.type"), "unknown scaling %.80q; known: none, linear, yarn, longrope", r.Type)
 	}
 	if r.Factor == 0 {
 		r.Factor = 1
 	}
-	if r.Dims < 0 || r.Dims%2 != 0 || r.Dims > maxDims || r.Base <= 0 || r.Factor < 0 || r.Context < 0 {
-		f.Fail(f.key("rope"), "dimensions %d, base %g, factor %g", r.Dims, r.Base, r.Factor)
+	none := r.Dims == 0 && f.Has("rope.dimension_count")
+	if none || r.Dims < 0 || r.Dims%2 != 0 || r.Dims > maxDims || r.Factor < 0 || r.Context < 0 || r.Attn < 0 {
+		f.Fail(f.key("rope"), "dimensions %d, factor %g, attention %g", r.Dims, r.Factor, r.Attn)
 		r.Dims = 2
 	}
 	return r
+}
+
+// Finite is Table, which it checks.
+func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
+	freqs, scale = r.Table()
+	ok := r.Base > 1 && scale-scale == 0
+	for _, x := range freqs {
+		ok = ok && x-x == 0
+	}
+	if !ok {
+		f.Fail(f.key("rope"), "base %g, factor %g, beta %g and %g make frequencies that are no use", r.Base, r.Factor, r.BetaFast, r.BetaSlow)
+	}
+	return freqs, scale
 }
 
 // maxDims bounds the table of a hostile file.
@@ -63,14 +77,20 @@ const maxDims = 1 << 16
 // height, width and a fourth coordinate of a token; nil if there are none. On
 // text the first three are the position and the fourth is 0.
 func (f *File) Sections() []int {
-	v, ok := f.gguf.KV.Ints(f.key("rope.dimension_sections"))
+	key := f.key("rope.dimension_sections")
+	a, ok := f.gguf.KV.Value(key)
 	if !ok {
 		return nil
 	}
+	v, ok := a.First(4).Ints()
+	if !ok {
+		f.Fail(key, "not an array of integers")
+		return nil
+	}
 	out := make([]int, 4)
-	for i, n := range v[:min(len(v), 4)] {
+	for i, n := range v {
 		if n < 0 || n > maxDims {
-			f.Fail(f.key("rope.dimension_sections"), "%d pairs in section %d", n, i)
+			f.Fail(key, "%d pairs in section %d", n, i)
 			return nil
 		}
 		out[i] = int(n)

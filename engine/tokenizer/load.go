@@ -38,8 +38,11 @@ type loader struct {
 }
 
 func (l *loader) load() error {
-	name, ok := l.kv.String(keyModel)
-	if !ok {
+	name, err := l.text(keyModel)
+	if err != nil {
+		return err
+	}
+	if name == "" {
 		return fmt.Errorf("%w: the file has no %s", ErrNoVocab, keyModel)
 	}
 	l.model = name
@@ -52,6 +55,15 @@ func (l *loader) load() error {
 	l.ids()
 	l.special()
 	return nil
+}
+
+// text is an optional string.
+func (l *loader) text(key string) (string, error) {
+	s, ok := l.kv.String(key)
+	if !ok && l.kv.Has(key) {
+		return "", fmt.Errorf("%w: %s is no string", ErrInvalid, key)
+	}
+	return s, nil
 }
 
 func (l *loader) notice(format string, args ...any) {
@@ -79,9 +91,9 @@ func (l *loader) kind() error {
 		t.kind = BPE
 		return l.bpe()
 	case "none", "no_vocab":
-		return fmt.Errorf("%w: %s is %q", ErrNoVocab, keyModel, l.model)
+		return fmt.Errorf("%w: %s is %.80q", ErrNoVocab, keyModel, l.model)
 	default:
-		return fmt.Errorf("%w: %s is %q; known are bert, gemma4, gpt2, llama, rwkv, t5 and whitespace", ErrKind, keyModel, l.model)
+		return fmt.Errorf("%w: %s is %.80q; known are bert, gemma4, gpt2, llama, rwkv, t5 and whitespace", ErrKind, keyModel, l.model)
 	}
 	return nil
 }
@@ -89,7 +101,10 @@ func (l *loader) kind() error {
 // bpe sets what a pre-tokenizer implies.
 func (l *loader) bpe() error {
 	t := l.t
-	name, _ := l.kv.String(keyPre)
+	name, err := l.text(keyPre)
+	if err != nil {
+		return err
+	}
 	switch {
 	case l.model == "gemma4":
 		name = "gemma4"
@@ -116,11 +131,20 @@ func (l *loader) bpe() error {
 // merges checks that there are pairs, which are read at the first encoding.
 // gguf has checked the types of this list and of the next three.
 func (l *loader) merges() error {
-	if l.t.kind == BPE && l.t.preName != "kimi-k2" && !l.kv.Has(keyMerge) {
+	v, ok := l.kv.Value(keyMerge)
+	switch {
+	case l.t.kind != BPE || l.t.preName == "kimi-k2":
+	case !ok:
 		return fmt.Errorf("%w: a vocabulary of kind %q needs %s", ErrInvalid, l.model, keyMerge)
+	case v.Len() == 0:
+		l.notice("%s is empty: text becomes single bytes", keyMerge)
 	}
 	return nil
 }
+
+// maxToken bounds the text of a token: what finds tokens in text takes far more
+// memory than they do.
+const maxToken = 1 << 20
 
 func (l *loader) tokens() error {
 	list, ok := l.kv.Strings(keyList)
@@ -131,7 +155,10 @@ func (l *loader) tokens() error {
 		return fmt.Errorf("%w: %s has %d entries", ErrInvalid, keyList, len(list))
 	}
 	for i, s := range list {
-		if s == "" {
+		switch {
+		case len(s) > maxToken:
+			return fmt.Errorf("%w: token %d of %s has %d bytes, at most %d are allowed", ErrInvalid, i, keyList, len(s), maxToken)
+		case s == "":
 			list[i] = fmt.Sprintf("[EMPTY_%d]", i)
 		}
 	}
@@ -142,34 +169,41 @@ func (l *loader) tokens() error {
 func (l *loader) types() error {
 	n := len(l.t.text)
 	l.t.attrs = make([]attr, n)
-	list, ok := l.kv.Ints(keyTypes)
+	v, ok := l.kv.Value(keyTypes)
 	if !ok {
 		for i := range l.t.attrs {
 			l.t.attrs[i] = normal
 		}
 		return nil
 	}
-	if len(list) < n {
-		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyTypes, len(list), n)
+	if v.Len() < n {
+		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyTypes, v.Len(), n)
+	}
+	list, ok := v.First(n).Ints()
+	if !ok {
+		return fmt.Errorf("%w: %s has values beyond %d", ErrInvalid, keyTypes, math.MaxInt64)
 	}
 	kinds := [...]attr{1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: byteToken}
-	for i, v := range list[:n] {
+	shown := false
+	for i, v := range list {
 		if v >= 0 && v < int64(len(kinds)) {
 			l.t.attrs[i] = kinds[v]
 		}
+		shown = shown || l.t.attrs[i]&(normal|userDefined|byteToken) != 0
+	}
+	if !shown {
+		return fmt.Errorf("%w: by %s no token is text", ErrInvalid, keyTypes)
 	}
 	return nil
 }
 
 func (l *loader) scores() error {
 	n := len(l.t.text)
-	list, ok := l.kv.Floats(keyScore)
-	if ok && len(list) < n {
-		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyScore, len(list), n)
+	v, ok := l.kv.Value(keyScore)
+	if ok && v.Len() < n {
+		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyScore, v.Len(), n)
 	}
-	if ok {
-		l.t.scores = list[:n]
-	}
+	l.t.scores, _ = v.First(n).Floats()
 	return nil
 }
 
@@ -197,18 +231,22 @@ func (l *loader) charsmap() error {
 // flags reads what the file says over the kind's defaults.
 func (l *loader) flags() {
 	t := l.t
-	set := func(key string, to *bool) bool {
-		v, ok := l.kv.Bool("tokenizer.ggml." + key)
-		if ok {
-			*to = v
+	set := func(key string, to ...*bool) {
+		v, ok := l.kv.Bool(key)
+		if !ok && l.kv.Has(key) {
+			l.notice("%s is no truth value; it is ignored", key)
 		}
-		return ok
+		for i := range to {
+			if ok {
+				*to[i] = v
+			}
+		}
 	}
-	set("add_bos_token", &t.addBOS)
-	set("add_eos_token", &t.addEOS)
-	set("add_sep_token", &t.addSep)
-	set("add_space_prefix", &t.addPrefix)
-	set("remove_extra_whitespaces", &t.mergeSpaces)
+	set("tokenizer.ggml.add_bos_token", &t.addBOS)
+	set("tokenizer.ggml.add_eos_token", &t.addEOS)
+	set("tokenizer.ggml.add_sep_token", &t.addSep)
+	set("tokenizer.ggml.add_space_prefix", &t.addPrefix)
+	set("tokenizer.ggml.remove_extra_whitespaces", &t.mergeSpaces)
 	if t.pre.forceBOS && !t.addBOS {
 		l.notice("the file asks for no BOS token, which %s models cannot do without; it is added", t.preName)
 		t.addBOS = true
@@ -217,14 +255,11 @@ func (l *loader) flags() {
 	// Files of before these keys expect letters without their accents, and
 	// combining marks that stay.
 	t.lowercase = t.kind == WPM
-	if v, ok := l.kv.Bool(keyLower); ok {
-		t.lowercase = v
-	}
+	set(keyLower, &t.lowercase)
 	t.decompose = t.lowercase
-	if v, ok := l.kv.Bool(keyStrip); ok {
-		t.decompose, t.dropMarks = v, v
-	}
-	never, _ := l.kv.Ints(keyNever)
+	set(keyStrip, &t.decompose, &t.dropMarks)
+	v, _ := l.kv.Value(keyNever)
+	never, _ := v.First(len(t.text)).Ints()
 	for _, id := range never {
 		if id >= 0 && id < int64(len(t.text)) {
 			t.suppress = append(t.suppress, llm.Token(id))

@@ -130,7 +130,7 @@ func PreTokenizers() []string { return slices.Sorted(maps.Keys(pres)) }
 func lookupPre(name string) (pre, error) {
 	p, ok := pres[name]
 	if !ok {
-		return pre{}, fmt.Errorf("%w: %q; known are %s", ErrPre, name, strings.Join(PreTokenizers(), ", "))
+		return pre{}, fmt.Errorf("%w: %.80q; known are %s", ErrPre, name, strings.Join(PreTokenizers(), ", "))
 	}
 	return p, nil
 }
