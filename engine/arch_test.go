@@ -227,6 +227,9 @@ func TestArchs(t *testing.T) {
 	if !errors.Is(err, model.ErrArch) {
 		t.Fatal(err)
 	}
+	if _, err := (modelFile{}).open(t); !errors.Is(err, model.ErrArch) || !strings.Contains(err.Error(), "general.architecture") {
+		t.Errorf("without a name: %v", err)
+	}
 	for _, want := range []string{"perceptron", "llama", "qwen35moe", "gpt-oss", "nomic-bert"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s: %v", want, err)

@@ -125,7 +125,7 @@ func (q *quantizer) save(out string) (err error) {
 	}
 	for i := range q.tensors {
 		if err = q.write(w, &q.f.Tensors[i], q.tensors[i].Type); err != nil {
-			return fmt.Errorf("%s: %w", q.f.Tensors[i].Name, err)
+			return fmt.Errorf("%q: %w", q.f.Tensors[i].Name, err)
 		}
 	}
 	if err = w.Close(); err != nil {

@@ -213,7 +213,7 @@ func (r *run) fail(err error) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(r.err, "godwit:", err)
+	fmt.Fprintln(r.err, "godwit:", printable(err.Error()))
 	var u usage
 	if errors.As(err, &u) {
 		return 2

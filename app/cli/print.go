@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
@@ -15,7 +17,27 @@ type table struct{ rows [][]string }
 
 func newTable(head ...string) *table { return &table{[][]string{head}} }
 
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *table) add(cells ...string) {
+	for i, c := range cells {
+		cells[i] = printable(c)
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// printable is a text that may quote a file, with what a terminal would obey
+// written as in Go. Lines and tabs stay.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
 
 func (t *table) write(w io.Writer) error {
 	width := make([]int, len(t.rows[0]))

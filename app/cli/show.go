@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,10 +129,10 @@ func (r *run) printModel(s *shown) error {
 		}
 	}
 	for _, x := range s.Tensors {
-		fmt.Fprintf(r.out, "%-40s %-8s %v\n", x.Name, x.Type, x.Shape)
+		fmt.Fprintf(r.out, "%-40s %-8s %v\n", printable(x.Name), x.Type, x.Shape)
 	}
-	for k, v := range s.Metadata {
-		fmt.Fprintf(r.out, "%s = %s\n", k, v)
+	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
+		fmt.Fprintf(r.out, "%s = %s\n", printable(k), printable(s.Metadata[k]))
 	}
 	return nil
 }

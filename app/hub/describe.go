@@ -54,14 +54,12 @@ func describe(f *gguf.File) Info {
 		return int(min(max(slices.Max(list), 0), math.MaxInt32))
 	}
 	i := Info{
-		Arch: arch, Quant: quantisation(f), Context: n("context_length"), Layers: n("block_count"),
+		Arch: gguf.Line(arch), Quant: quantisation(f), Context: n("context_length"), Layers: n("block_count"),
 		Embedding: n("embedding_length"), Heads: n("attention.head_count"), KVHeads: n("attention.head_count_kv"),
 		HeadDim: n("attention.key_length"), Vocab: n("vocab_size"),
 	}
-	i.Title, _ = f.KV.String("general.name")
+	i.Title, i.Licence = f.KV.Line("general.name"), f.KV.Line("general.license")
 	i.Template, _ = f.KV.String("tokenizer.chat_template")
-	i.Licence, _ = f.KV.String("general.license")
-	i.Title, i.Licence = clip(i.Title), clip(i.Licence)
 	if i.HeadDim == 0 && i.Heads > 0 {
 		i.HeadDim = i.Embedding / i.Heads
 	}

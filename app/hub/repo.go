@@ -178,28 +178,17 @@ func (w *wireRepo) repo() Repo {
 
 func (w *wireRepo) licence() string {
 	if name := w.CardData.LicenseName; name != "" {
-		return clip(name)
+		return gguf.Line(name)
 	}
 	if name, ok := w.CardData.License.(string); ok {
-		return clip(name)
+		return gguf.Line(name)
 	}
 	for _, tag := range w.Tags {
 		if name, ok := strings.CutPrefix(tag, "license:"); ok {
-			return clip(name)
+			return gguf.Line(name)
 		}
 	}
 	return ""
-}
-
-// clip keeps a text from a hub to one short printable line.
-func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, s)
-	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 var (

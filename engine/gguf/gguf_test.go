@@ -399,3 +399,17 @@ func BenchmarkOpen(b *testing.B) {
 		f.Close()
 	}
 }
+
+func TestLine(t *testing.T) {
+	for s, want := range map[string]string{
+		"": "", "Llama 3": "Llama 3", "名前 é": "名前 é",
+		"a\x1b[31m\x07\nb\x9b2J\u009b\u202ec\x00": "a[31mb2Jc",
+		strings.Repeat("é", 1<<20):                strings.Repeat("é", 100),
+		strings.Repeat("\x1b", 1<<20) + "a":       "",
+		"a" + strings.Repeat("é", 200):            "a" + strings.Repeat("é", 99),
+	} {
+		if got := Line(s); got != want {
+			t.Errorf("%.40q is %q, want %q", s, got, want)
+		}
+	}
+}

@@ -1,6 +1,11 @@
 package gguf
 
-import "iter"
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Metadata is the ordered list of keys and values of a file. Its getters
 // report false for a missing key and for a value of another type; integers are
@@ -52,6 +57,25 @@ func lookup[T any](m *Metadata, key string, as func(Value) (T, bool)) (T, bool) 
 
 // String returns a copy of a string. Its bytes need not be valid UTF-8.
 func (m *Metadata) String(key string) (string, bool) { return lookup(m, key, Value.Text) }
+
+// Line is a string for people to read, as [Line] leaves it; empty if there is none.
+func (m *Metadata) Line(key string) string {
+	s, _ := m.String(key)
+	return Line(s)
+}
+
+// Line makes one short line of a text that a stranger wrote: what cannot be
+// printed, such as a terminal's control characters, is left out.
+func Line(s string) string {
+	const most = 200
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, s[:min(len(s), 4*most)])
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
 
 // Uint returns an integer that is not negative.
 func (m *Metadata) Uint(key string) (uint64, bool) { return lookup(m, key, Value.Uint) }

@@ -130,7 +130,7 @@ func (f *File) left() error {
 		name := f.gguf.Tensors[i].Name
 		var block int
 		if _, err := fmt.Sscanf(name, "blk.%d.", &block); err == nil && block >= f.blocks {
-			return fmt.Errorf("%w %s: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
+			return fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
 		}
 	}
 	return nil
@@ -322,9 +322,8 @@ func (f *File) Spread(name string, n, times int) *graph.Weight {
 // Config reads what every architecture has. Blocks that only predict further
 // tokens are left out.
 func (f *File) Config() Config {
-	name, _ := f.gguf.KV.String("general.name")
 	c := Config{
-		Arch: f.arch, Name: name,
+		Arch: f.arch, Name: f.gguf.KV.Line("general.name"),
 		Layers:  f.Layers(),
 		Embd:    f.Int("embedding_length"),
 		Context: f.Int("context_length"),

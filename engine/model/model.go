@@ -68,7 +68,10 @@ func Archs() []string { return slices.Sorted(maps.Keys(archs)) }
 // Open returns the model in f.
 func Open(f *gguf.File) (Model, error) {
 	open, ok := archs[f.Arch()]
-	if !ok {
+	switch {
+	case f.Arch() == "":
+		return nil, fmt.Errorf("%w: the file names none (general.architecture)", ErrArch)
+	case !ok:
 		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
 	}
 	file := &File{gguf: f, arch: f.Arch()}
