@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"godwit/engine"
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
 	"godwit/engine/internal/golden"
@@ -270,5 +272,30 @@ func TestHostile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTemplateNoText opens a model whose template is there and is no text.
+func TestTemplateNoText(t *testing.T) {
+	f, err := gguf.Open(golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := parseModel(t, f)
+	m.kv = append(m.kv, gguf.KV{Key: "tokenizer.chat_template", Value: uint32(7)})
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	var b bytes.Buffer
+	if err := errors.Join(gguf.Write(&b, m.kv, m.tensors), os.WriteFile(path, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := engine.OpenModel(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"a"}]`)}
+	if _, err := opened.Render(t.Context(), c); !errors.Is(err, model.ErrParam) || !strings.Contains(err.Error(), "tokenizer.chat_template") {
+		t.Errorf("rendered: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"godwit/engine/chat/jinja"
 	"godwit/engine/grammar"
 	"godwit/engine/llm"
+	"godwit/engine/model"
 	"godwit/engine/tokenizer"
 )
 
@@ -43,10 +44,24 @@ func (m *Model) newTemplate() (*chat.Template, error) {
 		return t.Text(id)
 	}
 	o := chat.Options{Architecture: m.File.Arch(), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
-	o.ToolUse, _ = m.File.KV.String("tokenizer.chat_template.tool_use")
 	o.HasToken = func(s string) bool { _, ok := t.Find(s); return ok }
-	source, _ := m.File.KV.String("tokenizer.chat_template")
+	source, err := m.source("tokenizer.chat_template")
+	if err == nil {
+		o.ToolUse, err = m.source("tokenizer.chat_template.tool_use")
+	}
+	if err != nil {
+		return nil, err
+	}
 	return chat.New(source, o)
+}
+
+// source is the text of a template, empty if the file has none.
+func (m *Model) source(key string) (string, error) {
+	s, ok := m.File.KV.String(key)
+	if !ok && m.File.KV.Has(key) {
+		return "", fmt.Errorf("chat template: %w %s: not a string", model.ErrParam, key)
+	}
+	return s, nil
 }
 
 // ChatTemplate is the source of the template in use, and a line that says so
