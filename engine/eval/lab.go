@@ -354,6 +354,9 @@ func (l *Lab) subject(ctx context.Context, p subject, tasks []Task) ([]Cell, err
 	if len(tasks) == 0 {
 		return nil, nil
 	}
+	if err := l.Store.Try(); err != nil {
+		return nil, fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
+	}
 	open := l.Open
 	if p.base && l.Base != nil {
 		open = l.Base

@@ -215,6 +215,26 @@ func TestLabInterrupted(t *testing.T) {
 	}
 }
 
+// TestLabUnwritable checks that nothing is measured for a folder that takes no
+// file, here a link to nowhere.
+func TestLabUnwritable(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "results")
+	if err := os.Symlink(store+"-not", store); err != nil {
+		t.Fatal(err)
+	}
+	var opened []string
+	if _, err := lab(t, store, &opened).Run(t.Context(), eval.Tasks(), nil); err == nil || len(opened) > 0 {
+		t.Errorf("%v after %v", err, opened)
+	}
+	full := t.TempDir()
+	if err := (eval.Results{Dir: full}).Try(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(full); err != nil || len(left) > 0 {
+		t.Errorf("%v left behind, %v", left, err)
+	}
+}
+
 // checkReport writes a report in every form.
 func checkReport(t *testing.T, cells []eval.Cell) {
 	t.Helper()

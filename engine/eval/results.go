@@ -58,6 +58,22 @@ func (r Results) replace(name string, write func(io.Writer) error) error {
 	return nil
 }
 
+// Try finds out whether results can be stored, since they take minutes to
+// measure: it writes about as much and removes it again.
+func (r Results) Try() error {
+	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.Dir, "try.part*")
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(make([]byte, 1<<18)); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+}
+
 // read fills v from a file; false where there is none that can be used.
 func (r Results) read(name string, v any) (bool, error) {
 	f, err := os.Open(filepath.Join(r.Dir, name))
