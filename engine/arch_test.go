@@ -158,6 +158,7 @@ func TestHyperParameters(t *testing.T) {
 		{llamaMerged, "rope.dimension_count", 4 * peerHead},
 		{llamaMerged, "rope.freq_base", -1.0},
 		{llamaMerged, "attention.head_count", 3},
+		{llamaWide, "attention.head_count", []int{0, 0}},
 		{llamaMerged, "attention.head_count_kv", 0},
 		{llamaMerged, "attention.head_count_kv", 3},
 		{llamaMerged, "attention.key_length", 0},
@@ -211,6 +212,13 @@ func TestHyperParameters(t *testing.T) {
 			t.Errorf("%s: %s = %v: %v", m.arch, c.key, c.v, err)
 		}
 	}
+}
+
+// llamaWide says how wide its heads are.
+func llamaWide() *maker {
+	m := llamaLike("llama", 2, nil)
+	m.kv["attention.key_length"], m.kv["attention.value_length"] = peerHead, peerHead
+	return m
 }
 
 func (m *maker) parts(t *testing.T) modelFile {

@@ -37,7 +37,7 @@ func readHeads(f *model.File, c *model.Config, windowed []bool) []heads {
 		}
 		out[i].q, out[i].kv = q[i], kv[i]
 		h := &out[i]
-		if h.dimK == 0 || h.dimV == 0 || h.kv > 0 && h.q%h.kv != 0 || h.q > maxHeads || h.dimK > maxHeadDim || h.dimV > maxHeadDim {
+		if h.dimK == 0 || h.dimV == 0 || h.kv > 0 && (h.q == 0 || h.q%h.kv != 0) || h.q > maxHeads || h.dimK > maxHeadDim || h.dimV > maxHeadDim {
 			f.Fail("attention", "layer %d: %d heads over %d, of %d and %d values", i, h.q, h.kv, h.dimK, h.dimV)
 			*h = heads{1, 1, 1, 1}
 		}
