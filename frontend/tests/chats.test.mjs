@@ -1,9 +1,11 @@
 // What people do with chats, in a real browser on the real server: keeping, moving,
 // dropping files, coming back later.
 import assert from 'node:assert/strict';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, launch, leave, say, visit, write } from './browser.mjs';
-import { conversation, newHome, serve } from './server.mjs';
+import { conversation, modelFile, newHome, serve } from './server.mjs';
 
 let browser;
 let server;
@@ -303,6 +305,19 @@ describe('what is written and not sent', () => {
     await leave(page);
   });
 
+  it('is saved as well where it is a system prompt', async () => {
+    const page = await opened('Prompted', ['Hello.', 'Hi.']);
+    const id = new URL(page.url()).hash.split('/').pop();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    const saved = page.waitForResponse(`**/app/chats/${id}`);
+    await page.getByLabel('System prompt').fill('You are a heron.');
+    await (await saved).finished(); // the field still has the keys
+    await page.reload();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    await page.waitForFunction(() => document.querySelector('aside textarea')?.value === 'You are a heron.');
+    await leave(page);
+  });
+
   it('is forgotten with its chat', async () => {
     const page = await opened('Dropped with a draft', ['Hello.', 'Hi.']);
     await box(page).fill('A secret.');
@@ -428,6 +443,76 @@ describe('the page', () => {
     await page.locator('article:not(.mine)[data-status=stopped]').waitFor();
     await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 40 } });
     await leave(page);
+  });
+
+  it('keeps the keys where they were of use', async () => {
+    const page = await visit(browser, server.url);
+    const on = (name) => page.waitForFunction((name) => (document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()) === name, name);
+    const press = async (name) => {
+      const button = page.locator(`main button[aria-label="${name}"]:enabled`).last();
+      await button.waitFor();
+      await button.press('Enter');
+    };
+    await say(page, 'Name a bird.');
+    await answered(page);
+    await press('Chat actions');
+    await on('Rename');
+    await page.keyboard.press('Enter');
+    await on('Rename chat');
+    await page.keyboard.type('My bird');
+    await page.keyboard.press('Enter');
+    await on('Chat actions');
+    await page.getByRole('link', { name: 'My bird' }).waitFor();
+    assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'My bird');
+    await press('Regenerate');
+    await page.getByText('2 / 2').waitFor();
+    await on('Message');
+    await answered(page);
+    await press('Previous branch');
+    await page.getByText('1 / 2').waitFor();
+    await on('Next branch');
+    await press('Edit');
+    await on('Edit message');
+    await page.keyboard.press('Escape');
+    await on('Edit');
+    await press('Delete');
+    await on('Cancel');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.getByText('1 / 2').waitFor({ state: 'detached' });
+    await on('Message');
+    await page.keyboard.press('Control+k');
+    await on('Search all chats');
+    await page.keyboard.type('bird');
+    await page.getByRole('option', { name: /My bird/ }).first().waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await on('Message');
+    await leave(page);
+  });
+
+  it('fits a small screen, whatever the names', async () => {
+    const long = 'A-model-with-a-name-that-no-small-screen-has-the-room-for-Q4_K_M';
+    const broken = 'broken-file-with-a-long-name-as-well-Q4_K_M';
+    const models = join(server.home, 'data', 'models');
+    symlinkSync(modelFile(), join(models, `${long}.gguf`));
+    writeFileSync(join(models, `${broken}.gguf`), 'this is no model');
+    await server.api('POST', '/app/library/refresh', {});
+    const made = JSON.parse(conversation('A title '.repeat(12), ['word'.repeat(60), 'Hi.']));
+    made.chats[0].model = long;
+    const { chats } = await server.api('POST', '/app/import', JSON.stringify(made));
+    for (const width of [320, 390]) {
+      const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}`, { viewport: { width, height: 640 } });
+      for (const [at, name] of [[`chat/${chats[0].id}`, 'Chat actions'], ['models', `Details of ${long}`], ['settings/kv', 'Model to plan for'], ['settings/about', 'Copy diagnostics']]) {
+        await page.evaluate((at) => (location.hash = `#/${at}`), at);
+        const last = at === 'settings/kv' ? page.getByLabel(name) : page.getByRole('button', { name });
+        await last.waitFor();
+        await page.waitForFunction(() => [...document.querySelectorAll('main button, main input, main select, main h1, main h2')].every((e) => e.closest('nav') || e.getBoundingClientRect().right <= innerWidth));
+      }
+      await leave(page);
+    }
+    for (const name of [long, broken]) rmSync(join(models, `${name}.gguf`));
+    await server.api('POST', '/app/library/refresh', {});
   });
 
   it('stands still for those who want it', async () => {
