@@ -42,17 +42,17 @@ type stage struct {
 	do    func(worker, task int)
 	warm  func(worker, workers int)        // done while the last tasks are under way; nil for nothing
 	reads func(worker, workers int) []byte // the weights that a worker's share begins with; nil for none
+	limit *atomic.Uint64                   // tasks of the run, beside those of other stages: nobody writes them meanwhile
 	count *counters
 }
 
-// counters are the progress of a stage. The upper half of every word holds the
-// run's epoch, so that a worker that comes late from an earlier run claims
-// nothing, and shares need no reset.
+// counters are the progress of a stage. The upper half of every word, and of
+// the limit, holds the run's epoch, so that a worker that comes late from an
+// earlier run claims nothing, and shares need no reset.
 type counters struct {
-	limit atomic.Uint64 // tasks of the run
-	done  atomic.Uint64
-	_     [48]byte
-	next  []share
+	done atomic.Uint64
+	_    [56]byte
+	next []share
 }
 
 // share is the next task of a worker's share of a stage.
@@ -83,7 +83,9 @@ func newStage(tasks func() int, do func(worker, task int)) stage {
 
 // ready gives the stages their counters.
 func (p *pool) ready(stages []stage) []stage {
+	limits := make([]atomic.Uint64, len(stages))
 	for i := range stages {
+		stages[i].limit = &limits[i]
 		stages[i].count = &counters{next: make([]share, p.workers)}
 	}
 	return stages
@@ -158,9 +160,9 @@ func (p *pool) run(stages *[]stage) error {
 	p.fault.Store(nil)
 	epoch := p.epoch.Load() + 1
 	for i := range *stages {
-		c := (*stages)[i].count
-		c.done.Store(uint64(epoch) << 32)
-		c.limit.Store(uint64(epoch)<<32 | uint64((*stages)[i].tasks()))
+		s := &(*stages)[i]
+		s.count.done.Store(uint64(epoch) << 32)
+		s.limit.Store(uint64(epoch)<<32 | uint64(s.tasks()))
 	}
 	p.stages.Store(stages)
 	p.begin(epoch)
@@ -198,7 +200,7 @@ func (p *pool) do(s *stage, worker, task int) {
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	for i := range stages {
 		s := &stages[i]
-		limit := s.count.limit.Load()
+		limit := s.limit.Load()
 		if uint32(limit>>32) != epoch {
 			return
 		}
@@ -207,15 +209,17 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 			from, to := part(int(uint32(limit)), of, p.workers)
 			did := uint64(0)
 			for {
-				task, ok := s.count.claim(of, epoch, from, to)
+				task, ok := s.claim(of, epoch, from, to)
 				if !ok {
 					break
 				}
 				p.do(s, worker, task)
 				did++
 			}
-			if did > 0 { // once a share: the word is every worker's
-				s.count.done.Add(did)
+			// Added once a share: the word is every worker's. Who did the last
+			// task need not look at the shares of others, lines of theirs.
+			if did > 0 && s.count.done.Add(did) == limit {
+				break
 			}
 		}
 		if s.warm != nil {
@@ -235,22 +239,23 @@ func part(n, worker, workers int) (from, to int) {
 // claim takes a task of a share, from from to to-1; false if there are none
 // left. While a run lasts, a share that has the word of another run is one
 // that nobody has claimed from.
-func (c *counters) claim(of int, epoch uint32, from, to int) (int, bool) {
+func (s *stage) claim(of int, epoch uint32, from, to int) (int, bool) {
 	if from == to {
 		return 0, false
 	}
+	next := &s.count.next[of].next
 	for {
-		v := c.next[of].next.Load()
+		v := next.Load()
 		task := from
 		if uint32(v>>32) == epoch {
 			task = int(uint32(v))
-		} else if uint32(c.limit.Load()>>32) != epoch {
+		} else if uint32(s.limit.Load()>>32) != epoch {
 			return 0, false
 		}
 		if task == to {
 			return 0, false
 		}
-		if c.next[of].next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+1)) {
+		if next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+1)) {
 			return task, true
 		}
 	}
