@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"godwit/engine/llm"
@@ -38,20 +39,20 @@ func (e *Engine) Bench(ctx context.Context, t BenchTest) (time.Duration, error) 
 		b.prompts = append(b.prompts, tokens)
 	}
 	done := make(chan error, n)
-	var err error
-	sent := 0
-	for i := range n {
-		j := b.job(i, uint32(e.Config().Vocab))
-		j.Done = func(_ sched.Finish, _ sched.Stats, err error) { done <- err }
-		if err = e.submit(ctx, j); err != nil {
-			break
-		}
-		sent++
+	jobs := make([]sched.Job, n)
+	for i := range jobs {
+		jobs[i] = b.job(i, uint32(e.Config().Vocab))
+		jobs[i].Done = func(_ sched.Finish, _ sched.Stats, err error) { done <- err }
 	}
-	for range sent {
-		if e := <-done; err == nil {
-			err = e
-		}
+	if err := e.submit(ctx, jobs...); err != nil {
+		return 0, err
+	}
+	var err error
+	for range jobs {
+		err = errors.Join(err, <-done)
+	}
+	if want := n * t.Gen; err == nil && t.Prompt == 0 && b.generated < want {
+		err = fmt.Errorf("%d of %d tokens generated: no room for %d sequences of that length", b.generated, want, n)
 	}
 	return b.end.Sub(b.start), err
 }

@@ -26,6 +26,14 @@ func TestBench(t *testing.T) {
 			}
 		}
 	}
+	// All begin together, so that room for their tokens is room enough.
+	tight := openPath(t, testmodel.SmolLM2(t), engine.Options{Context: 12, Cells: 4 * 76, Parallel: 4})
+	if took, err := tight.Bench(t.Context(), engine.BenchTest{Gen: 10, Sequences: 4}); err != nil || took <= 0 {
+		t.Errorf("four in a tight context: %v, %v", took, err)
+	}
+	if _, err := tight.Bench(t.Context(), engine.BenchTest{Gen: 20, Sequences: 4}); err == nil {
+		t.Error("fewer tokens than a test wants are no error")
+	}
 	if _, err := e.Bench(t.Context(), engine.BenchTest{Depth: 1 << 20, Gen: 1, Synthetic: true}); err == nil {
 		t.Error("a depth beyond the context is no error")
 	}

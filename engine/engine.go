@@ -406,12 +406,12 @@ func (e *Engine) wait(ctx context.Context, j sched.Job) error {
 	return <-done
 }
 
-// submit queues a job of a model that generates.
-func (e *Engine) submit(ctx context.Context, j sched.Job) error {
+// submit queues jobs of a model that generates.
+func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 	if e.Config().Embedding {
 		return ErrEmbedding
 	}
-	return e.sched.Submit(ctx, j)
+	return e.sched.Submit(ctx, jobs...)
 }
 
 // checkTokens rejects ids outside the vocabulary.

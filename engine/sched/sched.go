@@ -210,22 +210,26 @@ func (s *Sched) do(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Submit queues a job. Its Done is called exactly once if and only if Submit
-// returns nil. The job ends early when ctx does.
-func (s *Sched) Submit(ctx context.Context, j Job) error {
-	n := len(j.Prompt)
-	if n == 0 {
-		return errors.New("the prompt is empty")
+// Submit queues jobs together, all or none. The Done of each is called exactly
+// once if and only if Submit returns nil. The jobs end early when ctx does.
+func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
+	tasks := make([]*task, len(jobs))
+	for i, j := range jobs {
+		n := len(j.Prompt)
+		if n == 0 {
+			return errors.New("the prompt is empty")
+		}
+		if most := s.capacity(); n > most || n == most && j.Next != nil {
+			return &TooLong{n, most}
+		}
+		if j.Slot >= len(s.slots) {
+			return fmt.Errorf("%w %d of %d", ErrSlot, j.Slot, len(s.slots))
+		}
+		t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
+		t.stats.Prompt, t.read = n, n
+		tasks[i] = t
 	}
-	if most := s.capacity(); n > most || n == most && j.Next != nil {
-		return &TooLong{n, most}
-	}
-	if j.Slot >= len(s.slots) {
-		return fmt.Errorf("%w %d of %d", ErrSlot, j.Slot, len(s.slots))
-	}
-	t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
-	t.stats.Prompt, t.read = n, n
-	return s.do(ctx, func() { s.queue = append(s.queue, t) })
+	return s.do(ctx, func() { s.queue = append(s.queue, tasks...) })
 }
 
 // capacity is the most tokens that a sequence can hold with all cells to itself.

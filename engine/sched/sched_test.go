@@ -211,6 +211,39 @@ func TestPromptsGetRoom(t *testing.T) {
 	}
 }
 
+// Jobs that are submitted together begin in one step, or not at all.
+func TestTogether(t *testing.T) {
+	const n = 6
+	s, f := newTiny(t, tiny{cells: 4096, seqs: n, context: 64, rows: 64, seed: 1})
+	done := make(chan error, n)
+	jobs := make([]sched.Job, n)
+	for i := range jobs {
+		left := 5
+		jobs[i] = sched.Job{
+			Prompt: text(uint64(i), 3), Slot: -1,
+			Next: func([]float32) (llm.Token, bool, error) { left--; return 1, left > 0, nil },
+			Done: func(_ sched.Finish, _ sched.Stats, err error) { done <- err },
+		}
+	}
+	bad := append(slices.Clone(jobs), sched.Job{})
+	if err := s.Submit(t.Context(), bad...); err == nil {
+		t.Fatal("an empty prompt among others is no error")
+	}
+	if err := s.Submit(t.Context(), jobs...); err != nil {
+		t.Fatal(err)
+	}
+	for range jobs {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for i, st := range f.taken() {
+		if st.Prefill > 0 && st.Prefill != 3*n || st.Prefill == 0 && st.Decode != n {
+			t.Errorf("step %d has %d rows of prompts and %d of answers", i, st.Prefill, st.Decode)
+		}
+	}
+}
+
 // The longest prefix that any slot holds is reused, in whole pages.
 func TestReuse(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 8192, seqs: 4, context: 2048, rows: 64, seed: 5})
