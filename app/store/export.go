@@ -154,7 +154,7 @@ func readJSON(data []byte) ([]exportedChat, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	if head.Format != format {
-		return nil, fmt.Errorf("%w: format %q, want %q", ErrInput, head.Format, format)
+		return nil, fmt.Errorf("%w: no chats that Godwit exported: format %.64q, want %q", ErrInput, head.Format, format)
 	}
 	if head.Version > formatVersion {
 		return nil, fmt.Errorf("%w: an export of version %d, this one knows %d", ErrNewer, head.Version, formatVersion)

@@ -32,7 +32,7 @@ export function saveFile(name: string, data: Blob) {
 
 /** A name that every system takes for a file. */
 export function fileName(title: string): string {
-  return title.replace(/[\s\\/:*?"<>|\p{Cc}]+/gu, ' ').trim().slice(0, 80) || 'chat';
+  return title.replace(/[\s\\/:*?"<>|\p{Cc}]+/gu, ' ').trim().slice(0, 80).replace(/[. ]+$/, '') || 'chat';
 }
 
 /** Lets the person choose files. */

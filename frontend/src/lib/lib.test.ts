@@ -68,6 +68,7 @@ describe('files', () => {
   it('are named so that every system takes them', () => {
     expect(fileName('a/b: "c"?\n')).toBe('a b c');
     expect(fileName('///')).toBe('chat');
+    expect(fileName('Write a poem. ..')).toBe('Write a poem');
   });
   it('are text or refused', async () => {
     const text = new File(['package main\n'], 'main.go', { type: '' });

@@ -95,7 +95,8 @@ class App {
             continue;
           }
           // The stream stands: what changes from now on is told, the rest is asked for.
-          await Promise.all([this.refresh(), chats.refresh(), drafts.start()]);
+          void drafts.start();
+          await Promise.all([this.refresh(), chats.refresh()]);
           open.recover();
           renderer.fetch();
           this.phase = 'ready';

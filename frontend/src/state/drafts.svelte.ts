@@ -113,9 +113,11 @@ class Drafts {
     this.started = true;
     const names = places(newChat).map((place) => place.slice(newChat.length));
     const [name] = await abandoned(names).catch(() => []);
-    if (name === undefined || this.list.has(0)) return;
+    const mine = this.list.get(0);
+    if (name === undefined || mine?.text || mine?.files.length) return;
     keep(newChat + windowName, kept(newChat + name));
     keep(newChat + name, undefined);
+    mine?.follow();
   }
 
   /** What is written in a chat; 0 is the chat that is not there yet. */
