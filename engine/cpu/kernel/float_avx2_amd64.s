@@ -62,17 +62,15 @@ done4:
 	VZEROUPPER
 	RET
 
-// func floatF32p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// func floatF32p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·floatF32p1n4AVX2(SB), NOSPLIT, $0-56
+TEXT ·floatF32p1n2AVX2(SB), NOSPLIT, $0-56
 	MOVQ y+0(FP), DI
 	MOVQ w+16(FP), SI
 	MOVQ x+24(FP), DX
 	MOVQ ldx+32(FP), R8
-	LEAQ (R8)(R8*2), R9
 
 panel5:
-	MOVQ   SI, R14
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -87,6 +85,178 @@ panel5:
 	JLT    odd7
 
 pair6:
+	PREFETCHT0   6144(SI)
+	PREFETCHT0   6208(SI)
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	VMOVUPS      64(SI), Y12
+	VMOVUPS      96(SI), Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y7
+	ADDQ         $0x80, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair6
+
+odd7:
+	ADDQ         $0x02, CX
+	JZ           done8
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	ADDQ         $0x40, SI
+
+done8:
+	MOVQ    DI, AX
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y7, Y5, Y5
+	VMOVUPS Y5, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel5
+	VZEROUPPER
+	RET
+
+// func floatF32p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·floatF32p1n3AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel9:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	SUBQ   $0x02, CX
+	JLT    odd11
+
+pair10:
+	PREFETCHT0   6144(SI)
+	PREFETCHT0   6208(SI)
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	VMOVUPS      64(SI), Y12
+	VMOVUPS      96(SI), Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y10
+	VBROADCASTSS 4(BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y5
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $0x80, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair10
+
+odd11:
+	ADDQ         $0x02, CX
+	JZ           done12
+	VMOVUPS      (SI), Y12
+	VMOVUPS      32(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	ADDQ         $0x40, SI
+
+done12:
+	MOVQ    DI, AX
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y9, Y6, Y6
+	VMOVUPS Y6, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y10, Y7, Y7
+	VMOVUPS Y7, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS Y2, (AX)
+	VADDPS  Y11, Y8, Y8
+	VMOVUPS Y8, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel9
+	VZEROUPPER
+	RET
+
+// func floatF32p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·floatF32p1n4AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+	LEAQ (R8)(R8*2), R9
+
+panel13:
+	MOVQ   SI, R14
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, CX
+	JLT    odd15
+
+pair14:
 	PREFETCHT0   6144(SI)
 	PREFETCHT0   6208(SI)
 	VMOVUPS      (SI), Y12
@@ -110,11 +280,11 @@ pair6:
 	ADDQ         $0x80, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair6
+	JGE          pair14
 
-odd7:
+odd15:
 	ADDQ         $0x02, CX
-	JZ           done8
+	JZ           done16
 	VMOVUPS      (SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -126,7 +296,7 @@ odd7:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x40, SI
 
-done8:
+done16:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, (AX)
@@ -151,9 +321,9 @@ done8:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	SUBQ    $0x02, CX
-	JLT     odd10
+	JLT     odd18
 
-pair9:
+pair17:
 	VMOVUPS      32(SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -175,11 +345,11 @@ pair9:
 	ADDQ         $0x80, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair9
+	JGE          pair17
 
-odd10:
+odd18:
 	ADDQ         $0x02, CX
-	JZ           done11
+	JZ           done19
 	VMOVUPS      32(SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -191,7 +361,7 @@ odd10:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x40, SI
 
-done11:
+done19:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, 32(AX)
@@ -206,7 +376,7 @@ done11:
 	VMOVUPS Y3, 32(AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel5
+	JNZ     panel13
 	VZEROUPPER
 	RET
 
@@ -218,7 +388,7 @@ TEXT ·floatF16p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ x+24(FP), DX
 	MOVQ ldx+32(FP), R8
 
-panel12:
+panel20:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -226,9 +396,9 @@ panel12:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	SUBQ   $0x02, CX
-	JLT    odd14
+	JLT    odd22
 
-pair13:
+pair21:
 	PREFETCHT0   6144(SI)
 	VCVTPH2PS    (SI), Y12
 	VCVTPH2PS    16(SI), Y13
@@ -243,11 +413,11 @@ pair13:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair13
+	JGE          pair21
 
-odd14:
+odd22:
 	ADDQ         $0x02, CX
-	JZ           done15
+	JZ           done23
 	VCVTPH2PS    (SI), Y12
 	VCVTPH2PS    16(SI), Y13
 	VBROADCASTSS (BX), Y14
@@ -255,7 +425,7 @@ odd14:
 	VFMADD231PS  Y14, Y13, Y2
 	ADDQ         $0x20, SI
 
-done15:
+done23:
 	MOVQ    DI, AX
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)
@@ -263,7 +433,175 @@ done15:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel12
+	JNZ     panel20
+	VZEROUPPER
+	RET
+
+// func floatF16p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·floatF16p1n2AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel24:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, CX
+	JLT    odd26
+
+pair25:
+	PREFETCHT0   6144(SI)
+	VCVTPH2PS    (SI), Y12
+	VCVTPH2PS    16(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	VCVTPH2PS    32(SI), Y12
+	VCVTPH2PS    48(SI), Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y7
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair25
+
+odd26:
+	ADDQ         $0x02, CX
+	JZ           done27
+	VCVTPH2PS    (SI), Y12
+	VCVTPH2PS    16(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	ADDQ         $0x20, SI
+
+done27:
+	MOVQ    DI, AX
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y7, Y5, Y5
+	VMOVUPS Y5, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel24
+	VZEROUPPER
+	RET
+
+// func floatF16p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·floatF16p1n3AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel28:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	SUBQ   $0x02, CX
+	JLT    odd30
+
+pair29:
+	PREFETCHT0   6144(SI)
+	VCVTPH2PS    (SI), Y12
+	VCVTPH2PS    16(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	VCVTPH2PS    32(SI), Y12
+	VCVTPH2PS    48(SI), Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y10
+	VBROADCASTSS 4(BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y5
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair29
+
+odd30:
+	ADDQ         $0x02, CX
+	JZ           done31
+	VCVTPH2PS    (SI), Y12
+	VCVTPH2PS    16(SI), Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	ADDQ         $0x20, SI
+
+done31:
+	MOVQ    DI, AX
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y9, Y6, Y6
+	VMOVUPS Y6, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y10, Y7, Y7
+	VMOVUPS Y7, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS Y2, (AX)
+	VADDPS  Y11, Y8, Y8
+	VMOVUPS Y8, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel28
 	VZEROUPPER
 	RET
 
@@ -276,7 +614,7 @@ TEXT ·floatF16p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ ldx+32(FP), R8
 	LEAQ (R8)(R8*2), R9
 
-panel16:
+panel32:
 	MOVQ   SI, R14
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
@@ -289,9 +627,9 @@ panel16:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	SUBQ   $0x02, CX
-	JLT    odd18
+	JLT    odd34
 
-pair17:
+pair33:
 	PREFETCHT0   6144(SI)
 	VCVTPH2PS    (SI), Y12
 	VBROADCASTSS (BX), Y14
@@ -314,11 +652,11 @@ pair17:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair17
+	JGE          pair33
 
-odd18:
+odd34:
 	ADDQ         $0x02, CX
-	JZ           done19
+	JZ           done35
 	VCVTPH2PS    (SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -330,7 +668,7 @@ odd18:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x20, SI
 
-done19:
+done35:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, (AX)
@@ -355,9 +693,9 @@ done19:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	SUBQ    $0x02, CX
-	JLT     odd21
+	JLT     odd37
 
-pair20:
+pair36:
 	VCVTPH2PS    16(SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -379,11 +717,11 @@ pair20:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair20
+	JGE          pair36
 
-odd21:
+odd37:
 	ADDQ         $0x02, CX
-	JZ           done22
+	JZ           done38
 	VCVTPH2PS    16(SI), Y12
 	VBROADCASTSS (BX), Y14
 	VFMADD231PS  Y14, Y12, Y0
@@ -395,7 +733,7 @@ odd21:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x20, SI
 
-done22:
+done38:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, 32(AX)
@@ -410,7 +748,7 @@ done22:
 	VMOVUPS Y3, 32(AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel16
+	JNZ     panel32
 	VZEROUPPER
 	RET
 
@@ -422,7 +760,7 @@ TEXT ·floatBF16p1n1AVX2(SB), NOSPLIT, $0-56
 	MOVQ x+24(FP), DX
 	MOVQ ldx+32(FP), R8
 
-panel23:
+panel39:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Y0, Y0, Y0
@@ -430,9 +768,9 @@ panel23:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	SUBQ   $0x02, CX
-	JLT    odd25
+	JLT    odd41
 
-pair24:
+pair40:
 	PREFETCHT0   6144(SI)
 	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -451,11 +789,11 @@ pair24:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair24
+	JGE          pair40
 
-odd25:
+odd41:
 	ADDQ         $0x02, CX
-	JZ           done26
+	JZ           done42
 	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VPMOVZXWD    16(SI), Y13
@@ -465,7 +803,7 @@ odd25:
 	VFMADD231PS  Y14, Y13, Y2
 	ADDQ         $0x20, SI
 
-done26:
+done42:
 	MOVQ    DI, AX
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, (AX)
@@ -473,7 +811,187 @@ done26:
 	VMOVUPS Y2, 32(AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel23
+	JNZ     panel39
+	VZEROUPPER
+	RET
+
+// func floatBF16p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·floatBF16p1n2AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel43:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	SUBQ   $0x02, CX
+	JLT    odd45
+
+pair44:
+	PREFETCHT0   6144(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	VPMOVZXWD    32(SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    48(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y7
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair44
+
+odd45:
+	ADDQ         $0x02, CX
+	JZ           done46
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y4
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y5
+	ADDQ         $0x20, SI
+
+done46:
+	MOVQ    DI, AX
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y7, Y5, Y5
+	VMOVUPS Y5, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel43
+	VZEROUPPER
+	RET
+
+// func floatBF16p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·floatBF16p1n3AVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel47:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	SUBQ   $0x02, CX
+	JLT    odd49
+
+pair48:
+	PREFETCHT0   6144(SI)
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	VPMOVZXWD    32(SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    48(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS 4(BX), Y14
+	VFMADD231PS  Y14, Y12, Y3
+	VFMADD231PS  Y14, Y13, Y9
+	VBROADCASTSS 4(BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y4
+	VFMADD231PS  Y14, Y13, Y10
+	VBROADCASTSS 4(BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y5
+	VFMADD231PS  Y14, Y13, Y11
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, CX
+	JGE          pair48
+
+odd49:
+	ADDQ         $0x02, CX
+	JZ           done50
+	VPMOVZXWD    (SI), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(SI), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (BX), Y14
+	VFMADD231PS  Y14, Y12, Y0
+	VFMADD231PS  Y14, Y13, Y6
+	VBROADCASTSS (BX)(R8*1), Y14
+	VFMADD231PS  Y14, Y12, Y1
+	VFMADD231PS  Y14, Y13, Y7
+	VBROADCASTSS (BX)(R8*2), Y14
+	VFMADD231PS  Y14, Y12, Y2
+	VFMADD231PS  Y14, Y13, Y8
+	ADDQ         $0x20, SI
+
+done50:
+	MOVQ    DI, AX
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VADDPS  Y9, Y6, Y6
+	VMOVUPS Y6, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VADDPS  Y10, Y7, Y7
+	VMOVUPS Y7, 32(AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS Y2, (AX)
+	VADDPS  Y11, Y8, Y8
+	VMOVUPS Y8, 32(AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel47
 	VZEROUPPER
 	RET
 
@@ -486,7 +1004,7 @@ TEXT ·floatBF16p1n4AVX2(SB), NOSPLIT, $0-56
 	MOVQ ldx+32(FP), R8
 	LEAQ (R8)(R8*2), R9
 
-panel27:
+panel51:
 	MOVQ   SI, R14
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
@@ -499,9 +1017,9 @@ panel27:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	SUBQ   $0x02, CX
-	JLT    odd29
+	JLT    odd53
 
-pair28:
+pair52:
 	PREFETCHT0   6144(SI)
 	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -526,11 +1044,11 @@ pair28:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair28
+	JGE          pair52
 
-odd29:
+odd53:
 	ADDQ         $0x02, CX
-	JZ           done30
+	JZ           done54
 	VPMOVZXWD    (SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VBROADCASTSS (BX), Y14
@@ -543,7 +1061,7 @@ odd29:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x20, SI
 
-done30:
+done54:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, (AX)
@@ -568,9 +1086,9 @@ done30:
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	SUBQ    $0x02, CX
-	JLT     odd32
+	JLT     odd56
 
-pair31:
+pair55:
 	VPMOVZXWD    16(SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VBROADCASTSS (BX), Y14
@@ -594,11 +1112,11 @@ pair31:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair31
+	JGE          pair55
 
-odd32:
+odd56:
 	ADDQ         $0x02, CX
-	JZ           done33
+	JZ           done57
 	VPMOVZXWD    16(SI), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VBROADCASTSS (BX), Y14
@@ -611,7 +1129,7 @@ odd32:
 	VFMADD231PS  Y14, Y12, Y3
 	ADDQ         $0x20, SI
 
-done33:
+done57:
 	MOVQ    DI, AX
 	VADDPS  Y4, Y0, Y0
 	VMOVUPS Y0, 32(AX)
@@ -626,6 +1144,6 @@ done33:
 	VMOVUPS Y3, 32(AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel27
+	JNZ     panel51
 	VZEROUPPER
 	RET

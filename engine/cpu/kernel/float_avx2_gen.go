@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func floatF32p1n1AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
+// floatF32p1n2AVX2 multiplies panels of F32, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatF32p1n3AVX2 multiplies panels of F32, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
 // floatF32p1n4AVX2 multiplies panels of F32, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -19,6 +29,16 @@ func floatF32p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols in
 //go:noescape
 func floatF16p1n1AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
+// floatF16p1n2AVX2 multiplies panels of F16, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatF16p1n3AVX2 multiplies panels of F16, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
 // floatF16p1n4AVX2 multiplies panels of F16, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -28,6 +48,16 @@ func floatF16p1n4AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols in
 //
 //go:noescape
 func floatBF16p1n1AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatBF16p1n2AVX2 multiplies panels of BF16, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16p1n2AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatBF16p1n3AVX2 multiplies panels of BF16, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16p1n3AVX2(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
 // floatBF16p1n4AVX2 multiplies panels of BF16, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //

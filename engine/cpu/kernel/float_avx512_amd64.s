@@ -49,6 +49,120 @@ done4:
 	VZEROUPPER
 	RET
 
+// func floatF32p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatF32p1n2AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel5:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	SUBQ   $0x02, CX
+	JLT    odd7
+
+pair6:
+	PREFETCHT0       6144(SI)
+	PREFETCHT0       6208(SI)
+	VMOVUPS          (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VMOVUPS          64(SI), Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z2
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z3
+	ADDQ             $0x80, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair6
+
+odd7:
+	ADDQ             $0x02, CX
+	JZ               done8
+	VMOVUPS          (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	ADDQ             $0x40, SI
+
+done8:
+	MOVQ    DI, AX
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z3, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel5
+	VZEROUPPER
+	RET
+
+// func floatF32p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatF32p1n3AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel9:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	SUBQ   $0x02, CX
+	JLT    odd11
+
+pair10:
+	PREFETCHT0       6144(SI)
+	PREFETCHT0       6208(SI)
+	VMOVUPS          (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	VMOVUPS          64(SI), Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z3
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z4
+	VFMADD231PS.BCST 4(BX)(R8*2), Z28, Z5
+	ADDQ             $0x80, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair10
+
+odd11:
+	ADDQ             $0x02, CX
+	JZ               done12
+	VMOVUPS          (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	ADDQ             $0x40, SI
+
+done12:
+	MOVQ    DI, AX
+	VADDPS  Z3, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel9
+	VZEROUPPER
+	RET
+
 // func floatF32p1n4AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·floatF32p1n4AVX512(SB), NOSPLIT, $0-56
@@ -58,7 +172,7 @@ TEXT ·floatF32p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ ldx+32(FP), R8
 	LEAQ (R8)(R8*2), R9
 
-panel5:
+panel13:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -70,9 +184,9 @@ panel5:
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
 	SUBQ   $0x02, CX
-	JLT    odd7
+	JLT    odd15
 
-pair6:
+pair14:
 	PREFETCHT0       6144(SI)
 	PREFETCHT0       6208(SI)
 	VMOVUPS          (SI), Z28
@@ -88,11 +202,11 @@ pair6:
 	ADDQ             $0x80, SI
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, CX
-	JGE              pair6
+	JGE              pair14
 
-odd7:
+odd15:
 	ADDQ             $0x02, CX
-	JZ               done8
+	JZ               done16
 	VMOVUPS          (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
@@ -100,7 +214,7 @@ odd7:
 	VFMADD231PS.BCST (BX)(R9*1), Z28, Z3
 	ADDQ             $0x40, SI
 
-done8:
+done16:
 	MOVQ    DI, AX
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -115,7 +229,7 @@ done8:
 	VMOVUPS Z3, (AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel5
+	JNZ     panel13
 	VZEROUPPER
 	RET
 
@@ -131,7 +245,7 @@ TEXT ·floatF32p2n6AVX512(SB), NOSPLIT, $0-56
 	MOVQ   cols+40(FP), R13
 	IMUL3Q $0x40, R13, R13
 
-panel9:
+panel17:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -159,9 +273,9 @@ panel9:
 	VXORPS Z22, Z22, Z22
 	VXORPS Z23, Z23, Z23
 	SUBQ   $0x02, CX
-	JLT    odd11
+	JLT    odd19
 
-pair10:
+pair18:
 	VMOVUPS      (SI), Z28
 	VMOVUPS      (SI)(R13*1), Z29
 	VBROADCASTSS (BX), Z30
@@ -205,11 +319,11 @@ pair10:
 	ADDQ         $0x80, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair10
+	JGE          pair18
 
-odd11:
+odd19:
 	ADDQ         $0x02, CX
-	JZ           done12
+	JZ           done20
 	VMOVUPS      (SI), Z28
 	VMOVUPS      (SI)(R13*1), Z29
 	VBROADCASTSS (BX), Z30
@@ -232,7 +346,7 @@ odd11:
 	VFMADD231PS  Z30, Z29, Z17
 	ADDQ         $0x40, SI
 
-done12:
+done20:
 	MOVQ    DI, AX
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -266,7 +380,7 @@ done12:
 	ADDQ    R13, SI
 	ADDQ    $0x80, DI
 	SUBQ    $0x02, panels+48(FP)
-	JNZ     panel9
+	JNZ     panel17
 	VZEROUPPER
 	RET
 
@@ -278,15 +392,15 @@ TEXT ·floatF16p1n1AVX512(SB), NOSPLIT, $0-56
 	MOVQ x+24(FP), DX
 	MOVQ ldx+32(FP), R8
 
-panel13:
+panel21:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	SUBQ   $0x02, CX
-	JLT    odd15
+	JLT    odd23
 
-pair14:
+pair22:
 	PREFETCHT0       6144(SI)
 	VCVTPH2PS        (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
@@ -295,22 +409,134 @@ pair14:
 	ADDQ             $0x40, SI
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, CX
-	JGE              pair14
+	JGE              pair22
 
-odd15:
+odd23:
 	ADDQ             $0x02, CX
-	JZ               done16
+	JZ               done24
 	VCVTPH2PS        (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	ADDQ             $0x20, SI
 
-done16:
+done24:
 	MOVQ    DI, AX
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel13
+	JNZ     panel21
+	VZEROUPPER
+	RET
+
+// func floatF16p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatF16p1n2AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel25:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	SUBQ   $0x02, CX
+	JLT    odd27
+
+pair26:
+	PREFETCHT0       6144(SI)
+	VCVTPH2PS        (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VCVTPH2PS        32(SI), Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z2
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z3
+	ADDQ             $0x40, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair26
+
+odd27:
+	ADDQ             $0x02, CX
+	JZ               done28
+	VCVTPH2PS        (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	ADDQ             $0x20, SI
+
+done28:
+	MOVQ    DI, AX
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z3, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel25
+	VZEROUPPER
+	RET
+
+// func floatF16p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatF16p1n3AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel29:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	SUBQ   $0x02, CX
+	JLT    odd31
+
+pair30:
+	PREFETCHT0       6144(SI)
+	VCVTPH2PS        (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	VCVTPH2PS        32(SI), Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z3
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z4
+	VFMADD231PS.BCST 4(BX)(R8*2), Z28, Z5
+	ADDQ             $0x40, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair30
+
+odd31:
+	ADDQ             $0x02, CX
+	JZ               done32
+	VCVTPH2PS        (SI), Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	ADDQ             $0x20, SI
+
+done32:
+	MOVQ    DI, AX
+	VADDPS  Z3, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel29
 	VZEROUPPER
 	RET
 
@@ -323,7 +549,7 @@ TEXT ·floatF16p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ ldx+32(FP), R8
 	LEAQ (R8)(R8*2), R9
 
-panel17:
+panel33:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -335,9 +561,9 @@ panel17:
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
 	SUBQ   $0x02, CX
-	JLT    odd19
+	JLT    odd35
 
-pair18:
+pair34:
 	PREFETCHT0       6144(SI)
 	VCVTPH2PS        (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
@@ -352,11 +578,11 @@ pair18:
 	ADDQ             $0x40, SI
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, CX
-	JGE              pair18
+	JGE              pair34
 
-odd19:
+odd35:
 	ADDQ             $0x02, CX
-	JZ               done20
+	JZ               done36
 	VCVTPH2PS        (SI), Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
@@ -364,7 +590,7 @@ odd19:
 	VFMADD231PS.BCST (BX)(R9*1), Z28, Z3
 	ADDQ             $0x20, SI
 
-done20:
+done36:
 	MOVQ    DI, AX
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -379,7 +605,7 @@ done20:
 	VMOVUPS Z3, (AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel17
+	JNZ     panel33
 	VZEROUPPER
 	RET
 
@@ -395,7 +621,7 @@ TEXT ·floatF16p2n6AVX512(SB), NOSPLIT, $0-56
 	MOVQ   cols+40(FP), R13
 	IMUL3Q $0x20, R13, R13
 
-panel21:
+panel37:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -423,9 +649,9 @@ panel21:
 	VXORPS Z22, Z22, Z22
 	VXORPS Z23, Z23, Z23
 	SUBQ   $0x02, CX
-	JLT    odd23
+	JLT    odd39
 
-pair22:
+pair38:
 	VCVTPH2PS    (SI), Z28
 	VCVTPH2PS    (SI)(R13*1), Z29
 	VBROADCASTSS (BX), Z30
@@ -469,11 +695,11 @@ pair22:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair22
+	JGE          pair38
 
-odd23:
+odd39:
 	ADDQ         $0x02, CX
-	JZ           done24
+	JZ           done40
 	VCVTPH2PS    (SI), Z28
 	VCVTPH2PS    (SI)(R13*1), Z29
 	VBROADCASTSS (BX), Z30
@@ -496,7 +722,7 @@ odd23:
 	VFMADD231PS  Z30, Z29, Z17
 	ADDQ         $0x20, SI
 
-done24:
+done40:
 	MOVQ    DI, AX
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -530,7 +756,7 @@ done24:
 	ADDQ    R13, SI
 	ADDQ    $0x80, DI
 	SUBQ    $0x02, panels+48(FP)
-	JNZ     panel21
+	JNZ     panel37
 	VZEROUPPER
 	RET
 
@@ -542,15 +768,15 @@ TEXT ·floatBF16p1n1AVX512(SB), NOSPLIT, $0-56
 	MOVQ x+24(FP), DX
 	MOVQ ldx+32(FP), R8
 
-panel25:
+panel41:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	SUBQ   $0x02, CX
-	JLT    odd27
+	JLT    odd43
 
-pair26:
+pair42:
 	PREFETCHT0       6144(SI)
 	VPMOVZXWD        (SI), Z28
 	VPSLLD           $0x10, Z28, Z28
@@ -561,23 +787,141 @@ pair26:
 	ADDQ             $0x40, SI
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, CX
-	JGE              pair26
+	JGE              pair42
 
-odd27:
+odd43:
 	ADDQ             $0x02, CX
-	JZ               done28
+	JZ               done44
 	VPMOVZXWD        (SI), Z28
 	VPSLLD           $0x10, Z28, Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
 	ADDQ             $0x20, SI
 
-done28:
+done44:
 	MOVQ    DI, AX
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel25
+	JNZ     panel41
+	VZEROUPPER
+	RET
+
+// func floatBF16p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatBF16p1n2AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel45:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	SUBQ   $0x02, CX
+	JLT    odd47
+
+pair46:
+	PREFETCHT0       6144(SI)
+	VPMOVZXWD        (SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VPMOVZXWD        32(SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z2
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z3
+	ADDQ             $0x40, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair46
+
+odd47:
+	ADDQ             $0x02, CX
+	JZ               done48
+	VPMOVZXWD        (SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	ADDQ             $0x20, SI
+
+done48:
+	MOVQ    DI, AX
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z3, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel45
+	VZEROUPPER
+	RET
+
+// func floatBF16p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·floatBF16p1n3AVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), DI
+	MOVQ w+16(FP), SI
+	MOVQ x+24(FP), DX
+	MOVQ ldx+32(FP), R8
+
+panel49:
+	MOVQ   DX, BX
+	MOVQ   cols+40(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	SUBQ   $0x02, CX
+	JLT    odd51
+
+pair50:
+	PREFETCHT0       6144(SI)
+	VPMOVZXWD        (SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	VPMOVZXWD        32(SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST 4(BX), Z28, Z3
+	VFMADD231PS.BCST 4(BX)(R8*1), Z28, Z4
+	VFMADD231PS.BCST 4(BX)(R8*2), Z28, Z5
+	ADDQ             $0x40, SI
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, CX
+	JGE              pair50
+
+odd51:
+	ADDQ             $0x02, CX
+	JZ               done52
+	VPMOVZXWD        (SI), Z28
+	VPSLLD           $0x10, Z28, Z28
+	VFMADD231PS.BCST (BX), Z28, Z0
+	VFMADD231PS.BCST (BX)(R8*1), Z28, Z1
+	VFMADD231PS.BCST (BX)(R8*2), Z28, Z2
+	ADDQ             $0x20, SI
+
+done52:
+	MOVQ    DI, AX
+	VADDPS  Z3, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    ldy+8(FP), AX
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $0x40, DI
+	SUBQ    $0x01, panels+48(FP)
+	JNZ     panel49
 	VZEROUPPER
 	RET
 
@@ -590,7 +934,7 @@ TEXT ·floatBF16p1n4AVX512(SB), NOSPLIT, $0-56
 	MOVQ ldx+32(FP), R8
 	LEAQ (R8)(R8*2), R9
 
-panel29:
+panel53:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -602,9 +946,9 @@ panel29:
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
 	SUBQ   $0x02, CX
-	JLT    odd31
+	JLT    odd55
 
-pair30:
+pair54:
 	PREFETCHT0       6144(SI)
 	VPMOVZXWD        (SI), Z28
 	VPSLLD           $0x10, Z28, Z28
@@ -621,11 +965,11 @@ pair30:
 	ADDQ             $0x40, SI
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, CX
-	JGE              pair30
+	JGE              pair54
 
-odd31:
+odd55:
 	ADDQ             $0x02, CX
-	JZ               done32
+	JZ               done56
 	VPMOVZXWD        (SI), Z28
 	VPSLLD           $0x10, Z28, Z28
 	VFMADD231PS.BCST (BX), Z28, Z0
@@ -634,7 +978,7 @@ odd31:
 	VFMADD231PS.BCST (BX)(R9*1), Z28, Z3
 	ADDQ             $0x20, SI
 
-done32:
+done56:
 	MOVQ    DI, AX
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -649,7 +993,7 @@ done32:
 	VMOVUPS Z3, (AX)
 	ADDQ    $0x40, DI
 	SUBQ    $0x01, panels+48(FP)
-	JNZ     panel29
+	JNZ     panel53
 	VZEROUPPER
 	RET
 
@@ -665,7 +1009,7 @@ TEXT ·floatBF16p2n6AVX512(SB), NOSPLIT, $0-56
 	MOVQ   cols+40(FP), R13
 	IMUL3Q $0x20, R13, R13
 
-panel33:
+panel57:
 	MOVQ   DX, BX
 	MOVQ   cols+40(FP), CX
 	VXORPS Z0, Z0, Z0
@@ -693,9 +1037,9 @@ panel33:
 	VXORPS Z22, Z22, Z22
 	VXORPS Z23, Z23, Z23
 	SUBQ   $0x02, CX
-	JLT    odd35
+	JLT    odd59
 
-pair34:
+pair58:
 	VPMOVZXWD    (SI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VPMOVZXWD    (SI)(R13*1), Z29
@@ -743,11 +1087,11 @@ pair34:
 	ADDQ         $0x40, SI
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, CX
-	JGE          pair34
+	JGE          pair58
 
-odd35:
+odd59:
 	ADDQ         $0x02, CX
-	JZ           done36
+	JZ           done60
 	VPMOVZXWD    (SI), Z28
 	VPSLLD       $0x10, Z28, Z28
 	VPMOVZXWD    (SI)(R13*1), Z29
@@ -772,7 +1116,7 @@ odd35:
 	VFMADD231PS  Z30, Z29, Z17
 	ADDQ         $0x20, SI
 
-done36:
+done60:
 	MOVQ    DI, AX
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -806,6 +1150,6 @@ done36:
 	ADDQ    R13, SI
 	ADDQ    $0x80, DI
 	SUBQ    $0x02, panels+48(FP)
-	JNZ     panel33
+	JNZ     panel57
 	VZEROUPPER
 	RET

@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func floatF32p1n1AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
+// floatF32p1n2AVX512 multiplies panels of F32, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatF32p1n3AVX512 multiplies panels of F32, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
 // floatF32p1n4AVX512 multiplies panels of F32, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -24,6 +34,16 @@ func floatF32p2n6AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols 
 //go:noescape
 func floatF16p1n1AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
+// floatF16p1n2AVX512 multiplies panels of F16, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatF16p1n3AVX512 multiplies panels of F16, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
 // floatF16p1n4AVX512 multiplies panels of F16, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -38,6 +58,16 @@ func floatF16p2n6AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols 
 //
 //go:noescape
 func floatBF16p1n1AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatBF16p1n2AVX512 multiplies panels of BF16, 1 at once, by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16p1n2AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
+
+// floatBF16p1n3AVX512 multiplies panels of BF16, 1 at once, by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16p1n3AVX512(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)
 
 // floatBF16p1n4AVX512 multiplies panels of BF16, 1 at once, by 4 rows of floats; ldy and ldx are in bytes.
 //

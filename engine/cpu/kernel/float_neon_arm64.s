@@ -129,8 +129,8 @@ done4:
 	BGT again1
 	RET
 
-// func floatF32x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
-TEXT ·floatF32x4NEON(SB), NOSPLIT, $0-56
+// func floatF32x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF32x2NEON(SB), NOSPLIT, $0-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD x+24(FP), R2
@@ -159,12 +159,516 @@ again6:
 	WORD $0x6f00e40f // movi v15.2d, #0
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	SUBS $4, R21, R8
 	BLT rest7
 
 four10:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVQ 64(R1), F24
+	FMOVQ 80(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	FMOVQ 128(R1), F20
+	FMOVQ 144(R1), F21
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	FMOVQ 192(R1), F24
+	FMOVQ 208(R1), F25
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	ADD $256, R1, R1
+	SUBS $4, R8, R8
+	BGE four10
+
+rest7:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd8
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVQ 64(R1), F24
+	FMOVQ 80(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $128, R1, R1
+	SUB $2, R8, R8
+
+odd8:
+	ADDS $2, R8, R8
+	BEQ done9
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $64, R1, R1
+
+done9:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	SUBS $4, R21, R8
+	BLT rest11
+
+four14:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVQ 96(R1), F24
+	FMOVQ 112(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	FMOVQ 160(R1), F20
+	FMOVQ 176(R1), F21
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	FMOVQ 224(R1), F24
+	FMOVQ 240(R1), F25
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	ADD $256, R1, R1
+	SUBS $4, R8, R8
+	BGE four14
+
+rest11:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd12
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVQ 96(R1), F24
+	FMOVQ 112(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $128, R1, R1
+	SUB $2, R8, R8
+
+odd12:
+	ADDS $2, R8, R8
+	BEQ done13
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $64, R1, R1
+
+done13:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again6
+	RET
+
+// func floatF32x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF32x3NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again15:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest16
+
+four19:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVQ 64(R1), F24
+	FMOVQ 80(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVQ 128(R1), F20
+	FMOVQ 144(R1), F21
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVQ 192(R1), F24
+	FMOVQ 208(R1), F25
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $256, R1, R1
+	SUBS $4, R8, R8
+	BGE four19
+
+rest16:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd17
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVQ 64(R1), F24
+	FMOVQ 80(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $128, R1, R1
+	SUB $2, R8, R8
+
+odd17:
+	ADDS $2, R8, R8
+	BEQ done18
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVQ 0(R1), F20
+	FMOVQ 16(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $64, R1, R1
+
+done18:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 0(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest20
+
+four23:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVQ 96(R1), F24
+	FMOVQ 112(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVQ 160(R1), F20
+	FMOVQ 176(R1), F21
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVQ 224(R1), F24
+	FMOVQ 240(R1), F25
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $256, R1, R1
+	SUBS $4, R8, R8
+	BGE four23
+
+rest20:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd21
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVQ 96(R1), F24
+	FMOVQ 112(R1), F25
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $128, R1, R1
+	SUB $2, R8, R8
+
+odd21:
+	ADDS $2, R8, R8
+	BEQ done22
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVQ 32(R1), F20
+	FMOVQ 48(R1), F21
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $64, R1, R1
+
+done22:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 32(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again15
+	RET
+
+// func floatF32x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF32x4NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again24:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	SUBS $4, R21, R8
+	BLT rest25
+
+four28:
 	FMOVQ 0(R4), F16
 	ADD $16, R4, R4
 	FMOVQ 0(R5), F17
@@ -215,12 +719,12 @@ four10:
 	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
 	ADD $256, R1, R1
 	SUBS $4, R8, R8
-	BGE four10
+	BGE four28
 
-rest7:
+rest25:
 	ADD $4, R8, R8
 	SUBS $2, R8, R8
-	BLT odd8
+	BLT odd26
 	FMOVD 0(R4), F16
 	ADD $8, R4, R4
 	FMOVD 0(R5), F17
@@ -252,9 +756,9 @@ rest7:
 	ADD $128, R1, R1
 	SUB $2, R8, R8
 
-odd8:
+odd26:
 	ADDS $2, R8, R8
-	BEQ done9
+	BEQ done27
 	FMOVS 0(R4), F16
 	ADD $4, R4, R4
 	FMOVS 0(R5), F17
@@ -275,7 +779,7 @@ odd8:
 	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
 	ADD $64, R1, R1
 
-done9:
+done27:
 	MOVD R0, R12
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	FMOVQ F0, 0(R12)
@@ -319,9 +823,9 @@ done9:
 	ADD R3, R5, R6
 	ADD R3, R6, R7
 	SUBS $4, R21, R8
-	BLT rest11
+	BLT rest29
 
-four14:
+four32:
 	FMOVQ 0(R4), F16
 	ADD $16, R4, R4
 	FMOVQ 0(R5), F17
@@ -372,12 +876,12 @@ four14:
 	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
 	ADD $256, R1, R1
 	SUBS $4, R8, R8
-	BGE four14
+	BGE four32
 
-rest11:
+rest29:
 	ADD $4, R8, R8
 	SUBS $2, R8, R8
-	BLT odd12
+	BLT odd30
 	FMOVD 0(R4), F16
 	ADD $8, R4, R4
 	FMOVD 0(R5), F17
@@ -409,9 +913,9 @@ rest11:
 	ADD $128, R1, R1
 	SUB $2, R8, R8
 
-odd12:
+odd30:
 	ADDS $2, R8, R8
-	BEQ done13
+	BEQ done31
 	FMOVS 0(R4), F16
 	ADD $4, R4, R4
 	FMOVS 0(R5), F17
@@ -432,7 +936,7 @@ odd12:
 	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
 	ADD $64, R1, R1
 
-done13:
+done31:
 	MOVD R0, R12
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	FMOVQ F0, 32(R12)
@@ -456,7 +960,7 @@ done13:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again6
+	BGT again24
 	RET
 
 // func floatF16x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
@@ -469,7 +973,7 @@ TEXT ·floatF16x1NEON(SB), NOSPLIT, $0-56
 	MOVD ldy+8(FP), R20
 	MOVD cols+40(FP), R21
 
-again15:
+again33:
 	MOVD R1, R10
 	WORD $0x6f00e400 // movi v0.2d, #0
 	WORD $0x6f00e401 // movi v1.2d, #0
@@ -489,9 +993,9 @@ again15:
 	WORD $0x6f00e40f // movi v15.2d, #0
 	MOVD R2, R4
 	SUBS $4, R21, R8
-	BLT rest16
+	BLT rest34
 
-four19:
+four37:
 	FMOVQ 0(R4), F16
 	ADD $16, R4, R4
 	FMOVD 0(R1), F20
@@ -544,12 +1048,12 @@ four19:
 	WORD $0x4fb01b6b // fmla v11.4s, v27.4s, v16.s[3]
 	ADD $128, R1, R1
 	SUBS $4, R8, R8
-	BGE four19
+	BGE four37
 
-rest16:
+rest34:
 	ADD $4, R8, R8
 	SUBS $2, R8, R8
-	BLT odd17
+	BLT odd35
 	FMOVD 0(R4), F16
 	ADD $8, R4, R4
 	FMOVD 0(R1), F20
@@ -579,9 +1083,9 @@ rest16:
 	ADD $64, R1, R1
 	SUB $2, R8, R8
 
-odd17:
+odd35:
 	ADDS $2, R8, R8
-	BEQ done18
+	BEQ done36
 	FMOVS 0(R4), F16
 	ADD $4, R4, R4
 	FMOVD 0(R1), F20
@@ -598,7 +1102,7 @@ odd17:
 	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
 	ADD $32, R1, R1
 
-done18:
+done36:
 	MOVD R0, R12
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	FMOVQ F0, 0(R12)
@@ -611,11 +1115,11 @@ done18:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again15
+	BGT again33
 	RET
 
-// func floatF16x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
-TEXT ·floatF16x4NEON(SB), NOSPLIT, $0-56
+// func floatF16x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF16x2NEON(SB), NOSPLIT, $0-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD x+24(FP), R2
@@ -624,7 +1128,7 @@ TEXT ·floatF16x4NEON(SB), NOSPLIT, $0-56
 	MOVD ldy+8(FP), R20
 	MOVD cols+40(FP), R21
 
-again20:
+again38:
 	MOVD R1, R10
 	WORD $0x6f00e400 // movi v0.2d, #0
 	WORD $0x6f00e401 // movi v1.2d, #0
@@ -644,692 +1148,6 @@ again20:
 	WORD $0x6f00e40f // movi v15.2d, #0
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
-	SUBS $4, R21, R8
-	BLT rest21
-
-four24:
-	FMOVQ 0(R4), F16
-	ADD $16, R4, R4
-	FMOVQ 0(R5), F17
-	ADD $16, R5, R5
-	FMOVQ 0(R6), F18
-	ADD $16, R6, R6
-	FMOVQ 0(R7), F19
-	ADD $16, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 8(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 40(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	FMOVD 64(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 72(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
-	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
-	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
-	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
-	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
-	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
-	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
-	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
-	FMOVD 96(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 104(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
-	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
-	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
-	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
-	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
-	ADD $128, R1, R1
-	SUBS $4, R8, R8
-	BGE four24
-
-rest21:
-	ADD $4, R8, R8
-	SUBS $2, R8, R8
-	BLT odd22
-	FMOVD 0(R4), F16
-	ADD $8, R4, R4
-	FMOVD 0(R5), F17
-	ADD $8, R5, R5
-	FMOVD 0(R6), F18
-	ADD $8, R6, R6
-	FMOVD 0(R7), F19
-	ADD $8, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 8(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 40(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	ADD $64, R1, R1
-	SUB $2, R8, R8
-
-odd22:
-	ADDS $2, R8, R8
-	BEQ done23
-	FMOVS 0(R4), F16
-	ADD $4, R4, R4
-	FMOVS 0(R5), F17
-	ADD $4, R5, R5
-	FMOVS 0(R6), F18
-	ADD $4, R6, R6
-	FMOVS 0(R7), F19
-	ADD $4, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 8(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	ADD $32, R1, R1
-
-done23:
-	MOVD R0, R12
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	FMOVQ F0, 0(R12)
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FMOVQ F1, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	FMOVQ F2, 0(R12)
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	FMOVQ F3, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	FMOVQ F4, 0(R12)
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	FMOVQ F5, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	FMOVQ F6, 0(R12)
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	FMOVQ F7, 16(R12)
-	ADD R20, R12, R12
-	MOVD R10, R1
-	WORD $0x6f00e400 // movi v0.2d, #0
-	WORD $0x6f00e401 // movi v1.2d, #0
-	WORD $0x6f00e402 // movi v2.2d, #0
-	WORD $0x6f00e403 // movi v3.2d, #0
-	WORD $0x6f00e404 // movi v4.2d, #0
-	WORD $0x6f00e405 // movi v5.2d, #0
-	WORD $0x6f00e406 // movi v6.2d, #0
-	WORD $0x6f00e407 // movi v7.2d, #0
-	WORD $0x6f00e408 // movi v8.2d, #0
-	WORD $0x6f00e409 // movi v9.2d, #0
-	WORD $0x6f00e40a // movi v10.2d, #0
-	WORD $0x6f00e40b // movi v11.2d, #0
-	WORD $0x6f00e40c // movi v12.2d, #0
-	WORD $0x6f00e40d // movi v13.2d, #0
-	WORD $0x6f00e40e // movi v14.2d, #0
-	WORD $0x6f00e40f // movi v15.2d, #0
-	MOVD R2, R4
-	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
-	SUBS $4, R21, R8
-	BLT rest25
-
-four28:
-	FMOVQ 0(R4), F16
-	ADD $16, R4, R4
-	FMOVQ 0(R5), F17
-	ADD $16, R5, R5
-	FMOVQ 0(R6), F18
-	ADD $16, R6, R6
-	FMOVQ 0(R7), F19
-	ADD $16, R7, R7
-	FMOVD 16(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 24(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 48(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 56(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	FMOVD 80(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 88(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
-	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
-	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
-	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
-	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
-	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
-	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
-	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
-	FMOVD 112(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 120(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
-	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
-	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
-	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
-	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
-	ADD $128, R1, R1
-	SUBS $4, R8, R8
-	BGE four28
-
-rest25:
-	ADD $4, R8, R8
-	SUBS $2, R8, R8
-	BLT odd26
-	FMOVD 0(R4), F16
-	ADD $8, R4, R4
-	FMOVD 0(R5), F17
-	ADD $8, R5, R5
-	FMOVD 0(R6), F18
-	ADD $8, R6, R6
-	FMOVD 0(R7), F19
-	ADD $8, R7, R7
-	FMOVD 16(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 24(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 48(R1), F24
-	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
-	FMOVD 56(R1), F25
-	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	ADD $64, R1, R1
-	SUB $2, R8, R8
-
-odd26:
-	ADDS $2, R8, R8
-	BEQ done27
-	FMOVS 0(R4), F16
-	ADD $4, R4, R4
-	FMOVS 0(R5), F17
-	ADD $4, R5, R5
-	FMOVS 0(R6), F18
-	ADD $4, R6, R6
-	FMOVS 0(R7), F19
-	ADD $4, R7, R7
-	FMOVD 16(R1), F20
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
-	FMOVD 24(R1), F21
-	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	ADD $32, R1, R1
-
-done27:
-	MOVD R0, R12
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	FMOVQ F0, 32(R12)
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FMOVQ F1, 48(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	FMOVQ F2, 32(R12)
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	FMOVQ F3, 48(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	FMOVQ F4, 32(R12)
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	FMOVQ F5, 48(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	FMOVQ F6, 32(R12)
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	FMOVQ F7, 48(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again20
-	RET
-
-// func floatBF16x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
-TEXT ·floatBF16x1NEON(SB), NOSPLIT, $0-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD x+24(FP), R2
-	MOVD ldx+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD cols+40(FP), R21
-
-again29:
-	MOVD R1, R10
-	WORD $0x6f00e400 // movi v0.2d, #0
-	WORD $0x6f00e401 // movi v1.2d, #0
-	WORD $0x6f00e402 // movi v2.2d, #0
-	WORD $0x6f00e403 // movi v3.2d, #0
-	WORD $0x6f00e404 // movi v4.2d, #0
-	WORD $0x6f00e405 // movi v5.2d, #0
-	WORD $0x6f00e406 // movi v6.2d, #0
-	WORD $0x6f00e407 // movi v7.2d, #0
-	WORD $0x6f00e408 // movi v8.2d, #0
-	WORD $0x6f00e409 // movi v9.2d, #0
-	WORD $0x6f00e40a // movi v10.2d, #0
-	WORD $0x6f00e40b // movi v11.2d, #0
-	WORD $0x6f00e40c // movi v12.2d, #0
-	WORD $0x6f00e40d // movi v13.2d, #0
-	WORD $0x6f00e40e // movi v14.2d, #0
-	WORD $0x6f00e40f // movi v15.2d, #0
-	MOVD R2, R4
-	SUBS $4, R21, R8
-	BLT rest30
-
-four33:
-	FMOVQ 0(R4), F16
-	ADD $16, R4, R4
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	FMOVD 16(R1), F22
-	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
-	FMOVD 24(R1), F23
-	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
-	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 40(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	FMOVD 48(R1), F26
-	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
-	FMOVD 56(R1), F27
-	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb0134a // fmla v10.4s, v26.4s, v16.s[1]
-	WORD $0x4fb0136b // fmla v11.4s, v27.4s, v16.s[1]
-	FMOVD 64(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 72(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	FMOVD 80(R1), F22
-	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
-	FMOVD 88(R1), F23
-	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
-	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
-	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
-	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
-	WORD $0x4f901ae3 // fmla v3.4s, v23.4s, v16.s[2]
-	FMOVD 96(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 104(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	FMOVD 112(R1), F26
-	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
-	FMOVD 120(R1), F27
-	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
-	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
-	WORD $0x4fb01b4a // fmla v10.4s, v26.4s, v16.s[3]
-	WORD $0x4fb01b6b // fmla v11.4s, v27.4s, v16.s[3]
-	ADD $128, R1, R1
-	SUBS $4, R8, R8
-	BGE four33
-
-rest30:
-	ADD $4, R8, R8
-	SUBS $2, R8, R8
-	BLT odd31
-	FMOVD 0(R4), F16
-	ADD $8, R4, R4
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	FMOVD 16(R1), F22
-	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
-	FMOVD 24(R1), F23
-	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
-	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 40(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	FMOVD 48(R1), F26
-	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
-	FMOVD 56(R1), F27
-	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb0134a // fmla v10.4s, v26.4s, v16.s[1]
-	WORD $0x4fb0136b // fmla v11.4s, v27.4s, v16.s[1]
-	ADD $64, R1, R1
-	SUB $2, R8, R8
-
-odd31:
-	ADDS $2, R8, R8
-	BEQ done32
-	FMOVS 0(R4), F16
-	ADD $4, R4, R4
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	FMOVD 16(R1), F22
-	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
-	FMOVD 24(R1), F23
-	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
-	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
-	ADD $32, R1, R1
-
-done32:
-	MOVD R0, R12
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	FMOVQ F0, 0(R12)
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FMOVQ F1, 16(R12)
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	FMOVQ F2, 32(R12)
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	FMOVQ F3, 48(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again29
-	RET
-
-// func floatBF16x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
-TEXT ·floatBF16x4NEON(SB), NOSPLIT, $0-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD x+24(FP), R2
-	MOVD ldx+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD cols+40(FP), R21
-
-again34:
-	MOVD R1, R10
-	WORD $0x6f00e400 // movi v0.2d, #0
-	WORD $0x6f00e401 // movi v1.2d, #0
-	WORD $0x6f00e402 // movi v2.2d, #0
-	WORD $0x6f00e403 // movi v3.2d, #0
-	WORD $0x6f00e404 // movi v4.2d, #0
-	WORD $0x6f00e405 // movi v5.2d, #0
-	WORD $0x6f00e406 // movi v6.2d, #0
-	WORD $0x6f00e407 // movi v7.2d, #0
-	WORD $0x6f00e408 // movi v8.2d, #0
-	WORD $0x6f00e409 // movi v9.2d, #0
-	WORD $0x6f00e40a // movi v10.2d, #0
-	WORD $0x6f00e40b // movi v11.2d, #0
-	WORD $0x6f00e40c // movi v12.2d, #0
-	WORD $0x6f00e40d // movi v13.2d, #0
-	WORD $0x6f00e40e // movi v14.2d, #0
-	WORD $0x6f00e40f // movi v15.2d, #0
-	MOVD R2, R4
-	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
-	SUBS $4, R21, R8
-	BLT rest35
-
-four38:
-	FMOVQ 0(R4), F16
-	ADD $16, R4, R4
-	FMOVQ 0(R5), F17
-	ADD $16, R5, R5
-	FMOVQ 0(R6), F18
-	ADD $16, R6, R6
-	FMOVQ 0(R7), F19
-	ADD $16, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 40(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	FMOVD 64(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 72(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
-	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
-	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
-	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
-	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
-	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
-	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
-	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
-	FMOVD 96(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 104(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
-	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
-	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
-	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
-	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
-	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
-	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
-	ADD $128, R1, R1
-	SUBS $4, R8, R8
-	BGE four38
-
-rest35:
-	ADD $4, R8, R8
-	SUBS $2, R8, R8
-	BLT odd36
-	FMOVD 0(R4), F16
-	ADD $8, R4, R4
-	FMOVD 0(R5), F17
-	ADD $8, R5, R5
-	FMOVD 0(R6), F18
-	ADD $8, R6, R6
-	FMOVD 0(R7), F19
-	ADD $8, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 32(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 40(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
-	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
-	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
-	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
-	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	ADD $64, R1, R1
-	SUB $2, R8, R8
-
-odd36:
-	ADDS $2, R8, R8
-	BEQ done37
-	FMOVS 0(R4), F16
-	ADD $4, R4, R4
-	FMOVS 0(R5), F17
-	ADD $4, R5, R5
-	FMOVS 0(R6), F18
-	ADD $4, R6, R6
-	FMOVS 0(R7), F19
-	ADD $4, R7, R7
-	FMOVD 0(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 8(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
-	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
-	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
-	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
-	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	ADD $32, R1, R1
-
-done37:
-	MOVD R0, R12
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	FMOVQ F0, 0(R12)
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	FMOVQ F1, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	FMOVQ F2, 0(R12)
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	FMOVQ F3, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	FMOVQ F4, 0(R12)
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	FMOVQ F5, 16(R12)
-	ADD R20, R12, R12
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	FMOVQ F6, 0(R12)
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	FMOVQ F7, 16(R12)
-	ADD R20, R12, R12
-	MOVD R10, R1
-	WORD $0x6f00e400 // movi v0.2d, #0
-	WORD $0x6f00e401 // movi v1.2d, #0
-	WORD $0x6f00e402 // movi v2.2d, #0
-	WORD $0x6f00e403 // movi v3.2d, #0
-	WORD $0x6f00e404 // movi v4.2d, #0
-	WORD $0x6f00e405 // movi v5.2d, #0
-	WORD $0x6f00e406 // movi v6.2d, #0
-	WORD $0x6f00e407 // movi v7.2d, #0
-	WORD $0x6f00e408 // movi v8.2d, #0
-	WORD $0x6f00e409 // movi v9.2d, #0
-	WORD $0x6f00e40a // movi v10.2d, #0
-	WORD $0x6f00e40b // movi v11.2d, #0
-	WORD $0x6f00e40c // movi v12.2d, #0
-	WORD $0x6f00e40d // movi v13.2d, #0
-	WORD $0x6f00e40e // movi v14.2d, #0
-	WORD $0x6f00e40f // movi v15.2d, #0
-	MOVD R2, R4
-	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	SUBS $4, R21, R8
 	BLT rest39
 
@@ -1338,58 +1156,38 @@ four42:
 	ADD $16, R4, R4
 	FMOVQ 0(R5), F17
 	ADD $16, R5, R5
-	FMOVQ 0(R6), F18
-	ADD $16, R6, R6
-	FMOVQ 0(R7), F19
-	ADD $16, R7, R7
-	FMOVD 16(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 24(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
 	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
 	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
 	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
-	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
-	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
-	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
-	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
-	FMOVD 48(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 56(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
 	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
 	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
 	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
 	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
-	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
-	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
-	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
-	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
-	FMOVD 80(R1), F20
-	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
-	FMOVD 88(R1), F21
-	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 64(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 72(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
 	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
 	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
 	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
 	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
-	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
-	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
-	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
-	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
-	FMOVD 112(R1), F24
-	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
-	FMOVD 120(R1), F25
-	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	FMOVD 96(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 104(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
 	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
 	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
 	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
 	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
-	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
-	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
-	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
-	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
 	ADD $128, R1, R1
 	SUBS $4, R8, R8
 	BGE four42
@@ -1402,6 +1200,1832 @@ rest39:
 	ADD $8, R4, R4
 	FMOVD 0(R5), F17
 	ADD $8, R5, R5
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd40:
+	ADDS $2, R8, R8
+	BEQ done41
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $32, R1, R1
+
+done41:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	SUBS $4, R21, R8
+	BLT rest43
+
+four46:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 88(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 120(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four46
+
+rest43:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd44
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd44:
+	ADDS $2, R8, R8
+	BEQ done45
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $32, R1, R1
+
+done45:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again38
+	RET
+
+// func floatF16x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF16x3NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again47:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest48
+
+four51:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 72(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 104(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four51
+
+rest48:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd49
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd49:
+	ADDS $2, R8, R8
+	BEQ done50
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $32, R1, R1
+
+done50:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 0(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest52
+
+four55:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 88(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 120(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four55
+
+rest52:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd53
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd53:
+	ADDS $2, R8, R8
+	BEQ done54
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $32, R1, R1
+
+done54:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 32(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again47
+	RET
+
+// func floatF16x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatF16x4NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again56:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	SUBS $4, R21, R8
+	BLT rest57
+
+four60:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 0(R7), F19
+	ADD $16, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 72(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
+	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 104(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
+	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four60
+
+rest57:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd58
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 0(R7), F19
+	ADD $8, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 40(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd58:
+	ADDS $2, R8, R8
+	BEQ done59
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVS 0(R7), F19
+	ADD $4, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 8(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	ADD $32, R1, R1
+
+done59:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 0(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, 0(R12)
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	FMOVQ F7, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	SUBS $4, R21, R8
+	BLT rest61
+
+four64:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 0(R7), F19
+	ADD $16, R7, R7
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 88(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
+	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 120(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
+	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four64
+
+rest61:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd62
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 0(R7), F19
+	ADD $8, R7, R7
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h
+	FMOVD 56(R1), F25
+	WORD $0x0e217b39 // fcvtl v25.4s, v25.4h
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd62:
+	ADDS $2, R8, R8
+	BEQ done63
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVS 0(R7), F19
+	ADD $4, R7, R7
+	FMOVD 16(R1), F20
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h
+	FMOVD 24(R1), F21
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	ADD $32, R1, R1
+
+done63:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 32(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, 32(R12)
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	FMOVQ F7, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again56
+	RET
+
+// func floatBF16x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatBF16x1NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again65:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	SUBS $4, R21, R8
+	BLT rest66
+
+four69:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 16(R1), F22
+	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
+	FMOVD 24(R1), F23
+	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
+	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	FMOVD 48(R1), F26
+	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
+	FMOVD 56(R1), F27
+	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb0134a // fmla v10.4s, v26.4s, v16.s[1]
+	WORD $0x4fb0136b // fmla v11.4s, v27.4s, v16.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 72(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 80(R1), F22
+	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
+	FMOVD 88(R1), F23
+	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f901ac2 // fmla v2.4s, v22.4s, v16.s[2]
+	WORD $0x4f901ae3 // fmla v3.4s, v23.4s, v16.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 104(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	FMOVD 112(R1), F26
+	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
+	FMOVD 120(R1), F27
+	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb01b4a // fmla v10.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b6b // fmla v11.4s, v27.4s, v16.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four69
+
+rest66:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd67
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 16(R1), F22
+	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
+	FMOVD 24(R1), F23
+	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
+	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	FMOVD 48(R1), F26
+	WORD $0x2e613b5a // shll v26.4s, v26.4h, #16
+	FMOVD 56(R1), F27
+	WORD $0x2e613b7b // shll v27.4s, v27.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb0134a // fmla v10.4s, v26.4s, v16.s[1]
+	WORD $0x4fb0136b // fmla v11.4s, v27.4s, v16.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd67:
+	ADDS $2, R8, R8
+	BEQ done68
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	FMOVD 16(R1), F22
+	WORD $0x2e613ad6 // shll v22.4s, v22.4h, #16
+	FMOVD 24(R1), F23
+	WORD $0x2e613af7 // shll v23.4s, v23.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f9012c2 // fmla v2.4s, v22.4s, v16.s[0]
+	WORD $0x4f9012e3 // fmla v3.4s, v23.4s, v16.s[0]
+	ADD $32, R1, R1
+
+done68:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again65
+	RET
+
+// func floatBF16x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatBF16x2NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again70:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	SUBS $4, R21, R8
+	BLT rest71
+
+four74:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 72(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 104(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four74
+
+rest71:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd72
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd72:
+	ADDS $2, R8, R8
+	BEQ done73
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $32, R1, R1
+
+done73:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	SUBS $4, R21, R8
+	BLT rest75
+
+four78:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 56(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 88(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 120(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four78
+
+rest75:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd76
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 56(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd76:
+	ADDS $2, R8, R8
+	BEQ done77
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	ADD $32, R1, R1
+
+done77:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again70
+	RET
+
+// func floatBF16x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatBF16x3NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again79:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest80
+
+four83:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 72(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 104(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four83
+
+rest80:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd81
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd81:
+	ADDS $2, R8, R8
+	BEQ done82
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $32, R1, R1
+
+done82:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 0(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	SUBS $4, R21, R8
+	BLT rest84
+
+four87:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 56(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 88(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 120(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four87
+
+rest84:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd85
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 56(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd85:
+	ADDS $2, R8, R8
+	BEQ done86
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	ADD $32, R1, R1
+
+done86:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 32(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 32(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 48(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 32(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 48(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again79
+	RET
+
+// func floatBF16x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+TEXT ·floatBF16x4NEON(SB), NOSPLIT, $0-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD x+24(FP), R2
+	MOVD ldx+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD cols+40(FP), R21
+
+again88:
+	MOVD R1, R10
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	SUBS $4, R21, R8
+	BLT rest89
+
+four92:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 0(R7), F19
+	ADD $16, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	FMOVD 64(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 72(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
+	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
+	FMOVD 96(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 104(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
+	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four92
+
+rest89:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd90
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
+	FMOVD 0(R6), F18
+	ADD $8, R6, R6
+	FMOVD 0(R7), F19
+	ADD $8, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 32(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 40(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	ADD $64, R1, R1
+	SUB $2, R8, R8
+
+odd90:
+	ADDS $2, R8, R8
+	BEQ done91
+	FMOVS 0(R4), F16
+	ADD $4, R4, R4
+	FMOVS 0(R5), F17
+	ADD $4, R5, R5
+	FMOVS 0(R6), F18
+	ADD $4, R6, R6
+	FMOVS 0(R7), F19
+	ADD $4, R7, R7
+	FMOVD 0(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 8(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	ADD $32, R1, R1
+
+done91:
+	MOVD R0, R12
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	FMOVQ F0, 0(R12)
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	FMOVQ F1, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	FMOVQ F2, 0(R12)
+	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
+	FMOVQ F3, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
+	FMOVQ F4, 0(R12)
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
+	FMOVQ F5, 16(R12)
+	ADD R20, R12, R12
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	FMOVQ F6, 0(R12)
+	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	FMOVQ F7, 16(R12)
+	ADD R20, R12, R12
+	MOVD R10, R1
+	WORD $0x6f00e400 // movi v0.2d, #0
+	WORD $0x6f00e401 // movi v1.2d, #0
+	WORD $0x6f00e402 // movi v2.2d, #0
+	WORD $0x6f00e403 // movi v3.2d, #0
+	WORD $0x6f00e404 // movi v4.2d, #0
+	WORD $0x6f00e405 // movi v5.2d, #0
+	WORD $0x6f00e406 // movi v6.2d, #0
+	WORD $0x6f00e407 // movi v7.2d, #0
+	WORD $0x6f00e408 // movi v8.2d, #0
+	WORD $0x6f00e409 // movi v9.2d, #0
+	WORD $0x6f00e40a // movi v10.2d, #0
+	WORD $0x6f00e40b // movi v11.2d, #0
+	WORD $0x6f00e40c // movi v12.2d, #0
+	WORD $0x6f00e40d // movi v13.2d, #0
+	WORD $0x6f00e40e // movi v14.2d, #0
+	WORD $0x6f00e40f // movi v15.2d, #0
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	SUBS $4, R21, R8
+	BLT rest93
+
+four96:
+	FMOVQ 0(R4), F16
+	ADD $16, R4, R4
+	FMOVQ 0(R5), F17
+	ADD $16, R5, R5
+	FMOVQ 0(R6), F18
+	ADD $16, R6, R6
+	FMOVQ 0(R7), F19
+	ADD $16, R7, R7
+	FMOVD 16(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 24(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901280 // fmla v0.4s, v20.4s, v16.s[0]
+	WORD $0x4f9012a1 // fmla v1.4s, v21.4s, v16.s[0]
+	WORD $0x4f911282 // fmla v2.4s, v20.4s, v17.s[0]
+	WORD $0x4f9112a3 // fmla v3.4s, v21.4s, v17.s[0]
+	WORD $0x4f921284 // fmla v4.4s, v20.4s, v18.s[0]
+	WORD $0x4f9212a5 // fmla v5.4s, v21.4s, v18.s[0]
+	WORD $0x4f931286 // fmla v6.4s, v20.4s, v19.s[0]
+	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
+	FMOVD 48(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 56(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01308 // fmla v8.4s, v24.4s, v16.s[1]
+	WORD $0x4fb01329 // fmla v9.4s, v25.4s, v16.s[1]
+	WORD $0x4fb1130a // fmla v10.4s, v24.4s, v17.s[1]
+	WORD $0x4fb1132b // fmla v11.4s, v25.4s, v17.s[1]
+	WORD $0x4fb2130c // fmla v12.4s, v24.4s, v18.s[1]
+	WORD $0x4fb2132d // fmla v13.4s, v25.4s, v18.s[1]
+	WORD $0x4fb3130e // fmla v14.4s, v24.4s, v19.s[1]
+	WORD $0x4fb3132f // fmla v15.4s, v25.4s, v19.s[1]
+	FMOVD 80(R1), F20
+	WORD $0x2e613a94 // shll v20.4s, v20.4h, #16
+	FMOVD 88(R1), F21
+	WORD $0x2e613ab5 // shll v21.4s, v21.4h, #16
+	WORD $0x4f901a80 // fmla v0.4s, v20.4s, v16.s[2]
+	WORD $0x4f901aa1 // fmla v1.4s, v21.4s, v16.s[2]
+	WORD $0x4f911a82 // fmla v2.4s, v20.4s, v17.s[2]
+	WORD $0x4f911aa3 // fmla v3.4s, v21.4s, v17.s[2]
+	WORD $0x4f921a84 // fmla v4.4s, v20.4s, v18.s[2]
+	WORD $0x4f921aa5 // fmla v5.4s, v21.4s, v18.s[2]
+	WORD $0x4f931a86 // fmla v6.4s, v20.4s, v19.s[2]
+	WORD $0x4f931aa7 // fmla v7.4s, v21.4s, v19.s[2]
+	FMOVD 112(R1), F24
+	WORD $0x2e613b18 // shll v24.4s, v24.4h, #16
+	FMOVD 120(R1), F25
+	WORD $0x2e613b39 // shll v25.4s, v25.4h, #16
+	WORD $0x4fb01b08 // fmla v8.4s, v24.4s, v16.s[3]
+	WORD $0x4fb01b29 // fmla v9.4s, v25.4s, v16.s[3]
+	WORD $0x4fb11b0a // fmla v10.4s, v24.4s, v17.s[3]
+	WORD $0x4fb11b2b // fmla v11.4s, v25.4s, v17.s[3]
+	WORD $0x4fb21b0c // fmla v12.4s, v24.4s, v18.s[3]
+	WORD $0x4fb21b2d // fmla v13.4s, v25.4s, v18.s[3]
+	WORD $0x4fb31b0e // fmla v14.4s, v24.4s, v19.s[3]
+	WORD $0x4fb31b2f // fmla v15.4s, v25.4s, v19.s[3]
+	ADD $128, R1, R1
+	SUBS $4, R8, R8
+	BGE four96
+
+rest93:
+	ADD $4, R8, R8
+	SUBS $2, R8, R8
+	BLT odd94
+	FMOVD 0(R4), F16
+	ADD $8, R4, R4
+	FMOVD 0(R5), F17
+	ADD $8, R5, R5
 	FMOVD 0(R6), F18
 	ADD $8, R6, R6
 	FMOVD 0(R7), F19
@@ -1433,9 +3057,9 @@ rest39:
 	ADD $64, R1, R1
 	SUB $2, R8, R8
 
-odd40:
+odd94:
 	ADDS $2, R8, R8
-	BEQ done41
+	BEQ done95
 	FMOVS 0(R4), F16
 	ADD $4, R4, R4
 	FMOVS 0(R5), F17
@@ -1458,7 +3082,7 @@ odd40:
 	WORD $0x4f9312a7 // fmla v7.4s, v21.4s, v19.s[0]
 	ADD $32, R1, R1
 
-done41:
+done95:
 	MOVD R0, R12
 	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
 	FMOVQ F0, 32(R12)
@@ -1482,5 +3106,5 @@ done41:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again34
+	BGT again88
 	RET

@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func floatF32x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
 
+// floatF32x2NEON multiplies panels of F32 by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
+// floatF32x3NEON multiplies panels of F32 by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF32x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
 // floatF32x4NEON multiplies panels of F32 by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -19,6 +29,16 @@ func floatF32x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels 
 //go:noescape
 func floatF16x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
 
+// floatF16x2NEON multiplies panels of F16 by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
+// floatF16x3NEON multiplies panels of F16 by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatF16x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
 // floatF16x4NEON multiplies panels of F16 by 4 rows of floats; ldy and ldx are in bytes.
 //
 //go:noescape
@@ -28,6 +48,16 @@ func floatF16x4NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels 
 //
 //go:noescape
 func floatBF16x1NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
+// floatBF16x2NEON multiplies panels of BF16 by 2 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16x2NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
+
+// floatBF16x3NEON multiplies panels of BF16 by 3 rows of floats; ldy and ldx are in bytes.
+//
+//go:noescape
+func floatBF16x3NEON(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)
 
 // floatBF16x4NEON multiplies panels of BF16 by 4 rows of floats; ldy and ldx are in bytes.
 //

@@ -59,15 +59,16 @@ func (t *tiling) block(row0, row1, p, n int) {
 }
 
 // next chooses the rows to do at row i, and whether two panels at once. The
-// first tile brings the weights from memory, best one panel at a time. The last one steps
-// back to be full: the results are the same bits again.
+// first tile brings the weights from memory, best one panel at a time. Few rows
+// have a kernel of their number; else the last tile steps back to be full: the
+// results are the same bits again.
 func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 	left, first := row1-i, i == row0
 	switch {
+	case left <= 4, t.wide && first && left <= 8:
+		return i, left, 1
 	case t.wide && left >= 8 && (first || n < 2 || left == 8):
 		return i, 8, 1
-	case left == 1 || row1-row0 < 4:
-		return i, 1, 1
 	case t.pair > 0 && n > 1 && !first && left >= min(t.pair, 5) && row1-row0 >= t.pair:
 		return min(i, row1-t.pair), t.pair, 2
 	}

@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func matQ40x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ40x2Dot multiplies panels of Q4_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ40x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ40x3Dot multiplies panels of Q4_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ40x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ40x4Dot multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -18,6 +28,16 @@ func matQ40x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ41x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ41x2Dot multiplies panels of Q4_1 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ41x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ41x3Dot multiplies panels of Q4_1 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ41x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ41x4Dot multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -29,6 +49,16 @@ func matQ41x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ50x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ50x2Dot multiplies panels of Q5_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ50x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ50x3Dot multiplies panels of Q5_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ50x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ50x4Dot multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -38,6 +68,16 @@ func matQ50x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ51x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ51x2Dot multiplies panels of Q5_1 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ51x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ51x3Dot multiplies panels of Q5_1 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ51x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ51x4Dot multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -49,6 +89,16 @@ func matQ51x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ80x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ80x2Dot multiplies panels of Q8_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ80x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ80x3Dot multiplies panels of Q8_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ80x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ80x4Dot multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -58,6 +108,16 @@ func matQ80x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matIQ4NLx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4NLx2Dot multiplies panels of IQ4_NL by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4NLx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4NLx3Dot multiplies panels of IQ4_NL by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4NLx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matIQ4NLx4Dot multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -69,6 +129,16 @@ func matIQ4NLx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matMXFP4x1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matMXFP4x2Dot multiplies panels of MXFP4 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matMXFP4x2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matMXFP4x3Dot multiplies panels of MXFP4 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matMXFP4x3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matMXFP4x4Dot multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -78,6 +148,16 @@ func matMXFP4x4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ2Kx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ2Kx2Dot multiplies panels of Q2_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ2Kx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ2Kx3Dot multiplies panels of Q2_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ2Kx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ2Kx4Dot multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -89,6 +169,16 @@ func matQ2Kx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ3Kx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ3Kx2Dot multiplies panels of Q3_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ3Kx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ3Kx3Dot multiplies panels of Q3_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ3Kx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ3Kx4Dot multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -98,6 +188,16 @@ func matQ3Kx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ4Kx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ4Kx2Dot multiplies panels of Q4_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ4Kx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ4Kx3Dot multiplies panels of Q4_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ4Kx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ4Kx4Dot multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -109,6 +209,16 @@ func matQ4Kx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ5Kx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ5Kx2Dot multiplies panels of Q5_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ5Kx3Dot multiplies panels of Q5_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ5Kx4Dot multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -118,6 +228,16 @@ func matQ5Kx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ6Kx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ6Kx2Dot multiplies panels of Q6_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ6Kx3Dot multiplies panels of Q6_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ6Kx4Dot multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -129,6 +249,16 @@ func matQ6Kx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matIQ4XSx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matIQ4XSx2Dot multiplies panels of IQ4_XS by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4XSx3Dot multiplies panels of IQ4_XS by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matIQ4XSx4Dot multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -138,6 +268,16 @@ func matIQ4XSx4Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matGridx1Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx2Dot multiplies panels of Grid by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx2Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx3Dot multiplies panels of Grid by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx3Dot(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matGridx4Dot multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes.
 //

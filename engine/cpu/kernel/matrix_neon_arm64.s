@@ -138,8 +138,8 @@ again3:
 	BGT again1
 	RET
 
-// func matQ40x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ40x4NEON(SB), NOSPLIT, $272-56
+// func matQ40x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ40x2NEON(SB), NOSPLIT, $144-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -156,6 +156,493 @@ again4:
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again5:
+	MOVD R1, R13
+	ADD $32, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again6:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $3, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVS 72(R5), F9
+	VSHL $3, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again6
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $288, R1, R1
+	SUBS $1, R8, R8
+	BGT again5
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again4
+	RET
+
+// func matQ40x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ40x3NEON(SB), NOSPLIT, $208-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again7:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again8:
+	MOVD R1, R13
+	ADD $32, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again9:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $3, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVS 72(R5), F9
+	VSHL $3, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVS 72(R6), F9
+	VSHL $3, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again9
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $288, R1, R1
+	SUBS $1, R8, R8
+	BGT again8
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again7
+	RET
+
+// func matQ40x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ40x4NEON(SB), NOSPLIT, $272-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again10:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
 	FSTPQ (F0, F0), 128(R15)
 	FSTPQ (F0, F0), 160(R15)
 	FSTPQ (F0, F0), 192(R15)
@@ -166,13 +653,13 @@ again4:
 	ADD R3, R6, R7
 	MOVD R21, R8
 
-again5:
+again11:
 	MOVD R1, R13
 	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again6:
+again12:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVQ 0(R12), F16
@@ -463,14 +950,14 @@ again6:
 	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again6
+	BGT again12
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
 	ADD $84, R7, R7
 	ADD $288, R1, R1
 	SUBS $1, R8, R8
-	BGT again5
+	BGT again11
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -494,7 +981,7 @@ again6:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again4
+	BGT again10
 	RET
 
 // func matQ41x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
@@ -509,20 +996,20 @@ TEXT ·matQ41x1NEON(SB), NOSPLIT, $80-56
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
 
-again7:
+again13:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	MOVD R2, R4
 	MOVD R21, R8
 
-again8:
+again14:
 	MOVD R1, R13
 	ADD $64, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again9:
+again15:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVD 32(R13), F31
@@ -608,11 +1095,11 @@ again9:
 	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again9
+	BGT again15
 	ADD $84, R4, R4
 	ADD $320, R1, R1
 	SUBS $1, R8, R8
-	BGT again8
+	BGT again14
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -621,11 +1108,11 @@ again9:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again7
+	BGT again13
 	RET
 
-// func matQ41x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ41x4NEON(SB), NOSPLIT, $272-56
+// func matQ41x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ41x2NEON(SB), NOSPLIT, $144-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -636,7 +1123,208 @@ TEXT ·matQ41x4NEON(SB), NOSPLIT, $272-56
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
 
-again10:
+again16:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again17:
+	MOVD R1, R13
+	ADD $64, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again18:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVD 32(R13), F31
+	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e1 // fmla v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again18
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $320, R1, R1
+	SUBS $1, R8, R8
+	BGT again17
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again16
+	RET
+
+// func matQ41x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ41x3NEON(SB), NOSPLIT, $208-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again19:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
@@ -644,21 +1332,18 @@ again10:
 	FSTPQ (F0, F0), 96(R15)
 	FSTPQ (F0, F0), 128(R15)
 	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
 	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
-again11:
+again20:
 	MOVD R1, R13
 	ADD $64, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again12:
+again21:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVD 32(R13), F31
@@ -870,761 +1555,15 @@ again12:
 	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
 	WORD $0x4faa13e2 // fmla v2.4s, v31.4s, v10.s[1]
 	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R7), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
-	WORD $0x4faa13e3 // fmla v3.4s, v31.4s, v10.s[1]
-	FMOVQ F3, 192(R14)
-	ADD $16, R12, R12
-	ADD $8, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again12
-	ADD $84, R4, R4
-	ADD $84, R5, R5
-	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $320, R1, R1
-	SUBS $1, R8, R8
-	BGT again11
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 64(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 96(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 128(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 160(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again10
-	RET
-
-// func matQ50x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ50x1NEON(SB), NOSPLIT, $80-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
-
-again13:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again14:
-	MOVD R1, R13
-	ADD $32, R1, R12
-	MOVD R15, R14
-	MOVD $4, R10
-
-again15:
-	FMOVD 0(R13), F30
-	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 64(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	FMOVS 72(R4), F9
-	VSHL $4, V9.S4, V9.S4
-	VDUP V9.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	FMOVD 64(R4), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	FMOVQ F0, 0(R14)
-	ADD $16, R12, R12
-	ADD $8, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again15
-	ADD $84, R4, R4
-	ADD $352, R1, R1
-	SUBS $1, R8, R8
-	BGT again14
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again13
-	RET
-
-// func matQ50x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ50x4NEON(SB), NOSPLIT, $272-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
-
-again16:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	FSTPQ (F0, F0), 64(R15)
-	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
-	MOVD R2, R4
-	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
-	MOVD R21, R8
-
-again17:
-	MOVD R1, R13
-	ADD $32, R1, R12
-	MOVD R15, R14
-	MOVD $4, R10
-
-again18:
-	FMOVD 0(R13), F30
-	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 64(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	FMOVS 72(R4), F9
-	VSHL $4, V9.S4, V9.S4
-	VDUP V9.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	FMOVD 64(R4), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	FMOVQ F0, 0(R14)
-	FMOVQ 64(R14), F1
-	FLDPQ 0(R5), (F4, F5)
-	FLDPQ 32(R5), (F6, F7)
-	FMOVS 72(R5), F9
-	VSHL $4, V9.S4, V9.S4
-	VDUP V9.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	FMOVD 64(R5), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
-	FMOVQ F1, 64(R14)
-	FMOVQ 128(R14), F2
-	FLDPQ 0(R6), (F4, F5)
-	FLDPQ 32(R6), (F6, F7)
-	FMOVS 72(R6), F9
-	VSHL $4, V9.S4, V9.S4
-	VDUP V9.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	FMOVD 64(R6), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
-	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	FMOVS 72(R7), F9
-	VSHL $4, V9.S4, V9.S4
-	VDUP V9.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	FMOVD 64(R7), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
-	FMOVQ F3, 192(R14)
-	ADD $16, R12, R12
-	ADD $8, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again18
-	ADD $84, R4, R4
-	ADD $84, R5, R5
-	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $352, R1, R1
-	SUBS $1, R8, R8
-	BGT again17
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 64(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 96(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 128(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 160(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again16
-	RET
-
-// func matQ51x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ51x1NEON(SB), NOSPLIT, $80-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
-
-again19:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again20:
-	MOVD R1, R13
-	ADD $64, R1, R12
-	MOVD R15, R14
-	MOVD $4, R10
-
-again21:
-	FMOVD 0(R13), F30
-	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVD 32(R13), F31
-	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
-	FMOVQ 64(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R4), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
-	FMOVQ F0, 0(R14)
 	ADD $16, R12, R12
 	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
 	BGT again21
 	ADD $84, R4, R4
-	ADD $384, R1, R1
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $320, R1, R1
 	SUBS $1, R8, R8
 	BGT again20
 	MOVD R0, R12
@@ -1633,13 +1572,23 @@ again21:
 	FLDPQ 32(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
 	BGT again19
 	RET
 
-// func matQ51x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ51x4NEON(SB), NOSPLIT, $272-56
+// func matQ41x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ41x4NEON(SB), NOSPLIT, $272-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -1649,7 +1598,6 @@ TEXT ·matQ51x4NEON(SB), NOSPLIT, $272-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
 
 again22:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -1678,34 +1626,18 @@ again24:
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVD 32(R13), F31
 	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
-	FMOVQ 64(R12), F16
+	FMOVQ 0(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
+	FMOVQ 64(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
+	FMOVQ 128(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
+	FMOVQ 192(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -1975,7 +1907,7 @@ again24:
 	ADD $84, R5, R5
 	ADD $84, R6, R6
 	ADD $84, R7, R7
-	ADD $384, R1, R1
+	ADD $320, R1, R1
 	SUBS $1, R8, R8
 	BGT again23
 	MOVD R0, R12
@@ -2004,8 +1936,8 @@ again24:
 	BGT again22
 	RET
 
-// func matQ80x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ80x1NEON(SB), NOSPLIT, $80-56
+// func matQ50x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ50x1NEON(SB), NOSPLIT, $80-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -2014,7 +1946,8 @@ TEXT ·matQ80x1NEON(SB), NOSPLIT, $80-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f04e418 // movi v24.16b, #128
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
 
 again25:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -2032,109 +1965,97 @@ again26:
 again27:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 0(R12), F16
-	VEOR V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F17
-	VEOR V24.B16, V17.B16, V17.B16
-	FMOVQ 128(R12), F18
-	VEOR V24.B16, V18.B16, V18.B16
-	FMOVQ 192(R12), F19
-	VEOR V24.B16, V19.B16, V19.B16
-	FMOVQ 256(R12), F20
-	VEOR V24.B16, V20.B16, V20.B16
-	FMOVQ 320(R12), F21
-	VEOR V24.B16, V21.B16, V21.B16
-	FMOVQ 384(R12), F22
-	VEOR V24.B16, V22.B16, V22.B16
-	FMOVQ 448(R12), F23
-	VEOR V24.B16, V23.B16, V23.B16
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -2146,7 +2067,7 @@ again27:
 	SUBS $1, R10, R10
 	BGT again27
 	ADD $84, R4, R4
-	ADD $544, R1, R1
+	ADD $352, R1, R1
 	SUBS $1, R8, R8
 	BGT again26
 	MOVD R0, R12
@@ -2160,8 +2081,8 @@ again27:
 	BGT again25
 	RET
 
-// func matQ80x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ80x4NEON(SB), NOSPLIT, $272-56
+// func matQ50x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ50x2NEON(SB), NOSPLIT, $144-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -2170,7 +2091,8 @@ TEXT ·matQ80x4NEON(SB), NOSPLIT, $272-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f04e418 // movi v24.16b, #128
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
 
 again28:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -2178,14 +2100,8 @@ again28:
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
 again29:
@@ -2197,109 +2113,97 @@ again29:
 again30:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 0(R12), F16
-	VEOR V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F17
-	VEOR V24.B16, V17.B16, V17.B16
-	FMOVQ 128(R12), F18
-	VEOR V24.B16, V18.B16, V18.B16
-	FMOVQ 192(R12), F19
-	VEOR V24.B16, V19.B16, V19.B16
-	FMOVQ 256(R12), F20
-	VEOR V24.B16, V20.B16, V20.B16
-	FMOVQ 320(R12), F21
-	VEOR V24.B16, V21.B16, V21.B16
-	FMOVQ 384(R12), F22
-	VEOR V24.B16, V22.B16, V22.B16
-	FMOVQ 448(R12), F23
-	VEOR V24.B16, V23.B16, V23.B16
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -2308,90 +2212,291 @@ again30:
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
 	FLDPQ 32(R5), (F6, F7)
+	FMOVS 72(R5), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again30
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $352, R1, R1
+	SUBS $1, R8, R8
+	BGT again29
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again28
+	RET
+
+// func matQ50x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ50x3NEON(SB), NOSPLIT, $208-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again31:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again32:
+	MOVD R1, R13
+	ADD $32, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again33:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVS 72(R5), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -2400,199 +2505,82 @@ again30:
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
 	FLDPQ 32(R6), (F6, F7)
+	FMOVS 72(R6), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R6), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
 	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
-	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
-	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
-	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
-	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R7), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
-	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
 	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again30
+	BGT again33
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $544, R1, R1
+	ADD $352, R1, R1
 	SUBS $1, R8, R8
-	BGT again29
+	BGT again32
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -2609,164 +2597,13 @@ again30:
 	FLDPQ 160(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again28
-	RET
-
-// func matIQ4NLx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matIQ4NLx1NEON(SB), NOSPLIT, $80-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
-	MOVD $levelsNL<>(SB), R19
-	FMOVQ 0(R19), F25
-
-again31:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again32:
-	MOVD R1, R13
-	ADD $32, R1, R12
-	MOVD R15, R14
-	MOVD $4, R10
-
-again33:
-	FMOVD 0(R13), F30
-	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 0(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
-	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
-	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
-	FMOVQ 64(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
-	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
-	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
-	FMOVQ 128(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
-	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
-	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
-	FMOVQ 192(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
-	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
-	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R4), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	FMOVQ F0, 0(R14)
-	ADD $16, R12, R12
-	ADD $8, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again33
-	ADD $84, R4, R4
-	ADD $288, R1, R1
-	SUBS $1, R8, R8
-	BGT again32
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
 	BGT again31
 	RET
 
-// func matIQ4NLx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matIQ4NLx4NEON(SB), NOSPLIT, $272-56
+// func matQ50x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ50x4NEON(SB), NOSPLIT, $272-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -2776,8 +2613,7 @@ TEXT ·matIQ4NLx4NEON(SB), NOSPLIT, $272-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	MOVD $levelsNL<>(SB), R19
-	FMOVQ 0(R19), F25
+	WORD $0x4f00e619 // movi v25.16b, #16
 
 again34:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -2804,61 +2640,66 @@ again35:
 again36:
 	FMOVD 0(R13), F30
 	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
-	FMOVQ 0(R12), F16
+	FMOVQ 64(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
-	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
-	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
-	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
-	FMOVQ 128(R12), F18
+	FMOVQ 192(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
-	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
-	FMOVQ 192(R12), F19
+	FMOVQ 256(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
-	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
+	FMOVS 72(R4), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
 	VDUP V4.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V5.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V5.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
@@ -2867,34 +2708,29 @@ again36:
 	VDUP V6.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V7.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -2903,38 +2739,35 @@ again36:
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
 	FLDPQ 32(R5), (F6, F7)
+	FMOVS 72(R5), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
 	VDUP V4.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V5.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V5.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
@@ -2943,34 +2776,29 @@ again36:
 	VDUP V6.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V7.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -2979,38 +2807,35 @@ again36:
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
 	FLDPQ 32(R6), (F6, F7)
+	FMOVS 72(R6), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
 	VDUP V4.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V5.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V5.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
@@ -3019,34 +2844,29 @@ again36:
 	VDUP V6.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V7.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R6), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -3055,38 +2875,35 @@ again36:
 	FMOVQ 192(R14), F3
 	FLDPQ 0(R7), (F4, F5)
 	FLDPQ 32(R7), (F6, F7)
+	FMOVS 72(R7), F9
+	VSHL $4, V9.S4, V9.S4
+	VDUP V9.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
 	VDUP V4.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V4.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V5.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V5.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
@@ -3095,34 +2912,29 @@ again36:
 	VDUP V6.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
-	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
-	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
 	VDUP V7.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e606948 // sadalp v8.4s, v10.8h
-	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
 	FMOVD 64(R7), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
@@ -3137,7 +2949,7 @@ again36:
 	ADD $84, R5, R5
 	ADD $84, R6, R6
 	ADD $84, R7, R7
-	ADD $288, R1, R1
+	ADD $352, R1, R1
 	SUBS $1, R8, R8
 	BGT again35
 	MOVD R0, R12
@@ -3166,8 +2978,8 @@ again36:
 	BGT again34
 	RET
 
-// func matMXFP4x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matMXFP4x1NEON(SB), NOSPLIT, $80-56
+// func matQ51x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ51x1NEON(SB), NOSPLIT, $80-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -3177,8 +2989,7 @@ TEXT ·matMXFP4x1NEON(SB), NOSPLIT, $80-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	MOVD $levelsMX<>(SB), R19
-	FMOVQ 0(R19), F25
+	WORD $0x4f00e619 // movi v25.16b, #16
 
 again37:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -3189,44 +3000,43 @@ again37:
 
 again38:
 	MOVD R1, R13
-	ADD $16, R1, R12
+	ADD $64, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
 again39:
-	FMOVS 0(R13), F30
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4f000430 // movi v16.4s, #1
-	VUMIN V16.S4, V30.S4, V16.S4
-	MOVW $0x00200000, R19
-	VDUP R19, V17.S4
-	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
-	VSHL $23, V30.S4, V30.S4
-	MOVW $0x00800000, R19
-	VDUP R19, V17.S4
-	VSUB V17.S4, V30.S4, V30.S4
-	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
-	FMOVQ 0(R12), F16
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVD 32(R13), F31
+	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
+	FMOVQ 64(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
-	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
-	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
-	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
-	FMOVQ 128(R12), F18
+	FMOVQ 192(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
-	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
-	FMOVQ 192(R12), F19
+	FMOVQ 256(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
-	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -3290,14 +3100,15 @@ again39:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
 	FMOVQ F0, 0(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
 	BGT again39
 	ADD $84, R4, R4
-	ADD $272, R1, R1
+	ADD $384, R1, R1
 	SUBS $1, R8, R8
 	BGT again38
 	MOVD R0, R12
@@ -3311,8 +3122,8 @@ again39:
 	BGT again37
 	RET
 
-// func matMXFP4x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matMXFP4x4NEON(SB), NOSPLIT, $272-56
+// func matQ51x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ51x2NEON(SB), NOSPLIT, $144-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -3322,8 +3133,7 @@ TEXT ·matMXFP4x4NEON(SB), NOSPLIT, $272-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	MOVD $levelsMX<>(SB), R19
-	FMOVQ 0(R19), F25
+	WORD $0x4f00e619 // movi v25.16b, #16
 
 again40:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -3331,56 +3141,49 @@ again40:
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
 again41:
 	MOVD R1, R13
-	ADD $16, R1, R12
+	ADD $64, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
 again42:
-	FMOVS 0(R13), F30
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4f000430 // movi v16.4s, #1
-	VUMIN V16.S4, V30.S4, V16.S4
-	MOVW $0x00200000, R19
-	VDUP R19, V17.S4
-	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
-	VSHL $23, V30.S4, V30.S4
-	MOVW $0x00800000, R19
-	VDUP R19, V17.S4
-	VSUB V17.S4, V30.S4, V30.S4
-	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
-	FMOVQ 0(R12), F16
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVD 32(R13), F31
+	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
+	FMOVQ 64(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
-	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
-	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
-	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
-	FMOVQ 128(R12), F18
+	FMOVQ 192(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
-	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
-	FMOVQ 192(R12), F19
+	FMOVQ 256(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
-	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -3444,6 +3247,7 @@ again42:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
@@ -3508,6 +3312,228 @@ again42:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e1 // fmla v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again42
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $384, R1, R1
+	SUBS $1, R8, R8
+	BGT again41
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again40
+	RET
+
+// func matQ51x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ51x3NEON(SB), NOSPLIT, $208-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again43:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again44:
+	MOVD R1, R13
+	ADD $64, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again45:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVD 32(R13), F31
+	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e1 // fmla v1.4s, v31.4s, v10.s[1]
 	FMOVQ F1, 64(R14)
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
@@ -3572,6 +3598,302 @@ again42:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e2 // fmla v2.4s, v31.4s, v10.s[1]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again45
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $384, R1, R1
+	SUBS $1, R8, R8
+	BGT again44
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again43
+	RET
+
+// func matQ51x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ51x4NEON(SB), NOSPLIT, $272-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again46:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again47:
+	MOVD R1, R13
+	ADD $64, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again48:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVD 32(R13), F31
+	WORD $0x0e217bff // fcvtl v31.4s, v31.4h
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e0 // fmla v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e1 // fmla v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e2 // fmla v2.4s, v31.4s, v10.s[1]
 	FMOVQ F2, 128(R14)
 	FMOVQ 192(R14), F3
 	FLDPQ 0(R7), (F4, F5)
@@ -3636,19 +3958,20 @@ again42:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
+	WORD $0x4faa13e3 // fmla v3.4s, v31.4s, v10.s[1]
 	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again42
+	BGT again48
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
 	ADD $84, R7, R7
-	ADD $272, R1, R1
+	ADD $384, R1, R1
 	SUBS $1, R8, R8
-	BGT again41
+	BGT again47
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -3672,11 +3995,11 @@ again42:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again40
+	BGT again46
 	RET
 
-// func matQ2Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ2Kx1NEON(SB), NOSPLIT, $656-56
+// func matQ80x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ80x1NEON(SB), NOSPLIT, $80-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -3685,182 +4008,141 @@ TEXT ·matQ2Kx1NEON(SB), NOSPLIT, $656-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f04e418 // movi v24.16b, #128
 
-again43:
+again49:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	MOVD R2, R4
 	MOVD R21, R8
 
-again44:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	MOVW $0x3d000000, R19
-	VDUP R19, V18.S4
-	FMOVQ 320(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 320(R15)
-	FMOVQ 336(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 336(R15)
-	FMOVQ 352(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 352(R15)
-	FMOVQ 368(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 368(R15)
-	ADD $64, R1, R22
-	ADD $320, R1, R1
-	MOVD $8, R11
-
-again45:
-	MOVD R1, R12
-	MOVD R22, R13
+again50:
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again46:
-	FMOVQ 256(R14), F16
-	FMOVQ 320(R14), F17
-	WORD $0x4f0005f2 // movi v18.4s, #15
-	FMOVS 0(R13), F30
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	VUSHR $4, V30.S4, V28.S4
-	VAND V18.B16, V30.B16, V30.B16
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
-	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
-	FMOVS 16(R13), F31
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	VUSHR $4, V31.S4, V29.S4
-	VAND V18.B16, V31.B16, V31.B16
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
-	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+again51:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVQ 0(R12), F16
-	VUSHR $6, V16.B16, V19.B16
-	VUSHR $4, V16.B16, V18.B16
-	VAND V24.B16, V18.B16, V18.B16
-	VUSHR $2, V16.B16, V17.B16
-	VAND V24.B16, V17.B16, V17.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F20
-	VUSHR $6, V20.B16, V23.B16
-	VUSHR $4, V20.B16, V22.B16
-	VAND V24.B16, V22.B16, V22.B16
-	VUSHR $2, V20.B16, V21.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V20.B16, V20.B16
+	VEOR V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VEOR V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VEOR V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VEOR V24.B16, V19.B16, V19.B16
+	FMOVQ 256(R12), F20
+	VEOR V24.B16, V20.B16, V20.B16
+	FMOVQ 320(R12), F21
+	VEOR V24.B16, V21.B16, V21.B16
+	FMOVQ 384(R12), F22
+	VEOR V24.B16, V22.B16, V22.B16
+	FMOVQ 448(R12), F23
+	VEOR V24.B16, V23.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
-	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
 	FMOVQ F0, 0(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again46
+	BGT again51
 	ADD $84, R4, R4
-	ADD $128, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again45
+	ADD $544, R1, R1
 	SUBS $1, R8, R8
-	BGT again44
+	BGT again50
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -3869,11 +4151,11 @@ again46:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again43
+	BGT again49
 	RET
 
-// func matQ2Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ2Kx4NEON(SB), NOSPLIT, $656-56
+// func matQ80x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ80x2NEON(SB), NOSPLIT, $144-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -3882,428 +4164,237 @@ TEXT ·matQ2Kx4NEON(SB), NOSPLIT, $656-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f04e418 // movi v24.16b, #128
 
-again47:
+again52:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
-again48:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	MOVW $0x3d000000, R19
-	VDUP R19, V18.S4
-	FMOVQ 320(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 320(R15)
-	FMOVQ 336(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 336(R15)
-	FMOVQ 352(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 352(R15)
-	FMOVQ 368(R15), F16
-	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
-	FMOVQ F16, 368(R15)
-	ADD $64, R1, R22
-	ADD $320, R1, R1
-	MOVD $8, R11
-
-again49:
-	MOVD R1, R12
-	MOVD R22, R13
+again53:
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again50:
-	FMOVQ 256(R14), F16
-	FMOVQ 320(R14), F17
-	WORD $0x4f0005f2 // movi v18.4s, #15
-	FMOVS 0(R13), F30
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	VUSHR $4, V30.S4, V28.S4
-	VAND V18.B16, V30.B16, V30.B16
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
-	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
-	FMOVS 16(R13), F31
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	VUSHR $4, V31.S4, V29.S4
-	VAND V18.B16, V31.B16, V31.B16
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
-	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+again54:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVQ 0(R12), F16
-	VUSHR $6, V16.B16, V19.B16
-	VUSHR $4, V16.B16, V18.B16
-	VAND V24.B16, V18.B16, V18.B16
-	VUSHR $2, V16.B16, V17.B16
-	VAND V24.B16, V17.B16, V17.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F20
-	VUSHR $6, V20.B16, V23.B16
-	VUSHR $4, V20.B16, V22.B16
-	VAND V24.B16, V22.B16, V22.B16
-	VUSHR $2, V20.B16, V21.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V20.B16, V20.B16
+	VEOR V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VEOR V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VEOR V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VEOR V24.B16, V19.B16, V19.B16
+	FMOVQ 256(R12), F20
+	VEOR V24.B16, V20.B16, V20.B16
+	FMOVQ 320(R12), F21
+	VEOR V24.B16, V21.B16, V21.B16
+	FMOVQ 384(R12), F22
+	VEOR V24.B16, V22.B16, V22.B16
+	FMOVQ 448(R12), F23
+	VEOR V24.B16, V23.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
-	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
 	FLDPQ 32(R5), (F6, F7)
-	FMOVD 76(R5), F15
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
-	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
-	FMOVS 64(R5), F10
-	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
 	FMOVQ F1, 64(R14)
-	FMOVQ 128(R14), F2
-	FLDPQ 0(R6), (F4, F5)
-	FLDPQ 32(R6), (F6, F7)
-	FMOVD 76(R6), F15
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
-	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
-	FMOVS 64(R6), F10
-	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
-	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	FMOVD 76(R7), F15
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
-	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
-	FMOVS 64(R7), F10
-	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
-	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again50
+	BGT again54
 	ADD $84, R4, R4
 	ADD $84, R5, R5
-	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $128, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again49
+	ADD $544, R1, R1
 	SUBS $1, R8, R8
-	BGT again48
+	BGT again53
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -4315,320 +4406,13 @@ again50:
 	FLDPQ 96(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
-	FLDPQ 128(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 160(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again47
-	RET
-
-// func matQ3Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ3Kx1NEON(SB), NOSPLIT, $656-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e478 // movi v24.16b, #3
-	WORD $0x4f00e499 // movi v25.16b, #4
-
-again51:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again52:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e416 // movi v22.16b, #32
-	FMOVQ 32(R1), F16
-	FMOVQ 160(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 384(R15)
-	FMOVQ 48(R1), F16
-	FMOVQ 176(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 400(R15)
-	FMOVQ 64(R1), F16
-	FMOVQ 192(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 416(R15)
-	FMOVQ 80(R1), F16
-	FMOVQ 208(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 432(R15)
-	FMOVQ 96(R1), F16
-	FMOVQ 160(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 448(R15)
-	FMOVQ 112(R1), F16
-	FMOVQ 176(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 464(R15)
-	FMOVQ 128(R1), F16
-	FMOVQ 192(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 480(R15)
-	FMOVQ 144(R1), F16
-	FMOVQ 208(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 496(R15)
-	FMOVQ 32(R1), F16
-	FMOVQ 160(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 512(R15)
-	FMOVQ 48(R1), F16
-	FMOVQ 176(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 528(R15)
-	FMOVQ 64(R1), F16
-	FMOVQ 192(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 544(R15)
-	FMOVQ 80(R1), F16
-	FMOVQ 208(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 560(R15)
-	FMOVQ 96(R1), F16
-	FMOVQ 160(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 576(R15)
-	FMOVQ 112(R1), F16
-	FMOVQ 176(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 592(R15)
-	FMOVQ 128(R1), F16
-	FMOVQ 192(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 608(R15)
-	FMOVQ 144(R1), F16
-	FMOVQ 208(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 624(R15)
-	ADD $384, R15, R22
-	ADD $224, R1, R1
-	MOVD $8, R11
-
-again53:
-	MOVD R1, R12
-	MOVD R22, R13
-	MOVD R15, R14
-	MOVD $4, R10
-
-again54:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
-	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 16(R13), F31
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
-	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	FMOVQ 0(R12), F16
-	VUSHR $6, V16.B16, V19.B16
-	VUSHR $4, V16.B16, V18.B16
-	VAND V24.B16, V18.B16, V18.B16
-	VUSHR $2, V16.B16, V17.B16
-	VAND V24.B16, V17.B16, V17.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F20
-	VUSHR $6, V20.B16, V23.B16
-	VUSHR $4, V20.B16, V22.B16
-	VAND V24.B16, V22.B16, V22.B16
-	VUSHR $2, V20.B16, V21.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V20.B16, V20.B16
-	FMOVQ 128(R12), F10
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VBIT V25.B16, V10.B16, V18.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V20.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $5, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
-	VDUP V15.S[0], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
-	FMOVQ F0, 0(R14)
-	ADD $16, R12, R12
-	ADD $4, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again54
-	ADD $84, R4, R4
-	ADD $192, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again53
-	SUBS $1, R8, R8
 	BGT again52
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again51
 	RET
 
-// func matQ3Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ3Kx4NEON(SB), NOSPLIT, $656-56
+// func matQ80x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ80x3NEON(SB), NOSPLIT, $208-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -4637,8 +4421,7 @@ TEXT ·matQ3Kx4NEON(SB), NOSPLIT, $656-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f00e478 // movi v24.16b, #3
-	WORD $0x4f00e499 // movi v25.16b, #4
+	WORD $0x4f04e418 // movi v24.16b, #128
 
 again55:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -4648,524 +4431,321 @@ again55:
 	FSTPQ (F0, F0), 96(R15)
 	FSTPQ (F0, F0), 128(R15)
 	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
 	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
 again56:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e416 // movi v22.16b, #32
-	FMOVQ 32(R1), F16
-	FMOVQ 160(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 384(R15)
-	FMOVQ 48(R1), F16
-	FMOVQ 176(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 400(R15)
-	FMOVQ 64(R1), F16
-	FMOVQ 192(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 416(R15)
-	FMOVQ 80(R1), F16
-	FMOVQ 208(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $4, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 432(R15)
-	FMOVQ 96(R1), F16
-	FMOVQ 160(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 448(R15)
-	FMOVQ 112(R1), F16
-	FMOVQ 176(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 464(R15)
-	FMOVQ 128(R1), F16
-	FMOVQ 192(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 480(R15)
-	FMOVQ 144(R1), F16
-	FMOVQ 208(R1), F17
-	VAND V20.B16, V16.B16, V16.B16
-	VSHL $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 496(R15)
-	FMOVQ 32(R1), F16
-	FMOVQ 160(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 512(R15)
-	FMOVQ 48(R1), F16
-	FMOVQ 176(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 528(R15)
-	FMOVQ 64(R1), F16
-	FMOVQ 192(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 544(R15)
-	FMOVQ 80(R1), F16
-	FMOVQ 208(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 560(R15)
-	FMOVQ 96(R1), F16
-	FMOVQ 160(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 576(R15)
-	FMOVQ 112(R1), F16
-	FMOVQ 176(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 592(R15)
-	FMOVQ 128(R1), F16
-	FMOVQ 192(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 608(R15)
-	FMOVQ 144(R1), F16
-	FMOVQ 208(R1), F17
-	VUSHR $4, V16.B16, V16.B16
-	VUSHR $2, V17.B16, V17.B16
-	VBIT V21.B16, V17.B16, V16.B16
-	VSUB V22.B16, V16.B16, V16.B16
-	FMOVQ F16, 624(R15)
-	ADD $384, R15, R22
-	ADD $224, R1, R1
-	MOVD $8, R11
-
-again57:
-	MOVD R1, R12
-	MOVD R22, R13
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again58:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
-	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 16(R13), F31
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
-	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+again57:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVQ 0(R12), F16
-	VUSHR $6, V16.B16, V19.B16
-	VUSHR $4, V16.B16, V18.B16
-	VAND V24.B16, V18.B16, V18.B16
-	VUSHR $2, V16.B16, V17.B16
-	VAND V24.B16, V17.B16, V17.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F20
-	VUSHR $6, V20.B16, V23.B16
-	VUSHR $4, V20.B16, V22.B16
-	VAND V24.B16, V22.B16, V22.B16
-	VUSHR $2, V20.B16, V21.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V20.B16, V20.B16
-	FMOVQ 128(R12), F10
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VBIT V25.B16, V10.B16, V18.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V20.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $5, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
+	VEOR V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VEOR V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VEOR V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VEOR V24.B16, V19.B16, V19.B16
+	FMOVQ 256(R12), F20
+	VEOR V24.B16, V20.B16, V20.B16
+	FMOVQ 320(R12), F21
+	VEOR V24.B16, V21.B16, V21.B16
+	FMOVQ 384(R12), F22
+	VEOR V24.B16, V22.B16, V22.B16
+	FMOVQ 448(R12), F23
+	VEOR V24.B16, V23.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
-	VDUP V15.S[0], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
 	FLDPQ 32(R5), (F6, F7)
-	FMOVD 76(R5), F15
-	VDUP V15.S[0], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R5), F10
-	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
 	FMOVQ F1, 64(R14)
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
 	FLDPQ 32(R6), (F6, F7)
-	FMOVD 76(R6), F15
-	VDUP V15.S[0], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
 	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
 	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R6), F10
-	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
 	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	FMOVD 76(R7), F15
-	VDUP V15.S[0], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R7), F10
-	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
-	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again58
+	BGT again57
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $192, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again57
+	ADD $544, R1, R1
 	SUBS $1, R8, R8
 	BGT again56
 	MOVD R0, R12
@@ -5184,18 +4764,13 @@ again58:
 	FLDPQ 160(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
 	BGT again55
 	RET
 
-// func matQ4Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ4Kx1NEON(SB), NOSPLIT, $656-56
+// func matQ80x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ80x4NEON(SB), NOSPLIT, $272-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -5204,231 +4779,9 @@ TEXT ·matQ4Kx1NEON(SB), NOSPLIT, $656-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f04e418 // movi v24.16b, #128
 
-again59:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again60:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e7f6 // movi v22.16b, #63
-	FMOVQ 192(R1), F18
-	FMOVQ 64(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 384(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 448(R15)
-	FMOVQ 128(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 512(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 576(R15)
-	FMOVQ 208(R1), F18
-	FMOVQ 80(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 400(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 464(R15)
-	FMOVQ 144(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 528(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 592(R15)
-	FMOVQ 224(R1), F18
-	FMOVQ 96(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 416(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 480(R15)
-	FMOVQ 160(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 544(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 608(R15)
-	FMOVQ 240(R1), F18
-	FMOVQ 112(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 432(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 496(R15)
-	FMOVQ 176(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 560(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 624(R15)
-	ADD $384, R15, R22
-	ADD $256, R1, R1
-	MOVD $8, R11
-
-again61:
-	MOVD R1, R12
-	MOVD R22, R13
-	MOVD R15, R14
-	MOVD $4, R10
-
-again62:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 128(R13), F31
-	FMOVQ 320(R14), F16
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	FMOVQ 0(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 64(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 128(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 192(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R4), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
-	FMOVQ F0, 0(R14)
-	ADD $16, R12, R12
-	ADD $4, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again62
-	ADD $84, R4, R4
-	ADD $256, R1, R1
-	ADD $16, R22, R22
-	SUBS $1, R11, R11
-	BGT again61
-	SUBS $1, R8, R8
-	BGT again60
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again59
-	RET
-
-// func matQ4Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ4Kx4NEON(SB), NOSPLIT, $656-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f00e5f8 // movi v24.16b, #15
-
-again63:
+again58:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
@@ -5444,185 +4797,122 @@ again63:
 	ADD R3, R6, R7
 	MOVD R21, R8
 
-again64:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e7f6 // movi v22.16b, #63
-	FMOVQ 192(R1), F18
-	FMOVQ 64(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 384(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 448(R15)
-	FMOVQ 128(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 512(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 576(R15)
-	FMOVQ 208(R1), F18
-	FMOVQ 80(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 400(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 464(R15)
-	FMOVQ 144(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 528(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 592(R15)
-	FMOVQ 224(R1), F18
-	FMOVQ 96(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 416(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 480(R15)
-	FMOVQ 160(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 544(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 608(R15)
-	FMOVQ 240(R1), F18
-	FMOVQ 112(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 432(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 496(R15)
-	FMOVQ 176(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 560(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 624(R15)
-	ADD $384, R15, R22
-	ADD $256, R1, R1
-	MOVD $8, R11
-
-again65:
-	MOVD R1, R12
-	MOVD R22, R13
+again59:
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again66:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 128(R13), F31
-	FMOVQ 320(R14), F16
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+again60:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
 	FMOVQ 0(R12), F16
-	VUSHR $4, V16.B16, V20.B16
-	VAND V24.B16, V16.B16, V16.B16
+	VEOR V24.B16, V16.B16, V16.B16
 	FMOVQ 64(R12), F17
-	VUSHR $4, V17.B16, V21.B16
-	VAND V24.B16, V17.B16, V17.B16
+	VEOR V24.B16, V17.B16, V17.B16
 	FMOVQ 128(R12), F18
-	VUSHR $4, V18.B16, V22.B16
-	VAND V24.B16, V18.B16, V18.B16
+	VEOR V24.B16, V18.B16, V18.B16
 	FMOVQ 192(R12), F19
-	VUSHR $4, V19.B16, V23.B16
-	VAND V24.B16, V19.B16, V19.B16
+	VEOR V24.B16, V19.B16, V19.B16
+	FMOVQ 256(R12), F20
+	VEOR V24.B16, V20.B16, V20.B16
+	FMOVQ 320(R12), F21
+	VEOR V24.B16, V21.B16, V21.B16
+	FMOVQ 384(R12), F22
+	VEOR V24.B16, V22.B16, V22.B16
+	FMOVQ 448(R12), F23
+	VEOR V24.B16, V23.B16, V23.B16
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
 	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
@@ -5630,64 +4920,91 @@ again66:
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
 	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
 	FMOVQ F1, 64(R14)
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
@@ -5695,64 +5012,91 @@ again66:
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
 	FMOVD 64(R6), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
 	FMOVQ F2, 128(R14)
 	FMOVQ 192(R14), F3
 	FLDPQ 0(R7), (F4, F5)
@@ -5760,80 +5104,104 @@ again66:
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2cc22a // smull v10.8h, v17.8b, v12.8b
+	WORD $0x4e2cc22b // smull2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2cc26a // smull v10.8h, v19.8b, v12.8b
+	WORD $0x4e2cc26b // smull2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2cc2aa // smull v10.8h, v21.8b, v12.8b
+	WORD $0x4e2cc2ab // smull2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2cc2ea // smull v10.8h, v23.8b, v12.8b
+	WORD $0x4e2cc2eb // smull2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
 	FMOVD 64(R7), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e3 // fmls v3.4s, v31.4s, v10.s[1]
 	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again66
+	BGT again60
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
 	ADD $84, R7, R7
-	ADD $256, R1, R1
-	ADD $16, R22, R22
-	SUBS $1, R11, R11
-	BGT again65
+	ADD $544, R1, R1
 	SUBS $1, R8, R8
-	BGT again64
+	BGT again59
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -5857,11 +5225,11 @@ again66:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again63
+	BGT again58
 	RET
 
-// func matQ5Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ5Kx1NEON(SB), NOSPLIT, $656-56
+// func matIQ4NLx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4NLx1NEON(SB), NOSPLIT, $80-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -5871,146 +5239,45 @@ TEXT ·matQ5Kx1NEON(SB), NOSPLIT, $656-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
 
-again67:
+again61:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	MOVD R2, R4
 	MOVD R21, R8
 
-again68:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e7f6 // movi v22.16b, #63
-	FMOVQ 192(R1), F18
-	FMOVQ 64(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 384(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 448(R15)
-	FMOVQ 128(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 512(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 576(R15)
-	FMOVQ 208(R1), F18
-	FMOVQ 80(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 400(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 464(R15)
-	FMOVQ 144(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 528(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 592(R15)
-	FMOVQ 224(R1), F18
-	FMOVQ 96(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 416(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 480(R15)
-	FMOVQ 160(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 544(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 608(R15)
-	FMOVQ 240(R1), F18
-	FMOVQ 112(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 432(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 496(R15)
-	FMOVQ 176(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 560(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 624(R15)
-	ADD $384, R15, R22
-	ADD $256, R1, R1
-	MOVD $8, R11
-
-again69:
-	MOVD R1, R12
-	MOVD R22, R13
+again62:
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again70:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 128(R13), F31
-	FMOVQ 320(R14), F16
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	FMOVQ 64(R12), F16
+again63:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -6020,26 +5287,32 @@ again70:
 	VDUP V4.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
 	VDUP V5.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
 	VDUP V5.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VSHL $8, V8.S4, V26.S4
 	VDUP V6.S[0], V12.S4
@@ -6048,44 +5321,583 @@ again70:
 	VDUP V6.S[1], V12.S4
 	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
 	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
 	VDUP V7.S[3], V12.S4
 	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
 	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
 	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
 	FMOVQ F0, 0(R14)
 	ADD $16, R12, R12
-	ADD $4, R13, R13
+	ADD $8, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again70
+	BGT again63
 	ADD $84, R4, R4
-	ADD $320, R1, R1
-	ADD $16, R22, R22
-	SUBS $1, R11, R11
+	ADD $288, R1, R1
+	SUBS $1, R8, R8
+	BGT again62
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again61
+	RET
+
+// func matIQ4NLx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4NLx2NEON(SB), NOSPLIT, $144-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again64:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again65:
+	MOVD R1, R13
+	ADD $32, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again66:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again66
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $288, R1, R1
+	SUBS $1, R8, R8
+	BGT again65
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again64
+	RET
+
+// func matIQ4NLx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4NLx3NEON(SB), NOSPLIT, $208-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again67:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again68:
+	MOVD R1, R13
+	ADD $32, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again69:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
 	BGT again69
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $288, R1, R1
 	SUBS $1, R8, R8
 	BGT again68
 	MOVD R0, R12
@@ -6094,13 +5906,23 @@ again70:
 	FLDPQ 32(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
 	BGT again67
 	RET
 
-// func matQ5Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ5Kx4NEON(SB), NOSPLIT, $656-56
+// func matIQ4NLx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4NLx4NEON(SB), NOSPLIT, $272-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -6110,9 +5932,10 @@ TEXT ·matQ5Kx4NEON(SB), NOSPLIT, $656-56
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
-	WORD $0x4f00e619 // movi v25.16b, #16
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
 
-again71:
+again70:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
@@ -6128,137 +5951,438 @@ again71:
 	ADD R3, R6, R7
 	MOVD R21, R8
 
-again72:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	FMOVQ 32(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 320(R15)
-	FMOVQ 48(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 352(R15)
-	WORD $0x4f00e5f4 // movi v20.16b, #15
-	WORD $0x4f01e615 // movi v21.16b, #48
-	WORD $0x4f01e7f6 // movi v22.16b, #63
-	FMOVQ 192(R1), F18
-	FMOVQ 64(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 384(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 448(R15)
-	FMOVQ 128(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 512(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 576(R15)
-	FMOVQ 208(R1), F18
-	FMOVQ 80(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 400(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 464(R15)
-	FMOVQ 144(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 528(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 592(R15)
-	FMOVQ 224(R1), F18
-	FMOVQ 96(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 416(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 480(R15)
-	FMOVQ 160(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 544(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 608(R15)
-	FMOVQ 240(R1), F18
-	FMOVQ 112(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 432(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VAND V20.B16, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 496(R15)
-	FMOVQ 176(R1), F16
-	VAND V22.B16, V16.B16, V17.B16
-	FMOVQ F17, 560(R15)
-	VUSHR $2, V16.B16, V16.B16
-	VUSHR $4, V18.B16, V17.B16
-	VBIT V21.B16, V16.B16, V17.B16
-	FMOVQ F17, 624(R15)
-	ADD $384, R15, R22
-	ADD $256, R1, R1
-	MOVD $8, R11
-
-again73:
-	MOVD R1, R12
-	MOVD R22, R13
+again71:
+	MOVD R1, R13
+	ADD $32, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again74:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
-	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 128(R13), F31
-	FMOVQ 320(R14), F16
-	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
-	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	FMOVQ 64(R12), F16
+again72:
+	FMOVD 0(R13), F30
+	WORD $0x0e217bde // fcvtl v30.4s, v30.4h
+	FMOVQ 0(R12), F16
 	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
-	FMOVQ 128(R12), F17
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
 	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
-	FMOVQ 192(R12), F18
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
 	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 256(R12), F19
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
 	VUSHR $4, V19.B16, V23.B16
 	VAND V24.B16, V19.B16, V19.B16
-	FMOVQ 0(R12), F10
-	VSHL $4, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V16.B16
-	VSHL $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V17.B16
-	VSHL $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V18.B16
-	VSHL $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V19.B16
-	VBIT V25.B16, V10.B16, V20.B16
-	VUSHR $1, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V21.B16
-	VUSHR $2, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V22.B16
-	VUSHR $3, V10.B16, V11.B16
-	VBIT V25.B16, V11.B16, V23.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R7), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $8, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again72
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $288, R1, R1
+	SUBS $1, R8, R8
+	BGT again71
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again70
+	RET
+
+// func matMXFP4x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matMXFP4x1NEON(SB), NOSPLIT, $80-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsMX<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again73:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again74:
+	MOVD R1, R13
+	ADD $16, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again75:
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4f000430 // movi v16.4s, #1
+	VUMIN V16.S4, V30.S4, V16.S4
+	MOVW $0x00200000, R19
+	VDUP R19, V17.S4
+	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
+	VSHL $23, V30.S4, V30.S4
+	MOVW $0x00800000, R19
+	VDUP R19, V17.S4
+	VSUB V17.S4, V30.S4, V30.S4
+	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -6322,7 +6446,154 @@ again74:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again75
+	ADD $84, R4, R4
+	ADD $272, R1, R1
+	SUBS $1, R8, R8
+	BGT again74
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again73
+	RET
+
+// func matMXFP4x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matMXFP4x2NEON(SB), NOSPLIT, $144-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsMX<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again76:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again77:
+	MOVD R1, R13
+	ADD $16, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again78:
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4f000430 // movi v16.4s, #1
+	VUMIN V16.S4, V30.S4, V16.S4
+	MOVW $0x00200000, R19
+	VDUP R19, V17.S4
+	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
+	VSHL $23, V30.S4, V30.S4
+	MOVW $0x00800000, R19
+	VDUP R19, V17.S4
+	VSUB V17.S4, V30.S4, V30.S4
+	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
@@ -6387,153 +6658,17 @@ again74:
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
 	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
 	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
 	FMOVQ F1, 64(R14)
-	FMOVQ 128(R14), F2
-	FLDPQ 0(R6), (F4, F5)
-	FLDPQ 32(R6), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R6), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
-	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
-	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	FMOVD 64(R7), F10
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
-	WORD $0x4faa53e3 // fmls v3.4s, v31.4s, v10.s[1]
-	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again74
+	BGT again78
 	ADD $84, R4, R4
 	ADD $84, R5, R5
-	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $320, R1, R1
-	ADD $16, R22, R22
-	SUBS $1, R11, R11
-	BGT again73
+	ADD $272, R1, R1
 	SUBS $1, R8, R8
-	BGT again72
+	BGT again77
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -6545,196 +6680,13 @@ again74:
 	FLDPQ 96(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
-	FLDPQ 128(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 160(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	FLDPQ 192(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 224(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again71
-	RET
-
-// func matQ6Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ6Kx1NEON(SB), NOSPLIT, $656-56
-	MOVD y+0(FP), R0
-	MOVD w+16(FP), R1
-	MOVD a+24(FP), R2
-	MOVD lda+32(FP), R3
-	MOVD panels+48(FP), R9
-	MOVD ldy+8(FP), R20
-	MOVD blocks+40(FP), R21
-	ADD $16, RSP, R15
-	WORD $0x4f01e7f8 // movi v24.16b, #63
-
-again75:
-	WORD $0x6f00e400 // movi v0.2d, #0
-	FSTPQ (F0, F0), 0(R15)
-	FSTPQ (F0, F0), 32(R15)
-	MOVD R2, R4
-	MOVD R21, R8
-
-again76:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	ADD $32, R1, R22
-	ADD $288, R1, R1
-	MOVD $8, R11
-
-again77:
-	MOVD R1, R12
-	MOVD R22, R13
-	MOVD R15, R14
-	MOVD $4, R10
-
-again78:
-	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
-	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 16(R13), F31
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
-	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
-	FMOVQ 0(R12), F16
-	FMOVQ 64(R12), F17
-	FMOVQ 128(R12), F18
-	VORR V16.B16, V16.B16, V19.B16
-	VSRI $2, V17.B16, V19.B16
-	VSRI $4, V18.B16, V19.B16
-	VUSHR $2, V19.B16, V19.B16
-	VAND V24.B16, V16.B16, V16.B16
-	VAND V24.B16, V17.B16, V17.B16
-	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 192(R12), F20
-	FMOVQ 256(R12), F21
-	FMOVQ 320(R12), F22
-	VORR V20.B16, V20.B16, V23.B16
-	VSRI $2, V21.B16, V23.B16
-	VSRI $4, V22.B16, V23.B16
-	VUSHR $2, V23.B16, V23.B16
-	VAND V24.B16, V20.B16, V20.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V22.B16, V22.B16
-	FMOVQ 0(R14), F0
-	FLDPQ 0(R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
-	VDUP V15.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
-	FMOVQ F0, 0(R14)
-	ADD $16, R12, R12
-	ADD $4, R13, R13
-	ADD $16, R14, R14
-	SUBS $1, R10, R10
-	BGT again78
-	ADD $84, R4, R4
-	ADD $384, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again77
-	SUBS $1, R8, R8
 	BGT again76
-	MOVD R0, R12
-	FLDPQ 0(R15), (F0, F1)
-	FSTPQ (F0, F1), 0(R12)
-	FLDPQ 32(R15), (F0, F1)
-	FSTPQ (F0, F1), 32(R12)
-	ADD R20, R12, R12
-	ADD $64, R0, R0
-	SUBS $1, R9, R9
-	BGT again75
 	RET
 
-// func matQ6Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matQ6Kx4NEON(SB), NOSPLIT, $656-56
+// func matMXFP4x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matMXFP4x3NEON(SB), NOSPLIT, $208-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -6743,7 +6695,9 @@ TEXT ·matQ6Kx4NEON(SB), NOSPLIT, $656-56
 	MOVD ldy+8(FP), R20
 	MOVD blocks+40(FP), R21
 	ADD $16, RSP, R15
-	WORD $0x4f01e7f8 // movi v24.16b, #63
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsMX<>(SB), R19
+	FMOVQ 0(R19), F25
 
 again79:
 	WORD $0x6f00e400 // movi v0.2d, #0
@@ -6753,71 +6707,54 @@ again79:
 	FSTPQ (F0, F0), 96(R15)
 	FSTPQ (F0, F0), 128(R15)
 	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
 	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
 again80:
-	FMOVQ 0(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 256(R15)
-	FMOVQ 16(R1), F16
-	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
-	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
-	FSTPQ (F17, F18), 288(R15)
-	ADD $32, R1, R22
-	ADD $288, R1, R1
-	MOVD $8, R11
-
-again81:
-	MOVD R1, R12
-	MOVD R22, R13
+	MOVD R1, R13
+	ADD $16, R1, R12
 	MOVD R15, R14
 	MOVD $4, R10
 
-again82:
+again81:
 	FMOVS 0(R13), F30
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
-	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
-	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
-	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
-	FMOVS 16(R13), F31
-	FMOVQ 256(R14), F16
-	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
-	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
-	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
-	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4f000430 // movi v16.4s, #1
+	VUMIN V16.S4, V30.S4, V16.S4
+	MOVW $0x00200000, R19
+	VDUP R19, V17.S4
+	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
+	VSHL $23, V30.S4, V30.S4
+	MOVW $0x00800000, R19
+	VDUP R19, V17.S4
+	VSUB V17.S4, V30.S4, V30.S4
+	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
 	FMOVQ 0(R12), F16
-	FMOVQ 64(R12), F17
-	FMOVQ 128(R12), F18
-	VORR V16.B16, V16.B16, V19.B16
-	VSRI $2, V17.B16, V19.B16
-	VSRI $4, V18.B16, V19.B16
-	VUSHR $2, V19.B16, V19.B16
+	VUSHR $4, V16.B16, V20.B16
 	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
 	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
 	VAND V24.B16, V18.B16, V18.B16
-	FMOVQ 192(R12), F20
-	FMOVQ 256(R12), F21
-	FMOVQ 320(R12), F22
-	VORR V20.B16, V20.B16, V23.B16
-	VSRI $2, V21.B16, V23.B16
-	VSRI $4, V22.B16, V23.B16
-	VUSHR $2, V23.B16, V23.B16
-	VAND V24.B16, V20.B16, V20.B16
-	VAND V24.B16, V21.B16, V21.B16
-	VAND V24.B16, V22.B16, V22.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
 	FMOVQ 0(R14), F0
 	FLDPQ 0(R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
-	FMOVD 76(R4), F15
-	VDUP V15.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
@@ -6830,6 +6767,18 @@ again82:
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
@@ -6846,33 +6795,9 @@ again82:
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
@@ -6886,17 +6811,14 @@ again82:
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R4), F10
-	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
 	FMOVQ F0, 0(R14)
 	FMOVQ 64(R14), F1
 	FLDPQ 0(R5), (F4, F5)
 	FLDPQ 32(R5), (F6, F7)
-	FMOVD 76(R5), F15
-	VDUP V15.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
@@ -6909,6 +6831,18 @@ again82:
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
@@ -6925,33 +6859,9 @@ again82:
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
@@ -6965,17 +6875,14 @@ again82:
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R5), F10
-	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
 	FMOVQ F1, 64(R14)
 	FMOVQ 128(R14), F2
 	FLDPQ 0(R6), (F4, F5)
 	FLDPQ 32(R6), (F6, F7)
-	FMOVD 76(R6), F15
-	VDUP V15.S[0], V9.S4
 	VDUP V4.S[0], V12.S4
 	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
 	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
@@ -6988,6 +6895,18 @@ again82:
 	VDUP V4.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
 	WORD $0x4e602948 // saddlp v8.4s, v10.8h
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
@@ -7004,33 +6923,9 @@ again82:
 	VDUP V6.S[3], V12.S4
 	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
 	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
 	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
 	VDUP V7.S[1], V12.S4
 	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
 	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
@@ -7044,104 +6939,20 @@ again82:
 	WORD $0x4e60296d // saddlp v13.4s, v11.8h
 	VADDP V13.S4, V8.S4, V8.S4
 	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
 	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R6), F10
-	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
 	FMOVQ F2, 128(R14)
-	FMOVQ 192(R14), F3
-	FLDPQ 0(R7), (F4, F5)
-	FLDPQ 32(R7), (F6, F7)
-	FMOVD 76(R7), F15
-	VDUP V15.S[0], V9.S4
-	VDUP V4.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V4.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V4.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V4.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V6.S[0], V12.S4
-	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
-	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
-	VDUP V6.S[1], V12.S4
-	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
-	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
-	VDUP V6.S[2], V12.S4
-	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
-	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
-	VDUP V6.S[3], V12.S4
-	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
-	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
-	VDUP V15.S[1], V9.S4
-	VDUP V5.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V5.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V5.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V5.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VSHL $8, V8.S4, V26.S4
-	VDUP V7.S[0], V12.S4
-	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
-	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
-	VDUP V7.S[1], V12.S4
-	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
-	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
-	VDUP V7.S[2], V12.S4
-	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
-	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
-	VDUP V7.S[3], V12.S4
-	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
-	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
-	WORD $0x4e602948 // saddlp v8.4s, v10.8h
-	WORD $0x4e60296d // saddlp v13.4s, v11.8h
-	VADDP V13.S4, V8.S4, V8.S4
-	VADD V26.S4, V8.S4, V8.S4
-	VADD V9.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	VFMLA V31.S4, V8.S4, V14.S4
-	FMOVS 64(R7), F10
-	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
-	FMOVQ F3, 192(R14)
 	ADD $16, R12, R12
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again82
+	BGT again81
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
-	ADD $84, R7, R7
-	ADD $384, R1, R1
-	ADD $32, R22, R22
-	SUBS $1, R11, R11
-	BGT again81
+	ADD $272, R1, R1
 	SUBS $1, R8, R8
 	BGT again80
 	MOVD R0, R12
@@ -7160,6 +6971,365 @@ again82:
 	FLDPQ 160(R15), (F0, F1)
 	FSTPQ (F0, F1), 32(R12)
 	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again79
+	RET
+
+// func matMXFP4x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matMXFP4x4NEON(SB), NOSPLIT, $272-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsMX<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again82:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again83:
+	MOVD R1, R13
+	ADD $16, R1, R12
+	MOVD R15, R14
+	MOVD $4, R10
+
+again84:
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4f000430 // movi v16.4s, #1
+	VUMIN V16.S4, V30.S4, V16.S4
+	MOVW $0x00200000, R19
+	VDUP R19, V17.S4
+	WORD $0x6eb04630 // ushl v16.4s, v17.4s, v16.4s
+	VSHL $23, V30.S4, V30.S4
+	MOVW $0x00800000, R19
+	VDUP R19, V17.S4
+	VSUB V17.S4, V30.S4, V30.S4
+	WORD $0x4eb067de // smax v30.4s, v30.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R7), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again84
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $272, R1, R1
+	SUBS $1, R8, R8
+	BGT again83
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
 	FLDPQ 192(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
 	FLDPQ 224(R15), (F0, F1)
@@ -7167,7 +7337,6997 @@ again82:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again79
+	BGT again82
+	RET
+
+// func matQ2Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ2Kx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+
+again85:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again86:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	MOVW $0x3d000000, R19
+	VDUP R19, V18.S4
+	FMOVQ 320(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 320(R15)
+	FMOVQ 336(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 336(R15)
+	FMOVQ 352(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 352(R15)
+	FMOVQ 368(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 368(R15)
+	ADD $64, R1, R22
+	ADD $320, R1, R1
+	MOVD $8, R11
+
+again87:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again88:
+	FMOVQ 256(R14), F16
+	FMOVQ 320(R14), F17
+	WORD $0x4f0005f2 // movi v18.4s, #15
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	VUSHR $4, V30.S4, V28.S4
+	VAND V18.B16, V30.B16, V30.B16
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
+	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
+	FMOVS 16(R13), F31
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	VUSHR $4, V31.S4, V29.S4
+	VAND V18.B16, V31.B16, V31.B16
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again88
+	ADD $84, R4, R4
+	ADD $128, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again87
+	SUBS $1, R8, R8
+	BGT again86
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again85
+	RET
+
+// func matQ2Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ2Kx2NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+
+again89:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again90:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	MOVW $0x3d000000, R19
+	VDUP R19, V18.S4
+	FMOVQ 320(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 320(R15)
+	FMOVQ 336(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 336(R15)
+	FMOVQ 352(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 352(R15)
+	FMOVQ 368(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 368(R15)
+	ADD $64, R1, R22
+	ADD $320, R1, R1
+	MOVD $8, R11
+
+again91:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again92:
+	FMOVQ 256(R14), F16
+	FMOVQ 320(R14), F17
+	WORD $0x4f0005f2 // movi v18.4s, #15
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	VUSHR $4, V30.S4, V28.S4
+	VAND V18.B16, V30.B16, V30.B16
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
+	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
+	FMOVS 16(R13), F31
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	VUSHR $4, V31.S4, V29.S4
+	VAND V18.B16, V31.B16, V31.B16
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again92
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $128, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again91
+	SUBS $1, R8, R8
+	BGT again90
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again89
+	RET
+
+// func matQ2Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ2Kx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+
+again93:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again94:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	MOVW $0x3d000000, R19
+	VDUP R19, V18.S4
+	FMOVQ 320(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 320(R15)
+	FMOVQ 336(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 336(R15)
+	FMOVQ 352(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 352(R15)
+	FMOVQ 368(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 368(R15)
+	ADD $64, R1, R22
+	ADD $320, R1, R1
+	MOVD $8, R11
+
+again95:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again96:
+	FMOVQ 256(R14), F16
+	FMOVQ 320(R14), F17
+	WORD $0x4f0005f2 // movi v18.4s, #15
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	VUSHR $4, V30.S4, V28.S4
+	VAND V18.B16, V30.B16, V30.B16
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
+	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
+	FMOVS 16(R13), F31
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	VUSHR $4, V31.S4, V29.S4
+	VAND V18.B16, V31.B16, V31.B16
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again96
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $128, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again95
+	SUBS $1, R8, R8
+	BGT again94
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again93
+	RET
+
+// func matQ2Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ2Kx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+
+again97:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again98:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	MOVW $0x3d000000, R19
+	VDUP R19, V18.S4
+	FMOVQ 320(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 320(R15)
+	FMOVQ 336(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 336(R15)
+	FMOVQ 352(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 352(R15)
+	FMOVQ 368(R15), F16
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s
+	FMOVQ F16, 368(R15)
+	ADD $64, R1, R22
+	ADD $320, R1, R1
+	MOVD $8, R11
+
+again99:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again100:
+	FMOVQ 256(R14), F16
+	FMOVQ 320(R14), F17
+	WORD $0x4f0005f2 // movi v18.4s, #15
+	FMOVS 0(R13), F30
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	VUSHR $4, V30.S4, V28.S4
+	VAND V18.B16, V30.B16, V30.B16
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	WORD $0x4e21db9c // scvtf v28.4s, v28.4s
+	WORD $0x6e31df9c // fmul v28.4s, v28.4s, v17.4s
+	FMOVS 16(R13), F31
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	VUSHR $4, V31.S4, V29.S4
+	VAND V18.B16, V31.B16, V31.B16
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	WORD $0x4e21dbbd // scvtf v29.4s, v29.4s
+	WORD $0x6e31dfbd // fmul v29.4s, v29.4s, v17.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	FMOVD 76(R7), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	WORD $0x4f8f138e // fmla v14.4s, v28.4s, v15.s[0]
+	WORD $0x4faf13ae // fmla v14.4s, v29.4s, v15.s[1]
+	FMOVS 64(R7), F10
+	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again100
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $128, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again99
+	SUBS $1, R8, R8
+	BGT again98
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again97
+	RET
+
+// func matQ3Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ3Kx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f00e499 // movi v25.16b, #4
+
+again101:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again102:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 512(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 528(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 544(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 560(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 576(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 592(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 608(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 624(R15)
+	ADD $384, R15, R22
+	ADD $224, R1, R1
+	MOVD $8, R11
+
+again103:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again104:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 128(R12), F10
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VBIT V25.B16, V10.B16, V18.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V20.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $5, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again104
+	ADD $84, R4, R4
+	ADD $192, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again103
+	SUBS $1, R8, R8
+	BGT again102
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again101
+	RET
+
+// func matQ3Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ3Kx2NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f00e499 // movi v25.16b, #4
+
+again105:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again106:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 512(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 528(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 544(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 560(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 576(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 592(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 608(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 624(R15)
+	ADD $384, R15, R22
+	ADD $224, R1, R1
+	MOVD $8, R11
+
+again107:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again108:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 128(R12), F10
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VBIT V25.B16, V10.B16, V18.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V20.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $5, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again108
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $192, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again107
+	SUBS $1, R8, R8
+	BGT again106
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again105
+	RET
+
+// func matQ3Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ3Kx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f00e499 // movi v25.16b, #4
+
+again109:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again110:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 512(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 528(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 544(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 560(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 576(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 592(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 608(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 624(R15)
+	ADD $384, R15, R22
+	ADD $224, R1, R1
+	MOVD $8, R11
+
+again111:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again112:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 128(R12), F10
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VBIT V25.B16, V10.B16, V18.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V20.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $5, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again112
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $192, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again111
+	SUBS $1, R8, R8
+	BGT again110
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again109
+	RET
+
+// func matQ3Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ3Kx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e478 // movi v24.16b, #3
+	WORD $0x4f00e499 // movi v25.16b, #4
+
+again113:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again114:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 512(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 528(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 544(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 560(R15)
+	FMOVQ 96(R1), F16
+	FMOVQ 160(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 576(R15)
+	FMOVQ 112(R1), F16
+	FMOVQ 176(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 592(R15)
+	FMOVQ 128(R1), F16
+	FMOVQ 192(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 608(R15)
+	FMOVQ 144(R1), F16
+	FMOVQ 208(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 624(R15)
+	ADD $384, R15, R22
+	ADD $224, R1, R1
+	MOVD $8, R11
+
+again115:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again116:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $6, V16.B16, V19.B16
+	VUSHR $4, V16.B16, V18.B16
+	VAND V24.B16, V18.B16, V18.B16
+	VUSHR $2, V16.B16, V17.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F20
+	VUSHR $6, V20.B16, V23.B16
+	VUSHR $4, V20.B16, V22.B16
+	VAND V24.B16, V22.B16, V22.B16
+	VUSHR $2, V20.B16, V21.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V20.B16, V20.B16
+	FMOVQ 128(R12), F10
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VBIT V25.B16, V10.B16, V18.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V20.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $5, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	FMOVD 76(R7), F15
+	VDUP V15.S[0], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	WORD $0x4f3d0529 // sshr v9.4s, v9.4s, #3
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R7), F10
+	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again116
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $192, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again115
+	SUBS $1, R8, R8
+	BGT again114
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again113
+	RET
+
+// func matQ4Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ4Kx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again117:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again118:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again119:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again120:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again120
+	ADD $84, R4, R4
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again119
+	SUBS $1, R8, R8
+	BGT again118
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again117
+	RET
+
+// func matQ4Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ4Kx2NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again121:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again122:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again123:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again124:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again124
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again123
+	SUBS $1, R8, R8
+	BGT again122
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again121
+	RET
+
+// func matQ4Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ4Kx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again125:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again126:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again127:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again128:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again128
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again127
+	SUBS $1, R8, R8
+	BGT again126
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again125
+	RET
+
+// func matQ4Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ4Kx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again129:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again130:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again131:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again132:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R7), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e3 // fmls v3.4s, v31.4s, v10.s[1]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again132
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again131
+	SUBS $1, R8, R8
+	BGT again130
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again129
+	RET
+
+// func matQ5Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ5Kx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again133:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again134:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again135:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again136:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again136
+	ADD $84, R4, R4
+	ADD $320, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again135
+	SUBS $1, R8, R8
+	BGT again134
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again133
+	RET
+
+// func matQ5Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ5Kx2NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again137:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again138:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again139:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again140:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again140
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $320, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again139
+	SUBS $1, R8, R8
+	BGT again138
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again137
+	RET
+
+// func matQ5Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ5Kx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again141:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again142:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again143:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again144:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again144
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $320, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again143
+	SUBS $1, R8, R8
+	BGT again142
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again141
+	RET
+
+// func matQ5Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ5Kx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	WORD $0x4f00e619 // movi v25.16b, #16
+
+again145:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again146:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	FMOVQ 32(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 320(R15)
+	FMOVQ 48(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 352(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e7f6 // movi v22.16b, #63
+	FMOVQ 192(R1), F18
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 384(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 448(R15)
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 512(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 576(R15)
+	FMOVQ 208(R1), F18
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 400(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 464(R15)
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 528(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 592(R15)
+	FMOVQ 224(R1), F18
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 416(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 480(R15)
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 544(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 608(R15)
+	FMOVQ 240(R1), F18
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 432(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VAND V20.B16, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 496(R15)
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	FMOVQ F17, 560(R15)
+	VUSHR $2, V16.B16, V16.B16
+	VUSHR $4, V18.B16, V17.B16
+	VBIT V21.B16, V16.B16, V17.B16
+	FMOVQ F17, 624(R15)
+	ADD $384, R15, R22
+	ADD $256, R1, R1
+	MOVD $8, R11
+
+again147:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again148:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x2f08a7de // ushll v30.8h, v30.8b, #0
+	WORD $0x2f10a7de // ushll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 128(R13), F31
+	FMOVQ 320(R14), F16
+	WORD $0x2f08a7ff // ushll v31.8h, v31.8b, #0
+	WORD $0x2f10a7ff // ushll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 64(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	FMOVQ 128(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	FMOVQ 192(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 256(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	FMOVQ 0(R12), F10
+	VSHL $4, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V16.B16
+	VSHL $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V17.B16
+	VSHL $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V18.B16
+	VSHL $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V19.B16
+	VBIT V25.B16, V10.B16, V20.B16
+	VUSHR $1, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V21.B16
+	VUSHR $2, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V22.B16
+	VUSHR $3, V10.B16, V11.B16
+	VBIT V25.B16, V11.B16, V23.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e0 // fmls v0.4s, v31.4s, v10.s[1]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e1 // fmls v1.4s, v31.4s, v10.s[1]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e2 // fmls v2.4s, v31.4s, v10.s[1]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2c828a // smlal v10.8h, v20.8b, v12.8b
+	WORD $0x4e2c828b // smlal2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R7), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1103 // fmla v3.4s, v8.4s, v10.s[0]
+	WORD $0x4faa53e3 // fmls v3.4s, v31.4s, v10.s[1]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again148
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $320, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again147
+	SUBS $1, R8, R8
+	BGT again146
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again145
+	RET
+
+// func matQ6Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ6Kx1NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f01e7f8 // movi v24.16b, #63
+
+again149:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	MOVD R2, R4
+	MOVD R21, R8
+
+again150:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	ADD $32, R1, R22
+	ADD $288, R1, R1
+	MOVD $8, R11
+
+again151:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again152:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F18
+	VORR V16.B16, V16.B16, V19.B16
+	VSRI $2, V17.B16, V19.B16
+	VSRI $4, V18.B16, V19.B16
+	VUSHR $2, V19.B16, V19.B16
+	VAND V24.B16, V16.B16, V16.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F20
+	FMOVQ 256(R12), F21
+	FMOVQ 320(R12), F22
+	VORR V20.B16, V20.B16, V23.B16
+	VSRI $2, V21.B16, V23.B16
+	VSRI $4, V22.B16, V23.B16
+	VUSHR $2, V23.B16, V23.B16
+	VAND V24.B16, V20.B16, V20.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V22.B16, V22.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again152
+	ADD $84, R4, R4
+	ADD $384, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again151
+	SUBS $1, R8, R8
+	BGT again150
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again149
+	RET
+
+// func matQ6Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ6Kx2NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f01e7f8 // movi v24.16b, #63
+
+again153:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	MOVD R21, R8
+
+again154:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	ADD $32, R1, R22
+	ADD $288, R1, R1
+	MOVD $8, R11
+
+again155:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again156:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F18
+	VORR V16.B16, V16.B16, V19.B16
+	VSRI $2, V17.B16, V19.B16
+	VSRI $4, V18.B16, V19.B16
+	VUSHR $2, V19.B16, V19.B16
+	VAND V24.B16, V16.B16, V16.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F20
+	FMOVQ 256(R12), F21
+	FMOVQ 320(R12), F22
+	VORR V20.B16, V20.B16, V23.B16
+	VSRI $2, V21.B16, V23.B16
+	VSRI $4, V22.B16, V23.B16
+	VUSHR $2, V23.B16, V23.B16
+	VAND V24.B16, V20.B16, V20.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V22.B16, V22.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again156
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $384, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again155
+	SUBS $1, R8, R8
+	BGT again154
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again153
+	RET
+
+// func matQ6Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ6Kx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f01e7f8 // movi v24.16b, #63
+
+again157:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again158:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	ADD $32, R1, R22
+	ADD $288, R1, R1
+	MOVD $8, R11
+
+again159:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again160:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F18
+	VORR V16.B16, V16.B16, V19.B16
+	VSRI $2, V17.B16, V19.B16
+	VSRI $4, V18.B16, V19.B16
+	VUSHR $2, V19.B16, V19.B16
+	VAND V24.B16, V16.B16, V16.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F20
+	FMOVQ 256(R12), F21
+	FMOVQ 320(R12), F22
+	VORR V20.B16, V20.B16, V23.B16
+	VSRI $2, V21.B16, V23.B16
+	VSRI $4, V22.B16, V23.B16
+	VUSHR $2, V23.B16, V23.B16
+	VAND V24.B16, V20.B16, V20.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V22.B16, V22.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again160
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $384, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again159
+	SUBS $1, R8, R8
+	BGT again158
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again157
+	RET
+
+// func matQ6Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matQ6Kx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f01e7f8 // movi v24.16b, #63
+
+again161:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again162:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	ADD $32, R1, R22
+	ADD $288, R1, R1
+	MOVD $8, R11
+
+again163:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again164:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	FMOVQ 64(R12), F17
+	FMOVQ 128(R12), F18
+	VORR V16.B16, V16.B16, V19.B16
+	VSRI $2, V17.B16, V19.B16
+	VSRI $4, V18.B16, V19.B16
+	VUSHR $2, V19.B16, V19.B16
+	VAND V24.B16, V16.B16, V16.B16
+	VAND V24.B16, V17.B16, V17.B16
+	VAND V24.B16, V18.B16, V18.B16
+	FMOVQ 192(R12), F20
+	FMOVQ 256(R12), F21
+	FMOVQ 320(R12), F22
+	VORR V20.B16, V20.B16, V23.B16
+	VSRI $2, V21.B16, V23.B16
+	VSRI $4, V22.B16, V23.B16
+	VUSHR $2, V23.B16, V23.B16
+	VAND V24.B16, V20.B16, V20.B16
+	VAND V24.B16, V21.B16, V21.B16
+	VAND V24.B16, V22.B16, V22.B16
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	FMOVQ 192(R14), F3
+	FLDPQ 0(R7), (F4, F5)
+	FLDPQ 32(R7), (F6, F7)
+	FMOVD 76(R7), F15
+	VDUP V15.S[0], V9.S4
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V15.S[1], V9.S4
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	VADD V9.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R7), F10
+	WORD $0x4f8a11c3 // fmla v3.4s, v14.4s, v10.s[0]
+	FMOVQ F3, 192(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again164
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $84, R7, R7
+	ADD $384, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again163
+	SUBS $1, R8, R8
+	BGT again162
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 192(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 224(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again161
 	RET
 
 // func matIQ4XSx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
@@ -7184,14 +14344,14 @@ TEXT ·matIQ4XSx1NEON(SB), NOSPLIT, $656-56
 	MOVD $levelsNL<>(SB), R19
 	FMOVQ 0(R19), F25
 
-again83:
+again165:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	MOVD R2, R4
 	MOVD R21, R8
 
-again84:
+again166:
 	FMOVQ 0(R1), F16
 	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
 	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
@@ -7261,13 +14421,13 @@ again84:
 	ADD $128, R1, R1
 	MOVD $8, R11
 
-again85:
+again167:
 	MOVD R1, R12
 	MOVD R22, R13
 	MOVD R15, R14
 	MOVD $4, R10
 
-again86:
+again168:
 	FMOVS 0(R13), F30
 	FMOVQ 256(R14), F16
 	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
@@ -7374,14 +14534,14 @@ again86:
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again86
+	BGT again168
 	ADD $84, R4, R4
 	ADD $256, R1, R1
 	ADD $16, R22, R22
 	SUBS $1, R11, R11
-	BGT again85
+	BGT again167
 	SUBS $1, R8, R8
-	BGT again84
+	BGT again166
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -7390,11 +14550,11 @@ again86:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again83
+	BGT again165
 	RET
 
-// func matIQ4XSx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matIQ4XSx4NEON(SB), NOSPLIT, $656-56
+// func matIQ4XSx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4XSx2NEON(SB), NOSPLIT, $656-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -7407,23 +14567,17 @@ TEXT ·matIQ4XSx4NEON(SB), NOSPLIT, $656-56
 	MOVD $levelsNL<>(SB), R19
 	FMOVQ 0(R19), F25
 
-again87:
+again169:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
-again88:
+again170:
 	FMOVQ 0(R1), F16
 	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
 	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
@@ -7493,13 +14647,720 @@ again88:
 	ADD $128, R1, R1
 	MOVD $8, R11
 
-again89:
+again171:
 	MOVD R1, R12
 	MOVD R22, R13
 	MOVD R15, R14
 	MOVD $4, R10
 
-again90:
+again172:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again172
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again171
+	SUBS $1, R8, R8
+	BGT again170
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again169
+	RET
+
+// func matIQ4XSx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4XSx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again173:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again174:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 96(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 96(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 96(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 96(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 112(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 112(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 112(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 112(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	ADD $384, R15, R22
+	ADD $128, R1, R1
+	MOVD $8, R11
+
+again175:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again176:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R4), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1100 // fmla v0.4s, v8.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R5), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1101 // fmla v1.4s, v8.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2cc24a // smull v10.8h, v18.8b, v12.8b
+	WORD $0x4e2cc24b // smull2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2cc2ca // smull v10.8h, v22.8b, v12.8b
+	WORD $0x4e2cc2cb // smull2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e606948 // sadalp v8.4s, v10.8h
+	WORD $0x4e60696d // sadalp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	FMOVD 64(R6), F10
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
+	WORD $0x4f8a1102 // fmla v2.4s, v8.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again176
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $256, R1, R1
+	ADD $16, R22, R22
+	SUBS $1, R11, R11
+	BGT again175
+	SUBS $1, R8, R8
+	BGT again174
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again173
+	RET
+
+// func matIQ4XSx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matIQ4XSx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+	MOVD $levelsNL<>(SB), R19
+	FMOVQ 0(R19), F25
+
+again177:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again178:
+	FMOVQ 0(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 256(R15)
+	FMOVQ 16(R1), F16
+	WORD $0x0e217a11 // fcvtl v17.4s, v16.4h
+	WORD $0x4e217a12 // fcvtl2 v18.4s, v16.8h
+	FSTPQ (F17, F18), 288(R15)
+	WORD $0x4f00e5f4 // movi v20.16b, #15
+	WORD $0x4f01e615 // movi v21.16b, #48
+	WORD $0x4f01e416 // movi v22.16b, #32
+	FMOVQ 32(R1), F16
+	FMOVQ 96(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 384(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ 96(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 400(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 96(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 416(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ 96(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 432(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 112(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VSHL $4, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 448(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ 112(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VSHL $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 464(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 112(R1), F17
+	VAND V20.B16, V16.B16, V16.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 480(R15)
+	FMOVQ 80(R1), F16
+	FMOVQ 112(R1), F17
+	VUSHR $4, V16.B16, V16.B16
+	VUSHR $2, V17.B16, V17.B16
+	VBIT V21.B16, V17.B16, V16.B16
+	VSUB V22.B16, V16.B16, V16.B16
+	FMOVQ F16, 496(R15)
+	ADD $384, R15, R22
+	ADD $128, R1, R1
+	MOVD $8, R11
+
+again179:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again180:
 	FMOVS 0(R13), F30
 	FMOVQ 256(R14), F16
 	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
@@ -7834,7 +15695,7 @@ again90:
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again90
+	BGT again180
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
@@ -7842,9 +15703,9 @@ again90:
 	ADD $256, R1, R1
 	ADD $16, R22, R22
 	SUBS $1, R11, R11
-	BGT again89
+	BGT again179
 	SUBS $1, R8, R8
-	BGT again88
+	BGT again178
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -7868,7 +15729,7 @@ again90:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again87
+	BGT again177
 	RET
 
 // func matGridx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
@@ -7883,14 +15744,14 @@ TEXT ·matGridx1NEON(SB), NOSPLIT, $656-56
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
 
-again91:
+again181:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	MOVD R2, R4
 	MOVD R21, R8
 
-again92:
+again182:
 	FMOVQ 0(R1), F25
 	WORD $0x4f02e410 // movi v16.16b, #64
 	VSUB V16.B16, V25.B16, V25.B16
@@ -7906,13 +15767,13 @@ again92:
 	ADD $336, R1, R1
 	MOVD $8, R11
 
-again93:
+again183:
 	MOVD R1, R12
 	MOVD R22, R13
 	MOVD R15, R14
 	MOVD $4, R10
 
-again94:
+again184:
 	FMOVS 0(R13), F30
 	FMOVQ 256(R14), F16
 	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
@@ -8024,14 +15885,14 @@ again94:
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again94
+	BGT again184
 	ADD $84, R4, R4
 	ADD $256, R1, R1
 	ADD $32, R22, R22
 	SUBS $1, R11, R11
-	BGT again93
+	BGT again183
 	SUBS $1, R8, R8
-	BGT again92
+	BGT again182
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -8040,11 +15901,11 @@ again94:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again91
+	BGT again181
 	RET
 
-// func matGridx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
-TEXT ·matGridx4NEON(SB), NOSPLIT, $656-56
+// func matGridx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matGridx2NEON(SB), NOSPLIT, $656-56
 	MOVD y+0(FP), R0
 	MOVD w+16(FP), R1
 	MOVD a+24(FP), R2
@@ -8055,23 +15916,17 @@ TEXT ·matGridx4NEON(SB), NOSPLIT, $656-56
 	ADD $16, RSP, R15
 	WORD $0x4f00e5f8 // movi v24.16b, #15
 
-again95:
+again185:
 	WORD $0x6f00e400 // movi v0.2d, #0
 	FSTPQ (F0, F0), 0(R15)
 	FSTPQ (F0, F0), 32(R15)
 	FSTPQ (F0, F0), 64(R15)
 	FSTPQ (F0, F0), 96(R15)
-	FSTPQ (F0, F0), 128(R15)
-	FSTPQ (F0, F0), 160(R15)
-	FSTPQ (F0, F0), 192(R15)
-	FSTPQ (F0, F0), 224(R15)
 	MOVD R2, R4
 	ADD R3, R4, R5
-	ADD R3, R5, R6
-	ADD R3, R6, R7
 	MOVD R21, R8
 
-again96:
+again186:
 	FMOVQ 0(R1), F25
 	WORD $0x4f02e410 // movi v16.16b, #64
 	VSUB V16.B16, V25.B16, V25.B16
@@ -8087,13 +15942,615 @@ again96:
 	ADD $336, R1, R1
 	MOVD $8, R11
 
-again97:
+again187:
 	MOVD R1, R12
 	MOVD R22, R13
 	MOVD R15, R14
 	MOVD $4, R10
 
-again98:
+again188:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again188
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $256, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again187
+	SUBS $1, R8, R8
+	BGT again186
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again185
+	RET
+
+// func matGridx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matGridx3NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again189:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	MOVD R21, R8
+
+again190:
+	FMOVQ 0(R1), F25
+	WORD $0x4f02e410 // movi v16.16b, #64
+	VSUB V16.B16, V25.B16, V25.B16
+	FMOVQ 16(R1), F16
+	FMOVQ F16, 256(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ F16, 272(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ F16, 288(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ F16, 304(R15)
+	ADD $80, R1, R22
+	ADD $336, R1, R1
+	MOVD $8, R11
+
+again191:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again192:
+	FMOVS 0(R13), F30
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
+	WORD $0x0f10a7de // sshll v30.4s, v30.4h, #0
+	WORD $0x4e21dbde // scvtf v30.4s, v30.4s
+	WORD $0x6e30dfde // fmul v30.4s, v30.4s, v16.4s
+	FMOVS 16(R13), F31
+	FMOVQ 256(R14), F16
+	WORD $0x0f08a7ff // sshll v31.8h, v31.8b, #0
+	WORD $0x0f10a7ff // sshll v31.4s, v31.4h, #0
+	WORD $0x4e21dbff // scvtf v31.4s, v31.4s
+	WORD $0x6e30dfff // fmul v31.4s, v31.4s, v16.4s
+	FMOVQ 0(R12), F16
+	VUSHR $4, V16.B16, V20.B16
+	VAND V24.B16, V16.B16, V16.B16
+	WORD $0x4e100330 // tbl v16.16b, {v25.16b}, v16.16b
+	WORD $0x4e140334 // tbl v20.16b, {v25.16b}, v20.16b
+	FMOVQ 64(R12), F17
+	VUSHR $4, V17.B16, V21.B16
+	VAND V24.B16, V17.B16, V17.B16
+	WORD $0x4e110331 // tbl v17.16b, {v25.16b}, v17.16b
+	WORD $0x4e150335 // tbl v21.16b, {v25.16b}, v21.16b
+	FMOVQ 128(R12), F18
+	VUSHR $4, V18.B16, V22.B16
+	VAND V24.B16, V18.B16, V18.B16
+	WORD $0x4e120332 // tbl v18.16b, {v25.16b}, v18.16b
+	WORD $0x4e160336 // tbl v22.16b, {v25.16b}, v22.16b
+	FMOVQ 192(R12), F19
+	VUSHR $4, V19.B16, V23.B16
+	VAND V24.B16, V19.B16, V19.B16
+	WORD $0x4e130333 // tbl v19.16b, {v25.16b}, v19.16b
+	WORD $0x4e170337 // tbl v23.16b, {v25.16b}, v23.16b
+	FMOVQ 0(R14), F0
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 32(R4), (F6, F7)
+	FMOVD 76(R4), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R4), F10
+	WORD $0x4f8a11c0 // fmla v0.4s, v14.4s, v10.s[0]
+	FMOVQ F0, 0(R14)
+	FMOVQ 64(R14), F1
+	FLDPQ 0(R5), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	FMOVD 76(R5), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R5), F10
+	WORD $0x4f8a11c1 // fmla v1.4s, v14.4s, v10.s[0]
+	FMOVQ F1, 64(R14)
+	FMOVQ 128(R14), F2
+	FLDPQ 0(R6), (F4, F5)
+	FLDPQ 32(R6), (F6, F7)
+	FMOVD 76(R6), F15
+	VDUP V4.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V4.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V4.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V4.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V6.S[0], V12.S4
+	WORD $0x0e2cc20a // smull v10.8h, v16.8b, v12.8b
+	WORD $0x4e2cc20b // smull2 v11.8h, v16.16b, v12.16b
+	VDUP V6.S[1], V12.S4
+	WORD $0x0e2c822a // smlal v10.8h, v17.8b, v12.8b
+	WORD $0x4e2c822b // smlal2 v11.8h, v17.16b, v12.16b
+	VDUP V6.S[2], V12.S4
+	WORD $0x0e2c824a // smlal v10.8h, v18.8b, v12.8b
+	WORD $0x4e2c824b // smlal2 v11.8h, v18.16b, v12.16b
+	VDUP V6.S[3], V12.S4
+	WORD $0x0e2c826a // smlal v10.8h, v19.8b, v12.8b
+	WORD $0x4e2c826b // smlal2 v11.8h, v19.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x6e3edd0e // fmul v14.4s, v8.4s, v30.4s
+	VDUP V5.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V5.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V5.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V5.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VSHL $8, V8.S4, V26.S4
+	VDUP V7.S[0], V12.S4
+	WORD $0x0e2cc28a // smull v10.8h, v20.8b, v12.8b
+	WORD $0x4e2cc28b // smull2 v11.8h, v20.16b, v12.16b
+	VDUP V7.S[1], V12.S4
+	WORD $0x0e2c82aa // smlal v10.8h, v21.8b, v12.8b
+	WORD $0x4e2c82ab // smlal2 v11.8h, v21.16b, v12.16b
+	VDUP V7.S[2], V12.S4
+	WORD $0x0e2c82ca // smlal v10.8h, v22.8b, v12.8b
+	WORD $0x4e2c82cb // smlal2 v11.8h, v22.16b, v12.16b
+	VDUP V7.S[3], V12.S4
+	WORD $0x0e2c82ea // smlal v10.8h, v23.8b, v12.8b
+	WORD $0x4e2c82eb // smlal2 v11.8h, v23.16b, v12.16b
+	WORD $0x4e602948 // saddlp v8.4s, v10.8h
+	WORD $0x4e60296d // saddlp v13.4s, v11.8h
+	VADDP V13.S4, V8.S4, V8.S4
+	VADD V26.S4, V8.S4, V8.S4
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	VFMLA V31.S4, V8.S4, V14.S4
+	FMOVS 64(R6), F10
+	WORD $0x4f8a11c2 // fmla v2.4s, v14.4s, v10.s[0]
+	FMOVQ F2, 128(R14)
+	ADD $16, R12, R12
+	ADD $4, R13, R13
+	ADD $16, R14, R14
+	SUBS $1, R10, R10
+	BGT again192
+	ADD $84, R4, R4
+	ADD $84, R5, R5
+	ADD $84, R6, R6
+	ADD $256, R1, R1
+	ADD $32, R22, R22
+	SUBS $1, R11, R11
+	BGT again191
+	SUBS $1, R8, R8
+	BGT again190
+	MOVD R0, R12
+	FLDPQ 0(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 32(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 64(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 96(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	FLDPQ 128(R15), (F0, F1)
+	FSTPQ (F0, F1), 0(R12)
+	FLDPQ 160(R15), (F0, F1)
+	FSTPQ (F0, F1), 32(R12)
+	ADD R20, R12, R12
+	ADD $64, R0, R0
+	SUBS $1, R9, R9
+	BGT again189
+	RET
+
+// func matGridx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+TEXT ·matGridx4NEON(SB), NOSPLIT, $656-56
+	MOVD y+0(FP), R0
+	MOVD w+16(FP), R1
+	MOVD a+24(FP), R2
+	MOVD lda+32(FP), R3
+	MOVD panels+48(FP), R9
+	MOVD ldy+8(FP), R20
+	MOVD blocks+40(FP), R21
+	ADD $16, RSP, R15
+	WORD $0x4f00e5f8 // movi v24.16b, #15
+
+again193:
+	WORD $0x6f00e400 // movi v0.2d, #0
+	FSTPQ (F0, F0), 0(R15)
+	FSTPQ (F0, F0), 32(R15)
+	FSTPQ (F0, F0), 64(R15)
+	FSTPQ (F0, F0), 96(R15)
+	FSTPQ (F0, F0), 128(R15)
+	FSTPQ (F0, F0), 160(R15)
+	FSTPQ (F0, F0), 192(R15)
+	FSTPQ (F0, F0), 224(R15)
+	MOVD R2, R4
+	ADD R3, R4, R5
+	ADD R3, R5, R6
+	ADD R3, R6, R7
+	MOVD R21, R8
+
+again194:
+	FMOVQ 0(R1), F25
+	WORD $0x4f02e410 // movi v16.16b, #64
+	VSUB V16.B16, V25.B16, V25.B16
+	FMOVQ 16(R1), F16
+	FMOVQ F16, 256(R15)
+	FMOVQ 32(R1), F16
+	FMOVQ F16, 272(R15)
+	FMOVQ 48(R1), F16
+	FMOVQ F16, 288(R15)
+	FMOVQ 64(R1), F16
+	FMOVQ F16, 304(R15)
+	ADD $80, R1, R22
+	ADD $336, R1, R1
+	MOVD $8, R11
+
+again195:
+	MOVD R1, R12
+	MOVD R22, R13
+	MOVD R15, R14
+	MOVD $4, R10
+
+again196:
 	FMOVS 0(R13), F30
 	FMOVQ 256(R14), F16
 	WORD $0x0f08a7de // sshll v30.8h, v30.8b, #0
@@ -8430,7 +16887,7 @@ again98:
 	ADD $4, R13, R13
 	ADD $16, R14, R14
 	SUBS $1, R10, R10
-	BGT again98
+	BGT again196
 	ADD $84, R4, R4
 	ADD $84, R5, R5
 	ADD $84, R6, R6
@@ -8438,9 +16895,9 @@ again98:
 	ADD $256, R1, R1
 	ADD $32, R22, R22
 	SUBS $1, R11, R11
-	BGT again97
+	BGT again195
 	SUBS $1, R8, R8
-	BGT again96
+	BGT again194
 	MOVD R0, R12
 	FLDPQ 0(R15), (F0, F1)
 	FSTPQ (F0, F1), 0(R12)
@@ -8464,5 +16921,5 @@ again98:
 	ADD R20, R12, R12
 	ADD $64, R0, R0
 	SUBS $1, R9, R9
-	BGT again95
+	BGT again193
 	RET

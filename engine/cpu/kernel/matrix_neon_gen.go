@@ -9,6 +9,16 @@ package kernel
 //go:noescape
 func matQ40x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ40x2NEON multiplies panels of Q4_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ40x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ40x3NEON multiplies panels of Q4_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ40x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ40x4NEON multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -18,6 +28,16 @@ func matQ40x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ41x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ41x2NEON multiplies panels of Q4_1 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ41x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ41x3NEON multiplies panels of Q4_1 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ41x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ41x4NEON multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -29,6 +49,16 @@ func matQ41x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ50x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ50x2NEON multiplies panels of Q5_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ50x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ50x3NEON multiplies panels of Q5_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ50x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ50x4NEON multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -38,6 +68,16 @@ func matQ50x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ51x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ51x2NEON multiplies panels of Q5_1 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ51x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ51x3NEON multiplies panels of Q5_1 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ51x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ51x4NEON multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -49,6 +89,16 @@ func matQ51x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ80x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ80x2NEON multiplies panels of Q8_0 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ80x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ80x3NEON multiplies panels of Q8_0 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ80x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ80x4NEON multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -58,6 +108,16 @@ func matQ80x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matIQ4NLx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4NLx2NEON multiplies panels of IQ4_NL by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4NLx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4NLx3NEON multiplies panels of IQ4_NL by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4NLx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matIQ4NLx4NEON multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -69,6 +129,16 @@ func matIQ4NLx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matMXFP4x1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matMXFP4x2NEON multiplies panels of MXFP4 by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matMXFP4x2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matMXFP4x3NEON multiplies panels of MXFP4 by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matMXFP4x3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matMXFP4x4NEON multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -78,6 +148,16 @@ func matMXFP4x4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ2Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ2Kx2NEON multiplies panels of Q2_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ2Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ2Kx3NEON multiplies panels of Q2_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ2Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ2Kx4NEON multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -89,6 +169,16 @@ func matQ2Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ3Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ3Kx2NEON multiplies panels of Q3_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ3Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ3Kx3NEON multiplies panels of Q3_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ3Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ3Kx4NEON multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -98,6 +188,16 @@ func matQ3Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ4Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ4Kx2NEON multiplies panels of Q4_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ4Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ4Kx3NEON multiplies panels of Q4_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ4Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ4Kx4NEON multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -109,6 +209,16 @@ func matQ4Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matQ5Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matQ5Kx2NEON multiplies panels of Q5_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ5Kx3NEON multiplies panels of Q5_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ5Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matQ5Kx4NEON multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -118,6 +228,16 @@ func matQ5Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matQ6Kx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ6Kx2NEON multiplies panels of Q6_K by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matQ6Kx3NEON multiplies panels of Q6_K by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matQ6Kx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matQ6Kx4NEON multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes.
 //
@@ -129,6 +249,16 @@ func matQ6Kx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //go:noescape
 func matIQ4XSx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
+// matIQ4XSx2NEON multiplies panels of IQ4_XS by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matIQ4XSx3NEON multiplies panels of IQ4_XS by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matIQ4XSx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
 // matIQ4XSx4NEON multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes.
 //
 //go:noescape
@@ -138,6 +268,16 @@ func matIQ4XSx4NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 //
 //go:noescape
 func matGridx1NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx2NEON multiplies panels of Grid by 2 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx2NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
+
+// matGridx3NEON multiplies panels of Grid by 3 rows of activations; ldy and lda are in bytes.
+//
+//go:noescape
+func matGridx3NEON(y *float32, ldy int, w, a *byte, lda, blocks, panels int)
 
 // matGridx4NEON multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes.
 //

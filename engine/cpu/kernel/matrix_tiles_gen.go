@@ -42,6 +42,72 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 		default:
 			return false
 		}
+	case 1<<8 | 2:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n2AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
+	case 1<<8 | 3:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n3AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
 	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
@@ -72,6 +138,105 @@ func tileAVX512(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bl
 			matIQ4XSp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
 			matGridp1n4AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
+	case 1<<8 | 5:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n5AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
+	case 1<<8 | 6:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n6AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
+	case 1<<8 | 7:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n7AVX512(y, ldy, w, a, lda, blocks, panels, fetch)
 		default:
 			return false
 		}
@@ -188,6 +353,72 @@ func tileAVX2(t dtype.Type, p, n int, y *float32, ldy int, w, a *byte, lda, bloc
 		default:
 			return false
 		}
+	case 1<<8 | 2:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n2AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
+	case 1<<8 | 3:
+		switch t {
+		case dtype.Q4_0:
+			matQ40p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_1:
+			matQ41p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_0:
+			matQ50p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_1:
+			matQ51p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q8_0:
+			matQ80p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_NL:
+			matIQ4NLp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.MXFP4:
+			matMXFP4p1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q2_K:
+			matQ2Kp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q3_K:
+			matQ3Kp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q4_K:
+			matQ4Kp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q5_K:
+			matQ5Kp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.Q6_K:
+			matQ6Kp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ4_XS:
+			matIQ4XSp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridp1n3AVX2(y, ldy, w, a, lda, blocks, panels, fetch)
+		default:
+			return false
+		}
 	case 1<<8 | 4:
 		switch t {
 		case dtype.Q4_0:
@@ -241,6 +472,28 @@ func floatAVX512(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float3
 		default:
 			return false
 		}
+	case 1<<8 | 2:
+		switch t {
+		case dtype.F32:
+			floatF32p1n2AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n2AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n2AVX512(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 1<<8 | 3:
+		switch t {
+		case dtype.F32:
+			floatF32p1n3AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n3AVX512(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n3AVX512(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
 	case 1<<8 | 4:
 		switch t {
 		case dtype.F32:
@@ -280,6 +533,28 @@ func floatAVX2(t dtype.Type, p, n int, y *float32, ldy int, w *byte, x *float32,
 			floatF16p1n1AVX2(y, ldy, w, x, ldx, cols, panels)
 		case dtype.BF16:
 			floatBF16p1n1AVX2(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 1<<8 | 2:
+		switch t {
+		case dtype.F32:
+			floatF32p1n2AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n2AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n2AVX2(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 1<<8 | 3:
+		switch t {
+		case dtype.F32:
+			floatF32p1n3AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16p1n3AVX2(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16p1n3AVX2(y, ldy, w, x, ldx, cols, panels)
 		default:
 			return false
 		}

@@ -42,6 +42,72 @@ func matNEON(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, 
 		default:
 			return false
 		}
+	case 2:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx2NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx2NEON(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	case 3:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx3NEON(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx3NEON(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
 	case 4:
 		switch t {
 		case dtype.Q4_0:
@@ -117,6 +183,72 @@ func matDot(t dtype.Type, n int, y *float32, ldy int, w, a *byte, lda, blocks, p
 		default:
 			return false
 		}
+	case 2:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx2Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx2Dot(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
+	case 3:
+		switch t {
+		case dtype.Q4_0:
+			matQ40x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_1:
+			matQ41x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_0:
+			matQ50x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_1:
+			matQ51x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q8_0:
+			matQ80x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_NL:
+			matIQ4NLx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.MXFP4:
+			matMXFP4x3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q2_K:
+			matQ2Kx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q3_K:
+			matQ3Kx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q4_K:
+			matQ4Kx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q5_K:
+			matQ5Kx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.Q6_K:
+			matQ6Kx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ4_XS:
+			matIQ4XSx3Dot(y, ldy, w, a, lda, blocks, panels)
+		case dtype.IQ2_XXS, dtype.IQ2_XS, dtype.IQ2_S, dtype.IQ3_XXS, dtype.IQ3_S, dtype.IQ1_S, dtype.IQ1_M, dtype.TQ1_0, dtype.TQ2_0:
+			matGridx3Dot(y, ldy, w, a, lda, blocks, panels)
+		default:
+			return false
+		}
 	case 4:
 		switch t {
 		case dtype.Q4_0:
@@ -167,6 +299,28 @@ func floatNEON(t dtype.Type, n int, y *float32, ldy int, w *byte, x *float32, ld
 			floatF16x1NEON(y, ldy, w, x, ldx, cols, panels)
 		case dtype.BF16:
 			floatBF16x1NEON(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 2:
+		switch t {
+		case dtype.F32:
+			floatF32x2NEON(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16x2NEON(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16x2NEON(y, ldy, w, x, ldx, cols, panels)
+		default:
+			return false
+		}
+	case 3:
+		switch t {
+		case dtype.F32:
+			floatF32x3NEON(y, ldy, w, x, ldx, cols, panels)
+		case dtype.F16:
+			floatF16x3NEON(y, ldy, w, x, ldx, cols, panels)
+		case dtype.BF16:
+			floatBF16x3NEON(y, ldy, w, x, ldx, cols, panels)
 		default:
 			return false
 		}

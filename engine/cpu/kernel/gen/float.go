@@ -12,8 +12,8 @@ var floatTypes = []struct {
 }{{"F32", 4}, {"F16", 2}, {"BF16", 2}}
 
 var (
-	floatShapes512 = []shape{{1, 1}, {1, 4}, {2, 6}}
-	floatShapes2   = []shape{{1, 1}, {1, 4}}
+	floatShapes512 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 6}}
+	floatShapes2   = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}}
 )
 
 const floatSig = "(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)"
@@ -66,7 +66,7 @@ func float2(a *asm) {
 			f := &floats{asm: a, shape: s, name: t.name, size: t.size, tier: "AVX2", regs: ys[:]}
 			f.emit(func() {
 				lo := f.part(0, at(reg.RSI, 0), 0, 12)
-				if s.n == 1 {
+				if s.n < 4 {
 					f.pass([]part{lo, f.part(1, at(reg.RSI, 8*t.size), 32, 12)})
 					return
 				}

@@ -36,7 +36,7 @@ func (m *mat512) groupHalves() {
 				}
 			})
 		}
-		m.dots(4*h, 4*h+4, sums)
+		m.dots(4*h, 4*h+4, sums, zs[8+8*h+m.panels*m.n:16+8*h])
 		for p, sum := range sums {
 			m.halfScale(p, h, m.w[p])
 			for c, r := range sum {

@@ -5,10 +5,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-var shapes2 = []shape{{1, 1}, {1, 4}}
+var shapes2 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}}
 
-// mat2 emits one AVX2 kernel. One row of activations meets 16 rows of weights
-// at once; four meet 8, the lower half of the panel first. Constants and
+// mat2 emits one AVX2 kernel. Up to three rows of activations meet 16 rows of
+// weights at once; four meet 8, the lower half of the panel first. Constants and
 // scales stay in memory: the sums need the registers.
 type mat2 struct {
 	*asm
@@ -55,7 +55,7 @@ func (m *mat2) emit() {
 	panel := m.label("panel")
 	m.Label(panel)
 	m.MOVQ(reg.RSI, reg.R10)
-	if m.n == 1 {
+	if m.n < 4 {
 		m.pass(0, 1)
 	} else {
 		m.pass(0)
@@ -107,9 +107,10 @@ func (m *mat2) pass(halves ...int) {
 	}
 	m.DECQ(reg.RCX)
 	m.JNZ(LabelRef(block))
-	m.MOVQ(reg.RDI, reg.RAX)
-	for i, u := range m.units {
-		if i > 0 && u.col > 0 {
+	for _, u := range m.units {
+		if u.col == 0 {
+			m.MOVQ(reg.RDI, reg.RAX)
+		} else {
 			m.ADDQ(m.arg("ldy"), reg.RAX)
 		}
 		m.VMOVUPS(u.acc, at(reg.RAX, 32*u.half))

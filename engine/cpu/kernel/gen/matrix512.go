@@ -21,7 +21,7 @@ type shape struct{ panels, n int }
 
 // One panel takes activations from memory with the broadcast built into
 // VPDPWSSD; two panels share each broadcast, which halves the loads.
-var shapes512 = []shape{{1, 1}, {1, 4}, {1, 8}, {2, 4}, {2, 6}}
+var shapes512 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 7}, {1, 8}, {2, 4}, {2, 6}}
 
 // ahead is how far kernels of one panel fetch weights ahead, in bytes. Two
 // panels are two streams, which gain less from it; they come second.
@@ -359,7 +359,7 @@ func (m *mat512) group() {
 	for c := range m.n {
 		m.start(c, m.sum, func(r reg.Register) { m.VPSLLD_BCST(imm(m.shift), m.col.at(c, actNeg), r) })
 	}
-	m.dots(0, 8, m.sum)
+	m.dots(0, 8, m.sum, zs[12+m.panels*m.n:24])
 	m.finish()
 }
 
@@ -395,11 +395,16 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 	}
 }
 
-// dots adds the integer products of steps from to to-1.
-func (m *mat512) dots(from, to int, sums [][]reg.Register) {
-	if m.n == 1 {
-		m.dotsOne(from, to, sums[0][0])
-		return
+// dots adds the integer products of steps from to to-1. A sum waits four cycles for
+// its product, so that few rows of one panel sum the odd columns apart, in the
+// registers that are free beside theirs.
+func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) {
+	odd, apart := sums[0], m.panels == 1 && m.n <= len(free)
+	if apart {
+		odd = free[:m.n]
+		for _, r := range odd {
+			m.VPXORD(r, r, r)
+		}
 	}
 	for _, k := range m.order(from, to) {
 		for p := range m.panels {
@@ -413,7 +418,7 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 			for c := range m.n {
 				x := m.col.at(c, 8*k+4*i)
 				if m.panels == 1 {
-					m.VPDPWSSD_BCST(x, w[0], sums[0][c])
+					m.VPDPWSSD_BCST(x, w[0], [][]reg.Register{sums[0], odd}[i][c])
 					continue
 				}
 				m.VPBROADCASTD(x, m.x)
@@ -423,17 +428,11 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register) {
 			}
 		}
 	}
-}
-
-// dotsOne sums the odd columns apart: one chain of sums would be too slow.
-func (m *mat512) dotsOne(from, to int, sum reg.Register) {
-	m.VPXORD(m.x, m.x, m.x)
-	for _, k := range m.order(from, to) {
-		m.weight(k, 0)
-		m.VPDPWSSD_BCST(m.col.at(0, 8*k), m.w[0], sum)
-		m.VPDPWSSD_BCST(m.col.at(0, 8*k+4), m.odd[0], m.x)
+	if apart {
+		for c, r := range odd {
+			m.VPADDD(r, sums[0][c], sums[0][c])
+		}
 	}
-	m.VPADDD(m.x, sum, sum)
 }
 
 // finish scales the integer sums into the results.

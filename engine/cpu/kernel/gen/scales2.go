@@ -24,7 +24,7 @@ func (m *mat2) frame() int {
 
 func (m *mat2) stack() int {
 	if m.halves {
-		return m.frame() + 4*32
+		return m.frame() + 6*32
 	}
 	return m.frame()
 }

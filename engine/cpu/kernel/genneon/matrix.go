@@ -16,7 +16,7 @@ const (
 )
 
 // rowsList are the rows of activations that a kernel multiplies.
-var rowsList = []int{1, 4}
+var rowsList = []int{1, 2, 3, 4}
 
 const matSig = "(y *float32, ldy int, w, a *byte, lda, blocks, panels int)"
 
