@@ -283,6 +283,38 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestUnused looks for tensors without a use: no model has any, unless its
+// metadata keeps quiet about them.
+func TestUnused(t *testing.T) {
+	models := allModels(t)
+	for name, m := range models {
+		if o, err := m.open(t); err != nil || len(o.Config().Unused) > 0 {
+			t.Errorf("%s: %v, %v", name, o.Config().Unused, err)
+		}
+	}
+	for _, c := range []struct{ model, key, unused string }{
+		{"deepseek2-mla", "deepseek2.expert_shared_count", "shexp"},
+		{"glm4moe", "glm4moe.expert_shared_count", "shexp"},
+		{"glm4moe", "glm4moe.nextn_predict_layers", "nextn"},
+		{"gemma4-moe", "gemma4.expert_count", "exps"},
+		{"gemma4-e", "gemma4.embedding_length_per_layer_input", "per_layer"},
+	} {
+		m, ok := models[c.model]
+		if !ok {
+			t.Errorf("there is no model %s", c.model)
+			continue
+		}
+		m.kv = slices.DeleteFunc(slices.Clone(m.kv), func(e gguf.KV) bool { return e.Key == c.key })
+		o, err := m.open(t)
+		if err != nil {
+			continue // refused is as good
+		}
+		if !slices.ContainsFunc(o.Config().Unused, func(s string) bool { return strings.Contains(s, c.unused) }) {
+			t.Errorf("%s without %s: %v", c.model, c.key, o.Config().Unused)
+		}
+	}
+}
+
 // TestTemplateNoText opens a model whose template is there and is no text.
 func TestTemplateNoText(t *testing.T) {
 	f, err := gguf.Open(golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf")))

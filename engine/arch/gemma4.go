@@ -106,7 +106,7 @@ func gemma4Rope(f *model.File, headDim int, near bool) *rotary {
 	} else if r.Factors = factors(f, "rope_freqs.weight", r.Dims/2); r.Factors == nil {
 		f.Weight("rope_freqs.weight", r.Dims/2) // names it as missing
 	}
-	if r.Dims > headDim || r.Dims%2 != 0 {
+	if r.Dims > headDim || r.Dims%2 != 0 || r.Dims == 0 {
 		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
 		r.Dims = 2
 	}

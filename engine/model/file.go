@@ -22,7 +22,8 @@ const maxLayers = 4096
 type File struct {
 	gguf   *gguf.File
 	arch   string
-	blocks int // block_count, once it was read
+	blocks int             // block_count, once it was read
+	used   map[string]bool // tensors that were bound
 	err    error
 }
 
@@ -120,20 +121,24 @@ func (f *File) StringOr(key, def string) string {
 	return v
 }
 
-// left reports a block of the file that the model does not have: what is computed
-// without it is nonsense.
-func (f *File) left() error {
-	if f.blocks == 0 {
-		return nil
-	}
+// left looks at the tensors that were not bound. One of a block that the model
+// does not have is an error: what is computed without it is nonsense. The others
+// are returned, but for those of blocks that only predict further tokens.
+func (f *File) left(layers int) (names []string, err error) {
 	for i := range f.gguf.Tensors {
 		name := f.gguf.Tensors[i].Name
-		var block int
-		if _, err := fmt.Sscanf(name, "blk.%d.", &block); err == nil && block >= f.blocks {
-			return fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
+		if f.used[name] {
+			continue
+		}
+		block := -1
+		if _, err := fmt.Sscanf(name, "blk.%d.", &block); err == nil && f.blocks > 0 && block >= f.blocks {
+			return nil, fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
+		}
+		if block < layers {
+			names = append(names, name)
 		}
 	}
-	return nil
+	return names, nil
 }
 
 // Layers reads block_count.
@@ -248,6 +253,7 @@ func (f *File) Optional(name string, shape ...int) *graph.Weight {
 		f.err = fmt.Errorf("%w %s: type %v is not supported", ErrTensor, name, t.Type)
 		return nil
 	}
+	f.used[name] = true
 	full := slices.Clone(got)
 	for len(full) < len(shape) {
 		full = append(full, 1)

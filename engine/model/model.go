@@ -33,6 +33,8 @@ type Config struct {
 	// Embedding models give one pooled row a sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
+	// Unused are the tensors of the file that the architecture has no use for.
+	Unused []string
 }
 
 // Inputs are the choices that shape a forward pass.
@@ -74,10 +76,11 @@ func Open(f *gguf.File) (Model, error) {
 	case !ok:
 		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
 	}
-	file := &File{gguf: f, arch: f.Arch()}
+	file := &File{gguf: f, arch: f.Arch(), used: map[string]bool{}}
 	m, err := open(file)
 	if err = errors.Join(err, file.err); err == nil {
-		err = file.left()
+		c := m.Config()
+		c.Unused, err = file.left(c.Layers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Arch(), err)
