@@ -72,7 +72,7 @@ func (a *asm) strides(n int) strided {
 //	R8–R11 strides of activations   R12 the last group
 //	R13 stride of panels, if two; else what is fetched next, if blocks have groups
 //	R14 groups left of a block   R15 scales of the group   AX scratch
-//	Z0–Z11 results   Z12–Z23 integer sums   the rest as named below
+//	Z0–Z23 results, integer sums, sums of odd columns   the rest as named below
 type mat512 struct {
 	*asm
 	form
@@ -113,7 +113,7 @@ func matrix512(a *asm) {
 			}
 			for p := range s.panels {
 				m.acc = append(m.acc, zs[p*s.n:(p+1)*s.n])
-				m.sum = append(m.sum, zs[12+p*s.n:12+(p+1)*s.n])
+				m.sum = append(m.sum, zs[(s.panels+p)*s.n:(s.panels+p+1)*s.n])
 			}
 			m.emit()
 		}
@@ -359,7 +359,7 @@ func (m *mat512) group() {
 	for c := range m.n {
 		m.start(c, m.sum, func(r reg.Register) { m.VPSLLD_BCST(imm(m.shift), m.col.at(c, actNeg), r) })
 	}
-	m.dots(0, 8, m.sum, zs[12+m.panels*m.n:24])
+	m.dots(0, 8, m.sum, zs[2*m.panels*m.n:24])
 	m.finish()
 }
 
