@@ -315,6 +315,18 @@ describe('what is written and not sent', () => {
     await page.reload();
     await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.waitForFunction(() => document.querySelector('aside textarea')?.value === 'You are a heron.');
+    await newChat(page);
+    await page.waitForFunction(() => document.querySelector('aside textarea')?.value === '');
+    await page.getByLabel('System prompt').fill('You are a stork.');
+    await page.waitForFunction(() => sessionStorage.getItem('godwit.settings')?.includes('stork'));
+    await page.reload();
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    await page.waitForFunction(() => document.querySelector('aside textarea')?.value === 'You are a stork.');
+    await say(page, 'Who are you?');
+    const made = new URL(page.url()).hash.split('/').pop();
+    assert.equal((await server.api('GET', `/app/chats/${made}`)).chat.system, 'You are a stork.');
+    await page.waitForFunction(() => sessionStorage.getItem('godwit.settings') === '{}');
+    await answered(page);
     await leave(page);
   });
 

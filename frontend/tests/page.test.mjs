@@ -222,6 +222,8 @@ describe('the cache panel', () => {
 
   it('draws what the plan says', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
+    await page.locator('[role=radio][aria-checked=true]').press('ArrowRight'); // goes there and chooses nothing
+    await page.waitForFunction(() => document.activeElement.matches('[role=radio][aria-checked=false]'));
     await pick(page, 'Type of keys', 'q8_0');
     await pick(page, 'Type of values', 'q4_0');
     await page.locator('figure[data-ready=true] canvas').waitFor();

@@ -16,6 +16,23 @@ function before(): string | null {
   }
 }
 
+/** Keeps a value for this window until it is closed. */
+export function remember(key: string, value: object) {
+  try {
+    sessionStorage.setItem(key, JSON.stringify(value));
+  } catch {
+    // it lasts until the page is loaded again
+  }
+}
+
+export function recall<T>(key: string): T | undefined {
+  try {
+    return JSON.parse(sessionStorage.getItem(key) ?? '') as T;
+  } catch {
+    return undefined;
+  }
+}
+
 const old = before();
 export const windowName = old ?? Math.random().toString(36).slice(2);
 export const newWindow = old === null;

@@ -2,6 +2,7 @@ import { SvelteMap } from 'svelte/reactivity';
 import { ApiError, explain, get, post, remove } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Attachment, Chat, Message } from '../lib/types';
+import { recall, remember } from '../lib/window';
 import { chats } from './chats.svelte';
 import { drafts } from './drafts.svelte';
 import { go } from './route.svelte';
@@ -10,6 +11,9 @@ import { complain } from './toasts.svelte';
 /** Messages that are asked for at once, and that the document holds at most. */
 export const pageSize = 60;
 export const windowSize = 150;
+
+/** Where the settings of this window's new chat are kept. */
+const newSettings = 'godwit.settings';
 
 interface Part {
   messages: Message[];
@@ -48,7 +52,7 @@ class Open {
   waiting = $state<Record<number, Waiting>>({});
   usage = $state<Usage>();
   /** Settings for the chat that begins with the next message. */
-  fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>({});
+  fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>(recall(newSettings) ?? {});
   /** Chats in which an answer was asked for that has not begun. */
   private asking = $state<number[]>([]);
   private followed = new SvelteMap<number, Followed>();
@@ -63,6 +67,12 @@ class Open {
   running = $derived(this.followed.keys().next().value);
   /** An answer is asked for or written; the next one has to wait. */
   busy = $derived(this.running !== undefined || this.asking.includes(this.id));
+
+  constructor() {
+    $effect.root(() => {
+      $effect(() => remember(newSettings, this.fresh));
+    });
+  }
 
   /** Opens a chat, at a message or at its end. */
   async show(id: number, message?: number) {
