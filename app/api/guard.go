@@ -282,6 +282,9 @@ func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), pause: g.pause}
+	if r.ContentLength > maxBody { // a file of the page: its disk may have to wake up
+		p.pause = max(g.pause, g.total)
+	}
 	r.Body = p
 	return p.wait()
 }
