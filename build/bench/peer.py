@@ -35,8 +35,8 @@ import tempfile
 WORK = [
     ("decode, empty context", {"gen": 128, "depth": 0}, ["f16/f16"]),
     ("prefill of 512", {"prompt": 512, "depth": 0}, ["f16/f16"]),
-    ("decode at {depth}", {"gen": 32, "depth": None}, ["turbo3/turbo3", "q8_0/turbo3", "f16/f16"]),
-    ("prefill of 512 at {depth}", {"prompt": 512, "depth": None}, ["turbo3/turbo3", "f16/f16"]),
+    ("decode at {depth}", {"gen": 32, "depth": None}, ["turbo3/turbo3", "q8_0/turbo3", "gw3/gw3", "f16/f16"]),
+    ("prefill of 512 at {depth}", {"prompt": 512, "depth": None}, ["turbo3/turbo3", "gw3/gw3", "f16/f16"]),
 ]
 
 
