@@ -192,6 +192,7 @@ func TestHyperParameters(t *testing.T) {
 		{lfm2MoE, "shortconv.l_cache", 0},
 		{graniteHybrid, "ssm.time_step_rank", 5},
 		{qwen3NextLegacy, "full_attention_interval", 0},
+		{qwen3NextLegacy, "rope.dimension_count", 1 << 10},
 		{qwen3NextLegacy, "attention.causal", false},
 		{deepSeekLite, "attention.kv_lora_rank", 0},
 		{deepSeekLite, "attention.key_length_mla", 8},

@@ -89,6 +89,9 @@ func (r *rotary) at(ctx int) graph.Rope {
 
 // newRope turns hyper-parameters into the op for heads of that size.
 func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
+	if r.Dims > headDim {
+		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
+	}
 	freqs, scale := f.Finite(r)
 	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base}
 }
@@ -108,9 +111,6 @@ func bindRope(f *model.File, headDim int, adjacent bool) *rotary {
 		r.Factors = long
 		op.long, _ = f.Finite(r)
 		op.limit = r.Context
-	}
-	if r.Dims > headDim {
-		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
 	}
 	return op
 }
