@@ -372,9 +372,14 @@ type result struct {
 	err    error
 }
 
-// begin submits a job that generates n tokens. token, if set, is called with
-// each.
+// begin submits a job that generates n tokens; see generates.
 func begin(ctx context.Context, s *sched.Sched, j sched.Job, n int, token func()) (<-chan result, error) {
+	done := generates(&j, n, token)
+	return done, s.Submit(ctx, j)
+}
+
+// generates has a job generate n tokens. token, if set, is called with each.
+func generates(j *sched.Job, n int, token func()) <-chan result {
 	done := make(chan result, 1)
 	var r result
 	j.Next = func(logits []float32) (llm.Token, bool, error) {
@@ -394,7 +399,7 @@ func begin(ctx context.Context, s *sched.Sched, j sched.Job, n int, token func()
 		r.finish, r.stats, r.err = f, st, err
 		done <- r
 	}
-	return done, s.Submit(ctx, j)
+	return done
 }
 
 // run submits a job and waits for it.

@@ -210,8 +210,8 @@ func common(a, b []llm.Token) int {
 
 // extend makes room for n positions of a slot. When the cells run out it
 // drops idle sequences, the least recently used first, then sends the newest
-// jobs back to the queue, of those that are not choosing a token. It reports
-// false if the slot itself was sent back.
+// jobs back to the queue. It reports false if the slot itself was sent back, or
+// has to wait for a newer job that is choosing a token.
 func (s *Sched) extend(i, n int) (bool, error) {
 	for {
 		err := s.cache.Extend(s.slots[i].seq, n)
@@ -223,12 +223,15 @@ func (s *Sched) extend(i, n int) (bool, error) {
 		}
 		newest := i
 		for j := range s.slots {
-			if t := s.slots[j].task; t != nil && !t.chooses && t.order > s.slots[newest].task.order {
+			if t := s.slots[j].task; t != nil && t.order > s.slots[newest].task.order {
 				newest = j
 			}
 		}
 		if s.busy() == 1 {
 			return false, err
+		}
+		if s.slots[newest].task.chooses {
+			return false, nil
 		}
 		s.requeue(newest)
 		if newest == i {

@@ -488,6 +488,38 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// When the cells run out, a newer job makes room for an older one, even if that
+// has to wait for the token that the newer one is choosing.
+func TestApartYields(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 4 * kv.PageCells, seqs: 2, context: 4 * kv.PageCells, rows: 64, seed: 4})
+	const last = 3*kv.PageCells - 20 + 1 // the older one's token that three pages have no cell for
+	older, newer := sched.Job{Prompt: text(1, 20), Slot: -1}, sched.Job{Prompt: text(2, 20), Slot: -1, Apart: true}
+	full, release := make(chan struct{}), make(chan struct{})
+	n := 0
+	first := generates(&older, last+20, func() {
+		if n++; n == last {
+			close(full)
+		}
+	})
+	second := generates(&newer, 60, func() { <-release })
+	if err := s.Submit(t.Context(), older, newer); err != nil {
+		t.Fatal(err)
+	}
+	<-full
+	for range 5 { // the loop looks for a cell meanwhile
+		if slots, err := s.Slots(t.Context()); err != nil || !slots[0].Busy || !slots[1].Busy {
+			t.Errorf("%+v, %v", slots, err)
+		}
+	}
+	close(release)
+	r := <-second
+	if len(first) == 0 {
+		t.Error("the newer one ends first")
+	}
+	ended(t, "newer", r, newer.Prompt, 60, 0)
+	ended(t, "older", <-first, older.Prompt, last+20, 0)
+}
+
 // Close ends what runs and what waits, each once.
 func TestClose(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2})
