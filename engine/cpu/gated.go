@@ -76,10 +76,10 @@ func (c *compiler) gatedStage(g *gated) stage {
 			}
 			gate, up, ld := p.gateAndUp(g, rows, from, to, worker)
 			p.multiply(g.gate, gate, ld, rows, from, to, worker)
-			kernel.Prefetch(g.up.m.head(from))
+			kernel.Prefetch(g.up.m.start(from))
 			p.multiply(g.up, up, ld, rows, from, to, worker)
 			if task+1 < tasks {
-				kernel.Prefetch(g.gate.m.head(to))
+				kernel.Prefetch(g.gate.m.start(to))
 			}
 			p.glu(g, gate, up, ld, from, to)
 		})

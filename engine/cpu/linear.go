@@ -73,9 +73,9 @@ func (c *compiler) linearStage(list []linear) stage {
 				p.multiply(r.l, p.all(r.l.out, rows), r.l.m.w.Rows(), rows, r.from, r.to, worker)
 				switch {
 				case i+1 < len(runs):
-					kernel.Prefetch(runs[i+1].l.m.head(0))
+					kernel.Prefetch(runs[i+1].l.m.start(0))
 				case task+1 < len(tasks) && tasks[task+1][0].from == 0:
-					kernel.Prefetch(tasks[task+1][0].l.m.head(0))
+					kernel.Prefetch(tasks[task+1][0].l.m.start(0))
 				}
 			}
 		})

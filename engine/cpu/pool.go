@@ -40,7 +40,7 @@ type parking struct {
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
-	warm  func(worker, workers int)        // done while the last tasks are under way; nil for nothing
+	warm  func(worker, workers int) []byte // the weights that a worker may fetch from here on when it waits; nil for what it was
 	reads func(worker, workers int) []byte // the weights that a worker's share begins with; nil for none
 	limit *atomic.Uint64                   // tasks of the run, beside those of other stages: nobody writes them meanwhile
 	count *counters
@@ -62,7 +62,7 @@ type share struct {
 }
 
 // warmNext makes every worker fetch the first weights of its next share of a
-// matrix when it has nothing left to do.
+// matrix when it has nothing left to do, until that matrix comes.
 func warmNext(stages []stage) {
 	for i := range stages {
 		if i > 0 && stages[i].reads == nil {
@@ -70,7 +70,7 @@ func warmNext(stages []stage) {
 		}
 		for j := range stages[i+1:] {
 			if reads := stages[i+1+j].reads; reads != nil {
-				stages[i].warm = func(worker, workers int) { kernel.Prefetch(reads(worker, workers)) }
+				stages[i].warm = reads
 				break
 			}
 		}
@@ -198,6 +198,7 @@ func (p *pool) do(s *stage, worker, task int) {
 // work goes through the stages of a run, until its end or until another run
 // has begun.
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
+	var ahead []byte // the weights that the worker reads next
 	for i := range stages {
 		s := &stages[i]
 		limit := s.limit.Load()
@@ -223,9 +224,10 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 			}
 		}
 		if s.warm != nil {
-			s.warm(worker, p.workers)
+			ahead = s.warm(worker, p.workers)
+			ahead = fetch(ahead, headBytes)
 		}
-		if !s.count.wait(epoch, int(uint32(limit))) {
+		if !s.count.wait(epoch, int(uint32(limit)), &ahead) {
 			return
 		}
 	}
@@ -261,6 +263,13 @@ func (s *stage) claim(of int, epoch uint32, from, to int) (int, bool) {
 	}
 }
 
+// fetch asks for the first n bytes of weights and returns the rest.
+func fetch(weights []byte, n int) []byte {
+	n = min(n, len(weights))
+	kernel.Prefetch(weights[:n])
+	return weights[n:]
+}
+
 // A waiting worker looks spins times with the processor's pause in between,
 // about 50 µs, then lets the operating system run another thread yields
 // times, then goes through Go's scheduler, which puts a locked thread to sleep
@@ -271,7 +280,8 @@ const (
 )
 
 // wait returns true when every task of the stage is done, false if the run is over.
-func (c *counters) wait(epoch uint32, limit int) bool {
+// Meanwhile it fetches weights that come next, and takes them off ahead.
+func (c *counters) wait(epoch uint32, limit int, ahead *[]byte) bool {
 	for i := 0; ; i++ {
 		v := c.done.Load()
 		if uint32(v>>32) != epoch {
@@ -281,6 +291,8 @@ func (c *counters) wait(epoch uint32, limit int) bool {
 			return true
 		}
 		switch {
+		case len(*ahead) > 0:
+			*ahead = fetch(*ahead, fetchBytes)
 		case i < spins:
 			pause()
 		case i < spins+yields:

@@ -39,18 +39,29 @@ func (m *mat) quantised() bool { return m.packed != nil && kernel.Quantized(m.w.
 // panels is the number of row panels of one matrix.
 func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows }
 
-// headBytes is how much of the weights that come next a worker fetches while
-// it has nothing to do: kernels fetch what follows.
-const headBytes = 8 << 10
+// A worker that has nothing to do fetches headBytes of the weights that come
+// next at once, since kernels fetch what follows, and while it waits up to
+// aheadBytes, fetchBytes between two looks at whether it may go on.
+const (
+	headBytes  = 8 << 10
+	aheadBytes = 128 << 10
+	fetchBytes = 512
+)
 
-// head is the beginning of panel i of a packed matrix, nil if it is not packed.
+// head is the first aheadBytes from panel i on of a packed matrix, nil if it is not packed.
 func (m *mat) head(i int) []byte {
 	if m.packed == nil {
 		return nil
 	}
 	w := &m.packed[0]
 	from := i * len(w.Data) / w.Panels()
-	return w.Data[from:min(from+headBytes, len(w.Data))]
+	return w.Data[from:min(from+aheadBytes, len(w.Data))]
+}
+
+// start is the first headBytes of them.
+func (m *mat) start(i int) []byte {
+	b := m.head(i)
+	return b[:min(headBytes, len(b))]
 }
 
 // row decodes row r of the first matrix.
