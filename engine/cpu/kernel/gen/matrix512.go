@@ -395,9 +395,9 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 	}
 }
 
-// dots adds the integer products of steps from to to-1. A sum waits four cycles for
-// its product, so that few rows of one panel sum the odd columns apart, in the
-// registers that are free beside theirs.
+// dots adds the integer products of steps from to to-1. A sum waits for its
+// product, so that rows of one panel sum the odd columns apart where registers
+// are free.
 func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) {
 	odd, apart := sums[0], m.panels == 1 && m.n <= len(free)
 	if apart {
