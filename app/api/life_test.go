@@ -149,6 +149,36 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
+// An unload waits for a user who is leaving, and refuses one who stays.
+func TestParting(t *testing.T) {
+	v := start(t, func(o *Options) {
+		o.Library = library(t)
+		o.Settings.Server.KeepAlive = -1
+	})
+	m, err := v.pool.find("tiny-chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := v.Acquire(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Unload(m.Path); !errors.Is(err, ErrBusy) || v.Standing(m.Path).State != Loaded {
+		t.Errorf("unloaded while in use: %v, %s", err, v.Standing(m.Path).State)
+	}
+	done := make(chan error)
+	for range 3 {
+		go func() { done <- v.Unload(m.Path) }()
+	}
+	time.Sleep(20 * time.Millisecond)
+	lease.Release()
+	for range 3 {
+		if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
+			t.Errorf("unloaded while its last user left: %v, %s", err, v.Standing(m.Path).State)
+		}
+	}
+}
+
 // Slots are saved, erased and restored, in a new server too, and what was
 // restored is used.
 func TestSlots(t *testing.T) {

@@ -54,8 +54,9 @@ type entry struct {
 	engine *engine.Engine
 	change chan struct{} // closed when loading or unloading ends
 	users  int
-	used   time.Time // when the last user left
-	until  time.Time // when it will be unloaded; zero: never or in use
+	idle   chan struct{} // closed when the last user leaves; nil: nobody waits for it
+	used   time.Time     // when the last user left
+	until  time.Time     // when it will be unloaded; zero: never or in use
 	timer  *time.Timer
 	took   time.Duration // of the load
 }
@@ -250,14 +251,23 @@ func (p *pool) load(e *entry) {
 func (p *pool) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e.out()
+}
+
+// out counts a user out; the pool's lock is held.
+func (e *entry) out() {
 	e.users--
+	if e.users == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
 }
 
 // release counts a user out and starts the clock.
 func (p *pool) release(e *entry, keep *time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.users--
+	e.out()
 	e.used = time.Now()
 	if e.users > 0 || p.closed {
 		return
@@ -333,22 +343,50 @@ func (p *pool) makeRoom(next *entry) {
 	}
 }
 
-// drop unloads a model at once and reports whether nobody used it.
-func (p *pool) drop(path string) (idle bool) {
+// parting is how long an unload waits for users: the client of an answer, or of a load,
+// learns of its end a moment before that lets go of the model.
+const parting = time.Second
+
+// drop unloads a model and waits for it. false: it is in use, or being loaded.
+func (p *pool) drop(path string) bool {
+	late := time.After(parting)
+	for {
+		done, going := p.dropNow(path)
+		if done == nil {
+			return going
+		}
+		if going {
+			<-done
+			return true
+		}
+		select {
+		case <-done:
+		case <-late:
+			return false
+		}
+	}
+}
+
+// dropNow begins to unload a model. It returns what to wait for: the end of the unload
+// (going), or else of the model's use. nil: there is nothing to wait for.
+func (p *pool) dropNow(path string) (done <-chan struct{}, going bool) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	e := p.entries[path]
-	if e == nil || e.state == Unloaded || e.state == Failed {
-		p.mu.Unlock()
-		return true
+	switch {
+	case e == nil || e.state == Unloaded || e.state == Failed:
+		return nil, true
+	case e.state == Unloading:
+		return e.change, true
+	case e.state != Loaded:
+		return nil, false
+	case e.users == 0:
+		return p.unload(e), true
 	}
-	if e.state != Loaded || e.users > 0 {
-		p.mu.Unlock()
-		return false
+	if e.idle == nil {
+		e.idle = make(chan struct{})
 	}
-	done := p.unload(e)
-	p.mu.Unlock()
-	<-done
-	return true
+	return e.idle, false
 }
 
 // status is a model as lists show it.

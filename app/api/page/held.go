@@ -34,12 +34,23 @@ type holding struct {
 	saving  sync.Mutex // held by who writes it
 	saved   atomic.Bool
 	timer   *time.Timer
+	now     bool // the model goes when its answer has ended
 }
 
 func (h *held) forget(chat int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x := h.chats[chat]; x != nil {
+		x.timer.Stop()
+		delete(h.chats, chat)
+	}
+}
+
+// lose forgets a holding, unless the chat has another one by now.
+func (h *held) lose(chat int64, x *holding) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.chats[chat] == x {
 		x.timer.Stop()
 		delete(h.chats, chat)
 	}
@@ -74,24 +85,27 @@ func keyed(e *engine.Engine) string {
 }
 
 // hold remembers the slot that an answer left its chat in, and has it saved when
-// the chat goes idle.
-func (p *Page) hold(lease *api.Lease, chat, message int64, result *engine.Result) {
+// the chat goes idle. nil: no state is to be kept.
+func (p *Page) hold(lease *api.Lease, chat, message int64, result *engine.Result) *holding {
 	s, err := p.settings()
 	if err != nil || s.Server.StateBudget <= 0 {
-		return
+		return nil
 	}
 	x := &holding{model: lease.Model, engine: lease.Engine, slot: result.Slot, tokens: result.Prompt + result.Completion - 1, message: message}
 	wait := idle
 	if keep := time.Duration(s.Server.KeepAlive); keep >= 0 {
 		wait = min(wait, keep/2) // it has to be saved before the model goes
 	}
+	x.now = wait == 0
 	x.timer = time.AfterFunc(wait, func() { p.saveLater(chat, x) })
 	p.held.put(chat, x)
-	if wait == 0 {
-		x.timer.Stop()
-		if err := p.saveState(p.ctx, chat, x); err != nil {
-			p.log.Warn("state of a chat not saved", "err", err)
-		}
+	return x
+}
+
+// saveNow saves a chat whose model is about to go.
+func (p *Page) saveNow(chat int64, x *holding) {
+	if err := p.saveState(p.ctx, chat, x); err != nil {
+		p.log.Warn("state of a chat not saved", "err", err)
 	}
 }
 
@@ -119,7 +133,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 		return err
 	}
 	if x.slot >= len(slots) || slots[x.slot].Busy || abs(slots[x.slot].Tokens-x.tokens) > 1 {
-		p.held.forget(chat)
+		p.held.lose(chat, x)
 		return nil
 	}
 	s, err := p.settings()
@@ -134,7 +148,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, engine.ErrClosed):
-		p.held.forget(chat) // it or the model has gone
+		p.held.lose(chat, x) // it or the model has gone
 		return nil
 	case err == nil:
 		x.saved.Store(true)
@@ -158,7 +172,7 @@ func (p *Page) saveHeld(ctx context.Context, path string) error {
 	var errs []error
 	for chat, x := range list {
 		errs = append(errs, p.saveState(ctx, chat, x))
-		p.held.forget(chat)
+		p.held.lose(chat, x)
 	}
 	return errors.Join(errs...)
 }

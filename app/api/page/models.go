@@ -36,10 +36,9 @@ type model struct {
 type library struct {
 	mu       sync.Mutex
 	models   []hub.Model
-	progress map[string]float64       // by path
-	stopped  map[string]bool          // loads to end, by path
-	copying  map[string]bool          // files that are being copied in, by name
-	loads    map[string]chan struct{} // by path; closed when the load has let go of its model
+	progress map[string]float64 // by path
+	stopped  map[string]bool    // loads to end, by path
+	copying  map[string]bool    // files that are being copied in, by name
 	watchers map[string]map[*func(float64)]struct{}
 	reading  sync.Mutex // one look at the files at a time
 }
@@ -244,37 +243,15 @@ func (p *Page) load(m hub.Model) error {
 	p.library.mu.Lock()
 	delete(p.library.stopped, m.Path)
 	delete(p.library.progress, m.Path)
-	if p.library.loads == nil {
-		p.library.loads = map[string]chan struct{}{}
-	}
-	done := make(chan struct{})
-	p.library.loads[m.Path] = done
 	p.library.mu.Unlock()
 	if !p.spawn(func() {
-		defer close(done)
 		if lease, err := p.models.Acquire(p.ctx, m); err == nil {
 			lease.Release()
 		} // else its failure is part of the model's state
 	}) {
-		close(done)
 		return errClosing
 	}
 	return nil
-}
-
-// loaded waits until the last load of a model has let go of it, which is a moment after
-// the model is there. It does not wait for one that is being read.
-func (p *Page) loaded(ctx context.Context, path string) {
-	p.library.mu.Lock()
-	done := p.library.loads[path]
-	p.library.mu.Unlock()
-	if done == nil || p.models.Standing(path).State == api.Loading {
-		return
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -302,7 +279,6 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // unload saves the chats that a model holds and unloads it.
 func (p *Page) unload(ctx context.Context, m hub.Model) error {
-	p.loaded(ctx, m.Path)
 	if err := p.saveHeld(ctx, m.Path); err != nil {
 		p.log.Warn("states of chats not saved", "err", err)
 	}

@@ -112,11 +112,16 @@ func (w *writer) write(ctx context.Context) {
 		w.resumed = w.p.restore(ctx, lease, w.a.chat)
 		result, err = w.generate(ctx, lease)
 	}
-	w.settle(ctx, lease, result, err)
+	stored := w.settle(ctx, lease, result, err)
+	var held *holding
+	if result != nil {
+		held = w.p.hold(lease, w.a.chat, w.a.message, result)
+	}
+	w.tell(stored) // who asks again, or unloads the model, finds what it holds
+	if held != nil && held.now {
+		w.p.saveNow(w.a.chat, held)
+	}
 	if lease != nil {
-		if result != nil {
-			w.p.hold(lease, w.a.chat, w.a.message, result)
-		}
 		lease.Release()
 	}
 }
@@ -177,8 +182,8 @@ func (w *writer) addCall(d *engine.CallDelta) {
 	c.Function.Arguments += d.Arguments
 }
 
-// settle stores the answer with its figures and tells everybody.
-func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Result, err error) {
+// settle stores the answer with its figures, and returns it as it was stored.
+func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Result, err error) store.Message {
 	m := w.message
 	m.Content, m.Reasoning = w.text()
 	if len(w.calls) > 0 {
@@ -204,6 +209,11 @@ func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Re
 		stored = m
 		stored.Status, stored.Error = store.Failed, "not stored: "+err.Error()
 	}
+	return stored
+}
+
+// tell tells everybody that the answer has ended.
+func (w *writer) tell(stored store.Message) {
 	w.a.change(func() { w.a.final = stored })
 	w.p.answers.remove(w.a, stored.Status != store.Stopped)
 	close(w.a.done)
