@@ -76,7 +76,9 @@ func (d *downloads) list() []download {
 	return list
 }
 
-func (p *Page) downloadsChanged() { p.events.publish("downloads", "downloads", p.downloads.list()) }
+func (p *Page) downloadsChanged() {
+	p.events.publish("downloads", "downloads", latest(func() any { return p.downloads.list() }))
+}
 
 func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
@@ -176,7 +178,7 @@ func (p *Page) pull(ref string) error {
 		t.State, t.cancel = paused, nil
 		return errClosing
 	}
-	p.spawn(p.downloadsChanged)
+	p.downloadsChanged()
 	return nil
 }
 

@@ -68,6 +68,10 @@ type event struct {
 	data any
 }
 
+// latest is data that is made when a window takes its event. What is published by
+// two at once may come in the wrong order, and tells the newest state all the same.
+type latest func() any
+
 func (b *broadcaster) open() *window {
 	w := &window{pending: map[string]event{}, wake: make(chan struct{}, 1)}
 	b.mu.Lock()
@@ -85,7 +89,7 @@ func (b *broadcaster) close(w *window) {
 	delete(b.windows, w)
 }
 
-// publish tells all windows. data must not change afterwards.
+// publish tells all windows. data is latest, or must not change afterwards.
 func (b *broadcaster) publish(name, key string, data any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,6 +113,16 @@ func (w *window) put(key string, e event) {
 
 // take returns the events that wait.
 func (w *window) take() []event {
+	list := w.waiting()
+	for i := range list {
+		if now, ok := list[i].data.(latest); ok {
+			list[i].data = now()
+		}
+	}
+	return list
+}
+
+func (w *window) waiting() []event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := make([]event, len(w.order))

@@ -124,7 +124,9 @@ func (p *Page) standing(f *hub.Model) model {
 	return m
 }
 
-func (p *Page) modelsChanged() { p.events.publish("models", "models", p.list()) }
+func (p *Page) modelsChanged() {
+	p.events.publish("models", "models", latest(func() any { return p.list() }))
+}
 
 // Changed tells the page that a model's state is another one. It does not block.
 func (p *Page) Changed() {

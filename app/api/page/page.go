@@ -232,7 +232,11 @@ func (n *notices) drop(id string) {
 // say puts a notice on every page.
 func (p *Page) say(level, text string) {
 	p.notices.add(level, text)
-	p.events.publish("notices", "notices", p.notices.all())
+	p.noticesChanged()
+}
+
+func (p *Page) noticesChanged() {
+	p.events.publish("notices", "notices", latest(func() any { return p.notices.all() }))
 }
 
 // The errors of a run that ends.

@@ -183,7 +183,7 @@ func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
 	p.notices.drop(r.PathValue("id"))
-	p.events.publish("notices", "notices", p.notices.all())
+	p.noticesChanged()
 	return nil, nil
 }
 

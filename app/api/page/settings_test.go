@@ -269,6 +269,12 @@ func TestBroadcast(t *testing.T) {
 	if rest := w.take(); len(rest) != 0 {
 		t.Errorf("taken twice: %v", rest)
 	}
+	now := 1
+	b.publish("models", "models", latest(func() any { return now }))
+	now = 2 // by another, whose event came first
+	if got = w.take(); len(got) != 1 || got[0].data != 2 {
+		t.Errorf("of what changed meanwhile: %v", got)
+	}
 	b.close(w)
 	b.publish("models", "models", 1)
 	if rest := w.take(); len(rest) != 0 {
