@@ -402,6 +402,18 @@ func generates(j *sched.Job, n int, token func()) <-chan result {
 	return done
 }
 
+// slowly is a token callback that takes its time until something has happened:
+// a job that is to go on meanwhile then does, however late that comes. The loop
+// is free between two tokens.
+func slowly(until <-chan struct{}) func() {
+	return func() {
+		select {
+		case <-until:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // run submits a job and waits for it.
 func run(t testing.TB, s *sched.Sched, j sched.Job, n int) result {
 	t.Helper()

@@ -88,7 +88,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// steady returns n steps in which all jobs were generating.
+// steady returns n steps in which all jobs, submitted together, were generating.
 func steady(t *testing.T, s *sched.Sched, f *fake, jobs []sched.Job, n int) []sched.Step {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,9 +96,9 @@ func steady(t *testing.T, s *sched.Sched, f *fake, jobs []sched.Job, n int) []sc
 	var started atomic.Int32
 	var from atomic.Int64
 	var all []<-chan result
-	for _, j := range jobs {
+	for i := range jobs {
 		seen := false
-		done, err := begin(ctx, s, j, 2000, func() {
+		all = append(all, generates(&jobs[i], 2000, func() {
 			now := int64(len(f.taken()))
 			if !seen && int(started.Add(1)) == len(jobs) {
 				from.Store(now)
@@ -106,11 +106,10 @@ func steady(t *testing.T, s *sched.Sched, f *fake, jobs []sched.Job, n int) []sc
 			if seen = true; from.Load() > 0 && now >= from.Load()+int64(n) {
 				cancel()
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, done)
+		}))
+	}
+	if err := s.Submit(ctx, jobs...); err != nil {
+		t.Fatal(err)
 	}
 	for _, done := range all {
 		<-done
@@ -147,26 +146,38 @@ func TestTurns(t *testing.T) {
 func TestMixed(t *testing.T) {
 	const rows = 64
 	s, f := newTiny(t, tiny{cells: 8192, seqs: 4, context: 4096, rows: rows, seed: 1})
-	running := make(chan struct{})
-	var once sync.Once
+	running, queued := make(chan struct{}, 2), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var streams []<-chan result
 	for i := range 2 {
-		done, err := begin(ctx, s, sched.Job{Prompt: text(uint64(i), 5), Slot: -1}, 4000, func() { once.Do(func() { close(running) }) })
+		var once sync.Once
+		wait := slowly(queued)
+		done, err := begin(ctx, s, sched.Job{Prompt: text(uint64(i), 5), Slot: -1}, 4000, func() {
+			once.Do(func() { running <- struct{}{} })
+			wait()
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		streams = append(streams, done)
 	}
 	<-running
-	time.Sleep(10 * time.Millisecond) // both are generating
-	before := len(f.taken())
+	<-running // both are generating
+	before := -1
 	prompt := text(9, 2000)
 	var during []sched.Step
-	long, err := begin(ctx, s, sched.Job{Prompt: prompt, Slot: -1}, 1, func() { during = f.taken()[before:] })
+	long, err := begin(ctx, s, sched.Job{
+		Prompt: prompt, Slot: -1,
+		Prefilled: func(done, _ int) {
+			if done == 0 {
+				before = len(f.taken())
+			}
+		},
+	}, 1, func() { during = f.taken()[before:] })
 	if err != nil {
 		t.Fatal(err)
 	}
+	close(queued)
 	ended(t, "long prompt", <-long, prompt, 1, 0)
 	cancel()
 	for _, done := range streams {
@@ -295,25 +306,24 @@ func TestReuseWindow(t *testing.T) {
 // answers are right.
 func TestCellsRunOut(t *testing.T) {
 	const n = 200
-	s, f := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 2, delay: 20 * time.Microsecond})
-	var order []int
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for i := range 4 {
-		prompt := text(uint64(i), 60)
-		done, err := begin(t.Context(), s, sched.Job{Prompt: prompt, Slot: -1}, n, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wait.Go(func() {
-			r := <-done
-			mu.Lock()
+	s, f := newTiny(t, tiny{cells: 512, seqs: 4, context: 512, rows: 64, seed: 2})
+	var order []int // of the ends, which come from the loop's goroutine
+	jobs, all := make([]sched.Job, 4), make([]<-chan result, 4)
+	for i := range jobs {
+		jobs[i] = sched.Job{Prompt: text(uint64(i), 60), Slot: -1}
+		all[i] = generates(&jobs[i], n, nil)
+		done := jobs[i].Done
+		jobs[i].Done = func(f sched.Finish, st sched.Stats, err error) {
 			order = append(order, i)
-			mu.Unlock()
-			ended(t, fmt.Sprintf("job %d", i), r, prompt, n, 0)
-		})
+			done(f, st, err)
+		}
 	}
-	wait.Wait()
+	if err := s.Submit(t.Context(), jobs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, done := range all {
+		ended(t, fmt.Sprintf("job %d", i), <-done, jobs[i].Prompt, n, 0)
+	}
 	if !slices.IsSorted(order) {
 		t.Errorf("jobs ended in the order %v", order)
 	}
@@ -357,13 +367,19 @@ func TestFull(t *testing.T) {
 // A job that is given up ends within a step, in the queue too, and its cells
 // can be taken.
 func TestCancel(t *testing.T) {
-	s, f := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2, delay: 100 * time.Microsecond})
+	s, f := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2})
 	ctx, cancel := context.WithCancel(t.Context())
-	at := -1
+	left := make(chan struct{})
+	wait, at := slowly(left), -1
 	running, err := begin(ctx, s, sched.Job{Prompt: text(1, 10), Slot: -1}, 2000, func() {
-		if steps := len(f.taken()); steps == 20 {
-			at = steps
-			cancel()
+		wait()
+		select {
+		case <-left:
+			if at < 0 {
+				at = len(f.taken())
+				cancel()
+			}
+		default:
 		}
 	})
 	if err != nil {
@@ -378,6 +394,7 @@ func TestCancel(t *testing.T) {
 	if r := <-queued; !errors.Is(r.err, context.Canceled) || len(r.tokens) != 0 {
 		t.Errorf("in the queue: %v after %d tokens", r.err, len(r.tokens))
 	}
+	close(left)
 	r := <-running
 	if !errors.Is(r.err, context.Canceled) {
 		t.Errorf("running: %v", r.err)
@@ -472,6 +489,9 @@ func TestApart(t *testing.T) {
 		<-begun
 		if what == "closed" {
 			go s.Close()
+			for err = nil; !errors.Is(err, sched.ErrClosed); {
+				_, err = s.Slots(t.Context())
+			}
 		} else {
 			cancel()
 		}
@@ -524,8 +544,9 @@ func TestApartYields(t *testing.T) {
 func TestClose(t *testing.T) {
 	s, _ := newTiny(t, tiny{cells: 2048, seqs: 1, context: 2048, rows: 32, seed: 2})
 	var all []<-chan result
+	wait := slowly(nil)
 	for i := range 3 {
-		done, err := begin(t.Context(), s, sched.Job{Prompt: text(uint64(i), 10), Slot: -1}, 2000, nil)
+		done, err := begin(t.Context(), s, sched.Job{Prompt: text(uint64(i), 10), Slot: -1}, 2000, wait)
 		if err != nil {
 			t.Fatal(err)
 		}

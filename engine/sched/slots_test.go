@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"godwit/engine/kv"
 	"godwit/engine/sched"
@@ -123,12 +122,13 @@ func TestRestoreMakesRoom(t *testing.T) {
 	if r.err != nil || r.stats.Cached != 192 || !slices.Equal(r.tokens, first.tokens) {
 		t.Errorf("%d tokens reused, want 192; %v, want %v; %v", r.stats.Cached, r.tokens, first.tokens, r.err)
 	}
-	running := make(chan struct{})
+	running, tried := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	wait := slowly(tried)
 	long := text(9, 400)
 	done, err := begin(t.Context(), s, sched.Job{Prompt: long, Slot: 0}, 100, func() {
 		once.Do(func() { close(running) })
-		time.Sleep(time.Millisecond) // the restore comes in between two tokens
+		wait() // the restore comes in between two tokens
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +137,7 @@ func TestRestoreMakesRoom(t *testing.T) {
 	if n, err := s.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); !errors.Is(err, kv.ErrFull) || n != 0 {
 		t.Errorf("restored %d tokens beside an answer that has all cells, %v", n, err)
 	}
+	close(tried)
 	ended(t, "the answer", <-done, long, 100, 0)
 }
 
@@ -208,17 +209,14 @@ func TestRestoreSparesOthers(t *testing.T) {
 
 // Busy slots, and slots that are not there, are left alone.
 func TestSlotErrors(t *testing.T) {
-	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1, delay: time.Millisecond})
-	running := make(chan struct{})
-	var signal func()
-	once := false
-	signal = func() {
-		if !once {
-			once = true
-			close(running)
-		}
-	}
-	done, err := begin(t.Context(), s, sched.Job{Prompt: text(1, 10), Slot: 0}, 400, signal)
+	s, _ := newTiny(t, tiny{cells: 1024, seqs: 2, context: 512, rows: 32, seed: 1})
+	running, tried := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	wait := slowly(tried)
+	done, err := begin(t.Context(), s, sched.Job{Prompt: text(1, 10), Slot: 0}, 400, func() {
+		once.Do(func() { close(running) })
+		wait()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +233,7 @@ func TestSlotErrors(t *testing.T) {
 			t.Errorf("erase of slot %d: %v", slot, err)
 		}
 	}
+	close(tried)
 	<-done
 	n, err := s.Erase(t.Context(), 0)
 	if err != nil || n != 409 {
