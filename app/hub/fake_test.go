@@ -125,7 +125,7 @@ func (h *fakeHub) serveBlob(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// library opens a library on the hub with a folder of its own and short waits.
+// library opens a library on the hub with a folder of its own and short pauses.
 func (h *fakeHub) library(t *testing.T, o Options) *Library {
 	t.Helper()
 	if o.Dir == "" {
@@ -138,7 +138,7 @@ func (h *fakeHub) library(t *testing.T, o Options) *Library {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.pause, l.stall = time.Millisecond, 2*time.Second
+	l.pause = time.Millisecond
 	t.Cleanup(func() { l.Close() })
 	return l
 }

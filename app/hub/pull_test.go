@@ -19,7 +19,20 @@ import (
 	"godwit/engine/fetch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails where goroutines are left; those of a connection that was closed
+// may take a while to end.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	left := goleak.Find()
+	for end := time.Now().Add(time.Minute); left != nil && code == 0 && time.Now().Before(end); left = goleak.Find() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, left)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 const file = "own/tiny-GGUF/tiny-Q8_0.gguf"
 
@@ -105,11 +118,21 @@ func TestDroppedConnections(t *testing.T) {
 	}
 }
 
+// A connection that brings nothing any more is given up, and the download goes on
+// where it stopped. On a busy machine that may be the case with more than one.
 func TestStalledConnection(t *testing.T) {
 	data := tinyModel(t, 100_000, 3)
 	h := newHub(t, map[string][]byte{file: data})
+	l := h.library(t, Options{})
 	h.blob = func(w http.ResponseWriter, r *http.Request, n int, data []byte) bool {
 		if n > 1 {
+			want := ""
+			if have := came(l); have > 0 {
+				want = fmt.Sprintf("bytes=%d-", have)
+			}
+			if got := r.Header.Get("Range"); got != want {
+				t.Errorf("request %d asks for %q, want %q", n, got, want)
+			}
 			return false
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
@@ -118,14 +141,22 @@ func TestStalledConnection(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	l := h.library(t, Options{})
-	l.stall = 50 * time.Millisecond
+	l.stall = 300 * time.Millisecond
 	if _, err := l.Pull(t.Context(), "own/tiny-GGUF", nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(h.ranges) != 2 || h.ranges[1] != "bytes=1000-" {
+	if len(h.ranges) < 2 {
 		t.Errorf("requests were %q", h.ranges)
 	}
+}
+
+// came is how many bytes of the file lie in its part.
+func came(l *Library) int64 {
+	info, err := os.Stat(filepath.Join(l.Dir(), filepath.FromSlash(file)) + partSuffix)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // A download is paused by cancelling and goes on in another process.
@@ -133,6 +164,7 @@ func TestPauseAndResume(t *testing.T) {
 	data := tinyModel(t, 400_000, 4)
 	h := newHub(t, map[string][]byte{file: data})
 	ctx, pause := context.WithCancel(t.Context())
+	l := h.library(t, Options{})
 	h.blob = func(w http.ResponseWriter, r *http.Request, n int, data []byte) bool {
 		if n > 1 {
 			return false
@@ -140,15 +172,14 @@ func TestPauseAndResume(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 		send(w, data[:123_456])
 		w.(http.Flusher).Flush()
+		for came(l) < 123_456 && r.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		pause()
 		<-r.Context().Done()
 		return true
 	}
-	l := h.library(t, Options{})
-	_, err := l.Pull(ctx, "own/tiny-GGUF:Q8_0", func(p Progress) {
-		if p.Done > 0 {
-			time.AfterFunc(200*time.Millisecond, pause)
-		}
-	})
+	_, err := l.Pull(ctx, "own/tiny-GGUF:Q8_0", nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error is %v", err)
 	}

