@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -163,9 +164,11 @@ func TestParting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	v.pool.parting = time.Millisecond
 	if err := v.Unload(m.Path); !errors.Is(err, ErrBusy) || v.Standing(m.Path).State != Loaded {
 		t.Errorf("unloaded while in use: %v, %s", err, v.Standing(m.Path).State)
 	}
+	v.pool.parting = time.Hour
 	done := make(chan error)
 	for range 3 {
 		go func() { done <- v.Unload(m.Path) }()
@@ -176,6 +179,72 @@ func TestParting(t *testing.T) {
 		if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
 			t.Errorf("unloaded while its last user left: %v, %s", err, v.Standing(m.Path).State)
 		}
+	}
+}
+
+// Who waits for a load gets its model before anybody unloads it, and who has left
+// meanwhile counts as a user who left when it came.
+func TestWaitForLoad(t *testing.T) {
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	v := start(t, func(o *Options) {
+		o.Library = library(t)
+		o.Settings.Server.KeepAlive = -1
+		var once sync.Once
+		o.Progress = func(string, float64) error {
+			once.Do(func() { close(reading) })
+			<-goOn
+			return nil
+		}
+	})
+	v.pool.parting = time.Hour
+	m, err := v.pool.find("tiny-chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := v.Acquire(ctx, m)
+		gone <- err
+	}()
+	<-reading
+	hangUp()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("hung up during a load: %v", err)
+	}
+	// The changes of state are those of the first load, however late its users come.
+	v.pool.mu.Lock()
+	var states []State
+	v.pool.changed = func() { states = append(states, v.pool.entries[m.Path].state) }
+	v.pool.mu.Unlock()
+	const users = 5
+	var clients sync.WaitGroup
+	for range users {
+		clients.Go(func() {
+			l, err := v.Acquire(t.Context(), m)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			l.Release()
+		})
+	}
+	waiting := func() int {
+		v.pool.mu.Lock()
+		defer v.pool.mu.Unlock()
+		return v.pool.entries[m.Path].users
+	}
+	wait(t, "users of the load", func() bool { return waiting() == users+1 }) // and the one who hung up
+	close(goOn)
+	wait(t, "the load", func() bool { return v.Standing(m.Path).State != Loading })
+	if err := v.Unload(m.Path); err != nil {
+		t.Error(err)
+	}
+	clients.Wait()
+	v.pool.mu.Lock()
+	defer v.pool.mu.Unlock()
+	if !slices.Equal(states, []State{Loaded, Unloading, Unloaded}) || v.pool.entries[m.Path].users != 0 {
+		t.Errorf("the model went through %v, %d users are left", states, v.pool.entries[m.Path].users)
 	}
 }
 

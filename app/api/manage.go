@@ -64,6 +64,10 @@ func (s *Server) Standing(path string) Standing {
 	return st
 }
 
+// parting is how long an unload waits for users: the client of a request that ends
+// with an error, or that hangs up, may know of that before the model is let go.
+const parting = time.Second
+
 // Unload unloads the model of a path and waits for it. ErrBusy: it is in use, or
 // being loaded.
 func (s *Server) Unload(path string) error {

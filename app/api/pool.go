@@ -38,6 +38,7 @@ type pool struct {
 	log     *slog.Logger
 	changed func()          // called when a model's state has changed; p.mu is held
 	ctx     context.Context // ends with the server
+	parting time.Duration   // how long an unload waits for users
 	work    sync.WaitGroup
 
 	mu      sync.Mutex
@@ -53,7 +54,7 @@ type entry struct {
 	err    error
 	engine *engine.Engine
 	change chan struct{} // closed when loading or unloading ends
-	users  int
+	users  int           // those that wait for its load among them
 	idle   chan struct{} // closed when the last user leaves; nil: nobody waits for it
 	used   time.Time     // when the last user left
 	until  time.Time     // when it will be unloaded; zero: never or in use
@@ -172,60 +173,111 @@ func (p *pool) lend(ctx context.Context, info hub.Model, keep *time.Duration) (*
 	start := time.Now()
 	for {
 		l, wait, err := p.try(info, keep)
-		if err != nil || l != nil {
-			if l != nil {
-				l.Load = time.Since(start)
-			}
-			return l, err
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if err := p.failure(info.Path); err != nil {
+		if err != nil {
 			return nil, err
 		}
+		if wait != nil {
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				if l != nil {
+					p.abandon(l, wait)
+				}
+				return nil, context.Cause(ctx)
+			}
+			if l == nil {
+				continue
+			}
+			if again, err := p.arrived(l); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+		}
+		l.Load = time.Since(start)
+		return l, nil
 	}
 }
 
-// failure is the error of a load that was waited for.
-func (p *pool) failure(path string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e := p.entries[path]; e != nil && e.state == Failed {
-		return wire.Fault(http.StatusInternalServerError, wire.Internal, "model %s cannot be loaded: %v", e.info.Name, e.err)
-	}
-	return nil
-}
-
-// try takes a loaded model, or starts the load and says what to wait for.
+// try takes a loaded model, or starts the load, and says what to wait for: the end
+// of a load, for which a user is counted already so that nothing unloads the model
+// before, or with no lease the end of an unload.
 func (p *pool) try(info hub.Model, keep *time.Duration) (*lease, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, nil, errStopping
 	}
+	e := p.start(info)
+	if e.state == Unloading {
+		return nil, e.change, nil
+	}
+	e.users++
+	l := &lease{Engine: e.engine, Name: e.info.Name, Info: e.info, p: p, entry: e, keep: keep}
+	if e.state == Loading {
+		return l, e.change, nil
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer, e.until = nil, time.Time{}
+	}
+	return l, nil, nil
+}
+
+// arrived gives a lease its model when a load has ended. again: another load has
+// begun since.
+func (p *pool) arrived(l *lease) (again bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := l.entry
+	if e.state == Loaded {
+		l.Engine = e.engine
+		return false, nil
+	}
+	e.out()
+	switch {
+	case p.closed:
+		return false, errStopping
+	case e.state == Failed:
+		return false, wire.Fault(http.StatusInternalServerError, wire.Internal, "model %s cannot be loaded: %v", e.info.Name, e.err)
+	}
+	return true, nil
+}
+
+// abandon gives up a lease whose load goes on: the model counts as used when it has
+// come, so that it is unloaded some time after.
+func (p *pool) abandon(l *lease, loaded <-chan struct{}) {
+	p.mu.Lock()
+	loading := l.entry.state == Loading
+	if loading {
+		p.work.Add(1) // beside the load's own
+	}
+	p.mu.Unlock()
+	if !loading {
+		l.release()
+		return
+	}
+	go func() {
+		defer p.work.Done()
+		<-loaded
+		l.release()
+	}()
+}
+
+// start begins to load a model that is not there; p.mu is held.
+func (p *pool) start(info hub.Model) *entry {
 	e := p.entries[info.Path]
 	if e == nil {
 		e = &entry{info: info, state: Unloaded}
 		p.entries[info.Path] = e
 	}
-	switch e.state {
-	case Loaded:
-		e.users++
-		if e.timer != nil {
-			e.timer.Stop()
-			e.timer, e.until = nil, time.Time{}
-		}
-		return &lease{Engine: e.engine, Name: e.info.Name, Info: e.info, p: p, entry: e, keep: keep}, nil, nil
-	case Unloaded, Failed:
+	if e.state == Unloaded || e.state == Failed {
 		e.state, e.change = Loading, make(chan struct{})
 		p.changed()
 		p.work.Add(1)
 		go p.load(e)
 	}
-	return nil, e.change, nil
+	return e
 }
 
 // load opens a model; it runs in its own goroutine.
@@ -268,6 +320,9 @@ func (p *pool) release(e *entry, keep *time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.out()
+	if e.state != Loaded {
+		return
+	}
 	e.used = time.Now()
 	if e.users > 0 || p.closed {
 		return
@@ -343,13 +398,9 @@ func (p *pool) makeRoom(next *entry) {
 	}
 }
 
-// parting is how long an unload waits for users: the client of an answer, or of a load,
-// learns of its end a moment before that lets go of the model.
-const parting = time.Second
-
 // drop unloads a model and waits for it. false: it is in use, or being loaded.
 func (p *pool) drop(path string) bool {
-	late := time.After(parting)
+	late := time.After(p.parting)
 	for {
 		done, going := p.dropNow(path)
 		if done == nil {
@@ -482,12 +533,13 @@ func sortStatus(list []status) {
 // errStopping ends requests when the server does.
 var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the server is shutting down")
 
-// fix makes a model the only one.
+// fix makes a model the only one and begins to load it.
 func (p *pool) fix(info hub.Model) error {
 	if info.Error != "" {
 		return fmt.Errorf("%s: %s", info.Path, info.Error)
 	}
-	p.fixed = &entry{info: info, state: Unloaded}
-	p.entries[info.Path] = p.fixed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fixed = p.start(info)
 	return nil
 }

@@ -108,7 +108,7 @@ func New(o Options) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.pool = &pool{
 		open: s.open, library: o.Library, keep: time.Duration(set.KeepAlive), log: o.Log,
-		ctx: s.ctx, entries: make(map[string]*entry), changed: func() {},
+		ctx: s.ctx, parting: parting, entries: make(map[string]*entry), changed: func() {},
 	}
 	if o.Changed != nil {
 		s.pool.changed = o.Changed
@@ -117,9 +117,6 @@ func New(o Options) (*Server, error) {
 	s.handler = s.routes()
 	if o.Model != nil {
 		if err := s.pool.fix(*o.Model); err != nil {
-			return nil, err
-		}
-		if _, _, err := s.pool.try(*o.Model, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -117,13 +117,18 @@ func (w *writer) write(ctx context.Context) {
 	if result != nil {
 		held = w.p.hold(lease, w.a.chat, w.a.message, result)
 	}
-	w.tell(stored) // who asks again, or unloads the model, finds what it holds
+	// Who is told, and asks again or unloads the model, finds what it holds, and
+	// nobody in it.
 	if held != nil && held.now {
+		w.tell(stored)
 		w.p.saveNow(w.a.chat, held)
+		lease.Release()
+		return
 	}
 	if lease != nil {
 		lease.Release()
 	}
+	w.tell(stored)
 }
 
 // load waits for the model, and tells how far it is.
