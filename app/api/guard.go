@@ -49,11 +49,12 @@ type guard struct {
 	remote  bool // listens beyond loopback
 
 	total, pause time.Duration // for a body, and without a byte of it
+	turn         time.Duration // until a body that is there is read into values
 }
 
 // newGuard reads the rules.
 func newGuard(host string, hosts, origins, keys []string) *guard {
-	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host), total: bodyTime, pause: bodyPause}
+	g := &guard{hosts: []string{"localhost", "127.0.0.1", "::1"}, remote: !loopback(host), total: bodyTime, pause: bodyPause, turn: bodyTime}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(hostOnly(h)))
 	}
@@ -258,7 +259,7 @@ func (s *Server) admit(r *http.Request, bytes int64) error {
 	ctx, cancel := s.context(r)
 	defer cancel()
 	full := wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "requests with %d bytes are being answered; this one has %d", valueBytes, bytes)
-	ctx, stop := context.WithTimeoutCause(ctx, s.guard.total, full)
+	ctx, stop := context.WithTimeoutCause(ctx, s.guard.turn, full)
 	defer stop()
 	if err := s.values.take(ctx, bytes); err != nil {
 		return err

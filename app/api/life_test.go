@@ -363,7 +363,16 @@ func TestStateBudget(t *testing.T) {
 // A client that hangs up frees its work, while it is generated and while it
 // waits.
 func TestHangUp(t *testing.T) {
-	v := startModel(t, func(o *Options) { o.Engine.Parallel = 1 })
+	seen := make(chan struct{})
+	v := startModel(t, func(o *Options) {
+		o.Engine.Parallel = 1
+		o.Engine.Observe = func(engine.Step) { // the answer takes its time until all have come
+			select {
+			case <-seen:
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
 	var all []context.CancelFunc
 	for range 3 { // one runs, two wait
 		ctx, cancel := context.WithCancel(t.Context())
@@ -394,6 +403,7 @@ func TestHangUp(t *testing.T) {
 	}
 	busy := func() bool { return bytes.Contains(v.ask("GET", "/slots", nil).body, []byte(`"is_processing":true`)) }
 	wait(t, "one answer and two in the queue", func() bool { return use().Queued == 2 && busy() })
+	close(seen)
 	for _, cancel := range all {
 		cancel()
 	}
@@ -404,10 +414,10 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// An end of the server ends open streams, with an error that says why, within
-// five seconds.
+// An end of the server ends open streams, with an error that says why.
 func TestShutdown(t *testing.T) {
 	v := startModel(t, nil)
+	v.ending = ending{drain: 100 * time.Millisecond, kill: time.Hour, leave: time.Hour}
 	v.post("/v1/completions", object{"prompt": "a", "max_tokens": 1})
 	type ended struct {
 		body []byte
@@ -435,12 +445,11 @@ func TestShutdown(t *testing.T) {
 		}()
 		open = append(open, done)
 	}
-	start := time.Now()
 	v.end()
 	err := <-v.done
 	v.done <- err
-	if took := time.Since(start); err != nil || took > 5*time.Second {
-		t.Errorf("the end took %v, %v", took, err)
+	if err != nil {
+		t.Error(err)
 	}
 	for i, done := range open {
 		e := <-done
@@ -454,8 +463,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A device in the middle of a long step does not hold up the end: the stream
-// is told, and the server returns within five seconds.
+// A device in the middle of a step does not hold up the end: the stream is told,
+// and the server returns while the step goes on.
 func TestShutdownInStep(t *testing.T) {
 	step, hold := make(chan struct{}), make(chan struct{})
 	defer close(hold)
@@ -466,6 +475,10 @@ func TestShutdownInStep(t *testing.T) {
 			<-hold
 		}
 	})
+	if e := v.ending; e.drain >= e.kill || e.kill >= e.leave || e.leave >= 5*time.Second {
+		t.Errorf("a server ends within %+v, want less than 5 s", e)
+	}
+	v.ending = ending{drain: time.Millisecond, kill: time.Hour, leave: time.Millisecond}
 	answers := make(chan reply, 2)
 	for _, stream := range []bool{true, false} {
 		go func() {
@@ -478,12 +491,11 @@ func TestShutdownInStep(t *testing.T) {
 	}
 	<-step
 	wait(t, "two requests", func() bool { return len(v.flight) == 2 })
-	start := time.Now()
 	v.end()
 	err := <-v.done
 	v.done <- err
-	if took := time.Since(start); err != nil || took > 5*time.Second {
-		t.Errorf("the end took %v, %v", took, err)
+	if err != nil {
+		t.Error(err)
 	}
 	for range 2 {
 		if r := <-answers; !strings.Contains(string(r.body), "shutting down") {

@@ -77,6 +77,7 @@ type Server struct {
 	work     sync.WaitGroup
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
+	ending   ending
 }
 
 // New makes a server. With Options.Model its load begins at once.
@@ -87,7 +88,7 @@ func New(o Options) (*Server, error) {
 	set := &o.Settings.Server
 	s := &Server{
 		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
-		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat,
+		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, ending: endings(),
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
@@ -223,14 +224,17 @@ func URL(l net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Times of a shutdown: streams may end by themselves for drain, then they are
-// ended with an error; connections that are left after kill are cut off; a
-// device that is still in the middle of a step is not waited for after leave.
-const (
-	drain = 2 * time.Second
-	kill  = 3500 * time.Millisecond
-	leave = 4300 * time.Millisecond
-)
+// ending is the times of a shutdown.
+type ending struct {
+	drain time.Duration // streams may end by themselves, then they are ended with an error
+	kill  time.Duration // connections that are left are cut off
+	leave time.Duration // a device that is still in the middle of a step is not waited for
+}
+
+// endings are those of every server.
+func endings() ending {
+	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
+}
 
 // Serve answers requests until ctx ends, then closes everything, in less than
 // five seconds. It closes l.
@@ -246,12 +250,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, s.Close())
 	case <-ctx.Done():
 	}
-	last := time.NewTimer(leave)
+	last := time.NewTimer(s.ending.leave)
 	defer last.Stop()
 	s.work.Go(func() { _ = s.appClose() }) // its error is Close's
-	end, cancel := context.WithTimeout(context.Background(), kill)
+	end, cancel := context.WithTimeout(context.Background(), s.ending.kill)
 	defer cancel()
-	timer := time.AfterFunc(drain, s.stop)
+	timer := time.AfterFunc(s.ending.drain, s.stop)
 	defer timer.Stop()
 	err := srv.Shutdown(end)
 	if errors.Is(err, context.DeadlineExceeded) {

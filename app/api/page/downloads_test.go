@@ -24,7 +24,7 @@ type fakeHub struct {
 	data   []byte
 	digest string
 	status atomic.Int64 // of the file; 0: as it should be
-	slow   atomic.Bool
+	held   atomic.Bool  // a file ends in its middle until its reader goes
 	ranges atomic.Int64 // requests for a part
 }
 
@@ -88,12 +88,10 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(h.data[at:min(at+1<<20, len(h.data))]); err != nil {
 			return
 		}
-		if h.slow.Load() {
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-r.Context().Done():
-				return
-			}
+		if h.held.Load() && at >= len(h.data)/2 {
+			_ = http.NewResponseController(w).Flush() // else the reader does not see its end
+			<-r.Context().Done()
+			return
 		}
 	}
 }
@@ -103,11 +101,10 @@ const ref = "birds/godwit-GGUF:Q4_1"
 // until waits for a state of the only download.
 func (d *desk) until(what string, ok func(list []download) bool) {
 	d.t.Helper()
-	for range 600 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if ok(d.downloads.list()) {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	d.t.Fatalf("no download %s: %+v", what, d.downloads.list())
 }
@@ -129,7 +126,7 @@ func TestDownload(t *testing.T) {
 	if len(got.Repos) != 1 || len(got.Repos[0].Models) != 1 || got.Repos[0].Models[0].Ref != ref || got.Repos[0].Models[0].Fit != "fits" {
 		t.Fatalf("found %+v", got)
 	}
-	h.slow.Store(true)
+	h.held.Store(true)
 	ask[any](d, "POST", "/app/downloads", map[string]string{"ref": ref})
 	d.until("on its way", func(l []download) bool { return len(l) == 1 && l[0].Done > 3<<20 })
 	ask[any](d, "POST", "/app/downloads", map[string]string{"ref": ref}) // a second click changes nothing
@@ -145,7 +142,7 @@ func TestDownload(t *testing.T) {
 	if l := d.downloads.list(); len(l) != 1 || l[0].State != paused || l[0].Done < 3<<20 || l[0].Total != int64(len(h.data)) {
 		t.Fatalf("after the restart: %+v", l)
 	}
-	h.slow.Store(false)
+	h.held.Store(false)
 	ask[any](d, "POST", "/app/downloads", map[string]string{"ref": ref})
 	d.until("finished", func(l []download) bool { return len(l) == 0 })
 	if h.ranges.Load() == 0 {
