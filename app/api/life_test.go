@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -70,8 +71,10 @@ func TestLoading(t *testing.T) {
 
 // A model that cannot be loaded is an error with the reason, in the stream too.
 func TestBroken(t *testing.T) {
+	var log buffer
 	v := startModel(t, func(o *Options) {
 		o.Progress = func(string, float64) error { return errors.New("the disk is on fire") }
+		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	wait(t, "failure", func() bool {
 		return v.ask("GET", "/v1/models", nil).json(t)["data"].([]any)[0].(map[string]any)["state"] == "failed"
@@ -82,8 +85,12 @@ func TestBroken(t *testing.T) {
 			t.Errorf("stream %v: %d %s", stream, r.status, r.body)
 		}
 	}
+	said := log.String()
 	if r := v.ask("GET", "/health", nil); r.status != 503 {
 		t.Errorf("health: %d", r.status)
+	}
+	if strings.Count(said, "request failed") == 0 || log.String() != said {
+		t.Errorf("requests are logged, questions about the health are not: %q, then %q", said, log.String())
 	}
 }
 

@@ -36,14 +36,20 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	return wire.Decode(body, into)
 }
 
+// quiet is an error that the log has already or does not want: programs ask for
+// the server's health every second while it loads.
+type quiet struct{ error }
+
+func (q quiet) Unwrap() error { return q.error }
+
 // health answers GET /health.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	ready, err := s.pool.ready()
 	switch {
 	case err != nil:
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err)
+		return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err)}
 	case !ready:
-		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "Loading model")
+		return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "Loading model")}
 	}
 	writeJSON(w, http.StatusOK, llamaserver.Health{Status: "ok"})
 	return nil

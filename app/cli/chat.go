@@ -57,7 +57,10 @@ func (c *chatCmd) Run(r *run) error {
 		return err
 	}
 	defer e.Close()
-	if _, notice := e.ChatTemplate(); notice != "" {
+	switch source, notice := e.ChatTemplate(); {
+	case source == "" && notice != "":
+		return errors.New(notice) // before anybody types
+	case notice != "":
 		r.log.Warn(notice)
 	}
 	var talk []message
@@ -127,11 +130,11 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 		switch ev.Kind {
 		case engine.Text:
 			text.WriteString(ev.Text)
-			if _, err := io.WriteString(r.out, ev.Text); err != nil {
+			if _, err := io.WriteString(r.out, r.shown(ev.Text)); err != nil {
 				return "", err
 			}
 		case engine.Reasoning:
-			fmt.Fprint(r.err, ev.Text)
+			fmt.Fprint(r.err, spoken(ev.Text))
 		case engine.End:
 			fmt.Fprintln(r.out)
 			if c.Stats {

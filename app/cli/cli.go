@@ -54,6 +54,7 @@ type run struct {
 	ctx    context.Context
 	in     io.Reader
 	out    *bufio.Writer
+	screen bool // out is a terminal
 	err    io.Writer
 	log    *slog.Logger
 	page   fs.FS
@@ -83,7 +84,7 @@ func WithWindow(page fs.FS, args []string, window Window) int {
 func main(page fs.FS, args []string, window func(*run) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
+	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), screen: terminal(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
 	r.apart = r.checkApart
 	code := r.main(args)
 	if err := r.out.Flush(); err != nil && code == 0 {

@@ -77,7 +77,7 @@ func (c *generateCmd) Run(r *run) error {
 		return err
 	}
 	if !c.JSON {
-		_, err = fmt.Fprintln(r.out, text)
+		_, err = fmt.Fprintln(r.out, r.shown(text))
 		return err
 	}
 	tokens := res.Tokens

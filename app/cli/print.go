@@ -39,6 +39,29 @@ func printable(s string) string {
 	return b.String()
 }
 
+// shown is what a model wrote, as standard output takes it: a file or another
+// program gets every byte.
+func (r *run) shown(s string) string {
+	if r.screen {
+		return spoken(s)
+	}
+	return s
+}
+
+// spoken is what a model wrote, for a terminal: without what that would obey, but
+// with the format characters that scripts and emoji need.
+func spoken(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\r' {
+			return -1
+		}
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
 func (t *table) write(w io.Writer) error {
 	width := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {

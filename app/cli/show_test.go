@@ -55,3 +55,13 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSpoken: what a model writes cannot steer a terminal; a file gets it as it is.
+func TestSpoken(t *testing.T) {
+	said := "a\x1b[31mb\u009bc\r\n\t\u202eش\u200c👩\u200d👧\x00"
+	for screen, want := range map[bool]string{false: said, true: "a�[31mb�c\n\t\u202eش\u200c👩\u200d👧�"} {
+		if got := (&run{screen: screen}).shown(said); got != want {
+			t.Errorf("on a terminal %v: %q, want %q", screen, got, want)
+		}
+	}
+}
