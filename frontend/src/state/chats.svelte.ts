@@ -1,33 +1,43 @@
 import { get, post, remove } from '../lib/api';
 import type { Chat, Folder } from '../lib/types';
 
+/** The order of the list, as the server has it. */
+const order = (a: Chat, b: Chat) => Number(b.pinned) - Number(a.pinned) || Date.parse(b.updated) - Date.parse(a.updated) || b.id - a.id;
+
 class Chats {
   list = $state<Chat[]>([]);
   folders = $state<Folder[]>([]);
   /** Chats with a finished answer that no window has shown. */
   unseen = $state<number[]>([]);
-  /** Counts what is known of the list: an answer to an older question comes too late. */
+  /** Counts the questions for the list: an answer to an older one comes too late. */
   private asked = 0;
+  private newest: Promise<void> = Promise.resolve();
+  /** Counts the changes that were made here: what was asked for before one lacks it. */
+  private changed = 0;
   private changes: Promise<unknown> = Promise.resolve();
 
   find(id: number): Chat | undefined {
     return this.list.find((c) => c.id === id);
   }
 
-  async refresh() {
-    const turn = ++this.asked;
+  /** Reads the list, and returns when what is known is as new as this question. */
+  refresh(): Promise<void> {
+    return (this.newest = this.read(++this.asked));
+  }
+
+  private async read(turn: number): Promise<void> {
+    const { changed } = this;
     const now = await get<{ chats: Chat[]; folders: Folder[]; unseen: number[] }>('/app/chats');
-    if (turn !== this.asked) return; // a later answer is on its way, or has come
+    if (turn !== this.asked) return this.newest;
+    if (changed !== this.changed) return this.read(turn);
     this.list = now.chats;
     this.folders = now.folders;
     this.unseen = now.unseen;
   }
 
   private put(chat: Chat) {
-    ++this.asked;
-    const at = this.list.findIndex((c) => c.id === chat.id);
-    if (at < 0) this.list.unshift(chat);
-    else this.list[at] = chat;
+    ++this.changed;
+    this.list = [chat, ...this.list.filter((c) => c.id !== chat.id)].sort(order);
   }
 
   async create(chat: Partial<Chat>): Promise<Chat> {
@@ -48,7 +58,7 @@ class Chats {
 
   async drop(id: number) {
     await remove(`/app/chats/${id}`);
-    ++this.asked;
+    ++this.changed;
     this.list = this.list.filter((c) => c.id !== id);
   }
 
