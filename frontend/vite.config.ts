@@ -33,5 +33,5 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   resolve: process.env.VITEST ? { conditions: ['browser'] } : {},
-  test: { environment: 'jsdom', include: ['src/**/*.test.ts'], restoreMocks: true },
+  test: { environment: 'jsdom', include: ['src/**/*.test.ts'], restoreMocks: true, testTimeout: 60_000 },
 });

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { answered, launch, leave, say, visit } from './browser.mjs';
+import { answered, drawn, launch, leave, say, visit } from './browser.mjs';
 import { ggufOf, newHome, playHub, serve } from './server.mjs';
 
 let browser;
@@ -142,7 +142,13 @@ describe('the cache panel', () => {
       for (const option of await list.getByRole('option').all()) assert.match(await option.innerText(), /[\d.]+ bits\s+[\d.]+ (?:B|KiB)/);
       await page.keyboard.press('Escape');
       await page.locator('.strip button').nth(3).click();
-      await page.getByRole('status').filter({ hasText: 'Layer 3' }).getByText(/Sparse V skipped/).waitFor();
+      const layer = page.getByRole('status').filter({ hasText: 'Layer 3' }).getByText(/Sparse V skipped/);
+      await layer.waitFor();
+      const again = page.waitForResponse((answer) => answer.url().includes('/app/kv/active'));
+      await server.api('POST', '/app/library/refresh', {});
+      await (await again).finished();
+      await drawn(page);
+      assert.ok(await layer.isVisible(), 'the chosen layer is lost when the models are told again');
       await page.getByLabel('Boundary V and other layer policies').selectOption('7');
       await page.getByText('was loaded with other settings').waitFor();
       await leave(page);
