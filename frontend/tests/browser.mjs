@@ -51,6 +51,14 @@ export async function say(page, text) {
   await page.locator('.said', { hasText: text }).last().waitFor();
 }
 
+/** Holds back the answers to a request until the result is called. */
+export async function held(page, path) {
+  let letGo;
+  const gone = new Promise((resolve) => (letGo = resolve));
+  await page.route(path, (route) => gone.then(() => route.continue()));
+  return letGo;
+}
+
 /** Waits until the page has drawn what it knows. */
 export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))));
 

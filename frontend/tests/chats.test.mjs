@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, launch, leave, say, visit, write } from './browser.mjs';
+import { answered, drawn, held, launch, leave, say, visit, write } from './browser.mjs';
 import { conversation, modelFile, newHome, serve } from './server.mjs';
 
 let browser;
@@ -35,14 +35,6 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 async function newChat(page) {
   await page.getByRole('link', { name: 'New chat' }).first().click(); // chats without a name come after it
   await page.locator('article').first().waitFor({ state: 'detached' });
-}
-
-/** Holds back the answers to a request until the result is called. */
-async function held(page, path) {
-  let letGo;
-  const gone = new Promise((resolve) => (letGo = resolve));
-  await page.route(path, (route) => gone.then(() => route.continue()));
-  return letGo;
 }
 
 async function choose(page, menu, item) {

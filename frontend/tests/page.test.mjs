@@ -1,7 +1,7 @@
 // The page in a real browser, on the real server with the real small model.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, faultsOfAccess, launch, leave, say, visit } from './browser.mjs';
+import { answered, drawn, faultsOfAccess, held, launch, leave, say, visit } from './browser.mjs';
 import { conversation, manyMessages, modelFile, newHome, playHub, serve } from './server.mjs';
 
 const story = 'Tell me a very long story about a bird that flies over the sea.';
@@ -397,6 +397,28 @@ describe('what a model may write', () => {
     await drawn(page); // it stays, and in sight
     const at = await page.locator('article.marked', { hasText: 'Message 100.' }).boundingBox();
     assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
+    await leave(page);
+  });
+
+  it('goes to the message of an address, and where the person scrolls while others come', async () => {
+    const { chats } = await server.api('POST', '/app/import', conversation('Far', manyMessages()));
+    const path = `/app/chats/${chats[0].id}/messages`;
+    const [wanted] = (await server.api('GET', `${path}?before=3001&limit=1`)).messages;
+    const page = await visit(browser, `${server.url}/#/chat/${chats[0].id}/${wanted.id}`);
+    const region = page.getByRole('region', { name: 'Messages' });
+    await page.locator('article.marked', { hasText: 'Message 3000.' }).waitFor();
+    await drawn(page);
+    const at = await page.locator('article.marked').boundingBox();
+    assert.ok(at && at.y >= 0 && at.y + at.height <= 820, JSON.stringify(at));
+    const letGo = await held(page, `**${path}?*`);
+    const asked = page.waitForRequest(`**${path}?*`);
+    await region.evaluate((box) => (box.scrollTop = box.querySelector('.list').offsetTop + 300));
+    await asked; // for those before
+    await region.evaluate((box) => (box.scrollTop = 0));
+    await drawn(page);
+    letGo();
+    await page.getByText('Message 0.').waitFor();
+    assert.equal(await region.evaluate((box) => box.scrollTop), 0);
     await leave(page);
   });
 
