@@ -284,6 +284,33 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestWindowPattern: which layers are windowed may be written as truth values or as
+// integers.
+func TestWindowPattern(t *testing.T) {
+	for _, pattern := range []any{[]bool{true, false, false, true}, []int{1, 0, 0, 1}} {
+		m := olmo3()
+		m.kv["attention.sliding_window_pattern"] = pattern
+		o, err := m.parts(t).open(t)
+		if err != nil {
+			t.Fatalf("%v: %v", pattern, err)
+		}
+		b := graph.NewBuilder()
+		p, err := b.Finish(o.Forward(b, model.Inputs{Context: 64}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var windows []int
+		for _, n := range p.Nodes {
+			if a, ok := n.Op.(graph.Attend); ok {
+				windows = append(windows, a.Window)
+			}
+		}
+		if want := []int{12, 0, 0, 12}; !slices.Equal(windows, want) {
+			t.Errorf("%v: windows of %v, want %v", pattern, windows, want)
+		}
+	}
+}
+
 // TestUnused looks for tensors without a use: no model has any, unless its
 // metadata keeps quiet about them.
 func TestUnused(t *testing.T) {

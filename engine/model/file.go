@@ -195,16 +195,24 @@ func (f *File) PerLayer(key string, n, def int) []int {
 	return slices.Repeat([]int{def}, n)
 }
 
-// Bools is an optional array of truth values of n layers.
+// Bools is an optional array of truth values of n layers, which some files write as
+// integers.
 func (f *File) Bools(key string, n int) ([]bool, bool) {
 	a := f.array(key, n)
 	if a == nil {
 		return nil, false
 	}
-	v, ok := a.Bools()
+	if v, ok := a.Bools(); ok {
+		return v, true
+	}
+	v := make([]bool, n)
+	list, ok := a.Ints()
 	if !ok {
 		f.Fail(f.key(key), "an array of %v, want truth values", a.Kind)
-		return make([]bool, n), true
+		return v, true
+	}
+	for i, x := range list {
+		v[i] = x != 0
 	}
 	return v, true
 }
