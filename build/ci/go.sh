@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 race='^godwit/(engine/sched|engine/kv|app/api|app/store|app/hub)(/|$)'
-timeout=10m
+timeout=30m # of a package; a busy machine may take three times as long
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=90m; fi
 
 # Packages with tests only: the others have nothing to run.
