@@ -66,6 +66,7 @@ var testOnly = map[string][]string{
 	"engine/ref":                 {"engine/backend/backendtest"},
 	"engine/backend/backendtest": {"app/device", "engine/backend/backendtest/gotest"},
 	"engine/internal/golden":     {"engine/backend/backendtest", "engine/testmodel"},
+	"engine/internal/spent":      nil,
 	"engine/testmodel":           nil,
 }
 

@@ -1,13 +1,11 @@
-//go:build unix
-
 package tokenizer
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"godwit/engine/internal/spent"
 	"godwit/engine/testmodel"
 )
 
@@ -34,21 +32,6 @@ var hostile = map[string]func(n int) string{
 	"zero":        func(n int) string { return strings.Repeat("\x00", n) },
 }
 
-// cost is the processor time that f takes.
-func cost(t *testing.T, f func()) time.Duration {
-	t.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
-	f()
-	return used() - before
-}
-
 // TestLinear gives vocabularies of both large kinds a megabyte of each hostile
 // text. The bound is an order of magnitude above what a slow machine needs, and
 // two below what quadratic time would; it is one of processor time, which other
@@ -60,7 +43,7 @@ func TestLinear(t *testing.T) {
 		tok.EncodeText("a", true, true)
 		for kind, repeat := range hostile {
 			text := repeat(n)
-			took := cost(t, func() { tok.EncodeText(text, true, true) })
+			took := spent.Time(t, func() { tok.EncodeText(text, true, true) })
 			if took > bound {
 				t.Errorf("%s: a megabyte of %s took %v, allowed are %v", name, kind, took, bound)
 			}
@@ -75,7 +58,7 @@ func TestLinearScans(t *testing.T) {
 		name := strings.Fields(names)[0]
 		for kind, repeat := range hostile {
 			text := normalize(nil, []byte(repeat(n)))
-			took := cost(t, func() { cutWords(pres[name].scans, text) })
+			took := spent.Time(t, func() { cutWords(pres[name].scans, text) })
 			if took > bound {
 				t.Errorf("%s: %d bytes of %s took %v, allowed are %v", name, n, kind, took, bound)
 			}
