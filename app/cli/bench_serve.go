@@ -354,7 +354,12 @@ func (d *driver) beside(prompt int) (*besideLoad, error) {
 	select {
 	case <-started:
 	case err := <-ended:
-		return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
+		select {
+		case <-started: // a small model may end before anybody looks
+			ended <- err
+		default:
+			return nil, errors.Join(errors.New("the answer beside the prompt ended early"), err)
+		}
 	}
 	d.taken()
 	from := time.Now()

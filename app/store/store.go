@@ -140,8 +140,8 @@ func openDB(path string, maxPages int) (*sql.DB, error) {
 	return db, nil
 }
 
-// dsn is the address of the database for the driver. Each write waits up to five
-// seconds for another process. With the journal ahead of the database, a crash of
+// dsn is the address of the database for the driver. Each write waits up to half
+// a minute for another process, which may be importing chats. With the journal ahead of the database, a crash of
 // the program loses nothing and one of the machine at most the last moments.
 func dsn(path string, maxPages int) string {
 	slashed := filepath.ToSlash(path)
@@ -149,7 +149,7 @@ func dsn(path string, maxPages int) string {
 		slashed = "/" + slashed // C:/… on Windows
 	}
 	pragmas := []string{
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",
+		"busy_timeout(30000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)",
 		"secure_delete(1)", "trusted_schema(0)", "cell_size_check(1)",
 	}
 	if maxPages > 0 {

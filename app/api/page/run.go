@@ -17,6 +17,17 @@ import (
 // saveTime is how long storing an answer may take when the program ends.
 const saveTime = 5 * time.Second
 
+// lasting is a context for what has to be stored. It ends with the program, but for
+// saveTime.
+func (p *Page) lasting() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(p.ctx, func() { time.AfterFunc(saveTime, cancel) })
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // run has a draft written by a model, in a goroutine of its own. What keeps it from
 // that is stored as the error of the answer, for the question is stored too.
 func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) error {
@@ -56,7 +67,7 @@ func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Req
 
 // end stores a draft that came to nothing.
 func (p *Page) end(d *store.Draft, m store.Message, cause error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	ctx, cancel := p.lasting()
 	defer cancel()
 	m.Status, m.Error = store.Failed, cause.Error()
 	_, err := d.Finish(ctx, m)
@@ -203,7 +214,7 @@ func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Re
 		m.Status, m.Error = store.Failed, advice(err)
 	}
 	m.Stats = w.stats(lease, result, &m)
-	save, cancel := context.WithTimeout(context.Background(), saveTime)
+	save, cancel := w.p.lasting()
 	defer cancel()
 	stored, err := w.d.Finish(save, m)
 	if err != nil {
