@@ -79,7 +79,7 @@ func TestCheckApart(t *testing.T) {
 	}
 	t.Setenv("GODWIT_HOME", home)
 	check := func(name string) (string, bool) {
-		v, err := verdictOf(t.Context(), exec.Command("godwit", "device", "--apart", "--backend", name), time.Minute)
+		v, err := verdictOf(t.Context(), exec.Command("godwit", "device", "--apart", "--backend", name), 5*time.Minute)
 		if err != nil || v.Backend != name || v.Binary == "" {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"errors"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -30,8 +27,6 @@ func TestMain(m *testing.M) {
 //
 //	exits N COMMAND...   the exit code is N, and nobody panicked
 //	occupied NAME        NAME is a port on which something listens
-//	unoccupied NAME      NAME is a port on which nothing listens
-//	get URL              what URL answers is stdout; it may take 10 s to come up
 func TestScripts(t *testing.T) {
 	tiny, vocab := testmodel.Golden(t, "models", "tiny"), testmodel.Golden(t, "vocab")
 	testscript.Run(t, testscript.Params{
@@ -43,10 +38,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":      scriptExits,
-			"occupied":   func(ts *testscript.TestScript, _ bool, args []string) { scriptPort(ts, args[0], true) },
-			"unoccupied": func(ts *testscript.TestScript, _ bool, args []string) { scriptPort(ts, args[0], false) },
-			"get":        scriptGet,
+			"exits":    scriptExits,
+			"occupied": scriptOccupied,
 		},
 	})
 }
@@ -70,37 +63,9 @@ func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func scriptPort(ts *testscript.TestScript, name string, occupied bool) {
+func scriptOccupied(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
-	ts.Setenv(name, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	if !occupied {
-		ts.Check(l.Close())
-		return
-	}
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 	ts.Defer(func() { _ = l.Close() })
-}
-
-func scriptGet(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(args[0])
-		if err != nil {
-			if time.Now().After(deadline) {
-				ts.Fatalf("%v", err)
-			}
-			continue
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close() // it was read to its end
-		ts.Check(err)
-		if resp.StatusCode == http.StatusServiceUnavailable && time.Now().Before(deadline) {
-			continue // still loading
-		}
-		if resp.StatusCode != http.StatusOK {
-			ts.Fatalf("%s: %s", resp.Status, body)
-		}
-		_, err = ts.Stdout().Write(body)
-		ts.Check(err)
-		return
-	}
 }

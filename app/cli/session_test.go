@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"godwit/engine/kv"
 	"godwit/engine/testmodel"
@@ -80,6 +81,39 @@ func (s *served) post(path string, body any) (status int, answer map[string]any)
 		s.t.Fatalf("%s: %v: %s", path, err, text)
 	}
 	return resp.StatusCode, answer
+}
+
+// It says where it listens, answers, and ends at the first interrupt.
+func TestServe(t *testing.T) {
+	s := serveProcess(t, testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf"))
+	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
+		t.Errorf("it listens on %s", s.url)
+	}
+	get := func(path string) (int, string) {
+		resp, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	for status, body := get("/health"); status != http.StatusOK; status, body = get("/health") {
+		if status != http.StatusServiceUnavailable {
+			t.Fatalf("health: %d %s", status, body)
+		}
+		time.Sleep(20 * time.Millisecond) // still loading
+	}
+	if status, body := get("/v1/models"); status != http.StatusOK || !strings.Contains(body, "llama-hd64") {
+		t.Errorf("models: %d %s", status, body)
+	}
+	s.end()
+	if text := s.errs.String(); strings.Contains(text, "panic") || strings.Contains(text, "goroutine") {
+		t.Error(text)
+	}
 }
 
 // A slot of every cache type, of windows and of recurrent states, is saved by
