@@ -229,6 +229,7 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 			size = maxBody
 		}
 		if !s.raw.try(size) {
+			_, _ = io.Copy(io.Discard, limited) // a connection that breaks while it sends tells a client no reason
 			return nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the large bodies of other requests take the %d bytes that there are for them", rawBytes)
 		}
 		context.AfterFunc(r.Context(), func() { s.raw.give(size) })

@@ -65,7 +65,7 @@ func guardCases(url, port string) []guarded {
 		{"a list", "POST", "/v1/completions", `[]`, nil, 400, ""},
 		{"nothing", "POST", "/v1/completions", nil, nil, 400, ""},
 		{"deep", "POST", "/v1/completions", `{"prompt":` + deep + `}`, nil, 400, ""},
-		{"large", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, nil, 413, ""},
+		{"large, announced", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, header("Expect", "100-continue"), 413, ""},
 		{"large, in pieces", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
 		{"unknown", "GET", "/v1/nothing", nil, nil, 404, "not_found"},
 		{"unknown POST", "POST", "/v2/chat", "{}", nil, 404, "not_found"},
