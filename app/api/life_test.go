@@ -255,6 +255,44 @@ func TestWaitForLoad(t *testing.T) {
 	}
 }
 
+// Who waits for a load while the server closes is told so, and gets no model.
+func TestCloseInLoad(t *testing.T) {
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	v := start(t, func(o *Options) {
+		o.Library = library(t)
+		var once sync.Once
+		o.Progress = func(string, float64) error {
+			once.Do(func() { close(reading) })
+			<-goOn
+			return nil
+		}
+	})
+	m, err := v.pool.find("tiny-chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, loaded, err := v.pool.try(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-reading
+	done := make(chan error)
+	go func() { done <- v.pool.close() }()
+	wait(t, "the close", func() bool {
+		v.pool.mu.Lock()
+		defer v.pool.mu.Unlock()
+		return v.pool.closed
+	})
+	close(goOn)
+	<-loaded
+	if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
+		t.Errorf("closed: %v, %s", err, v.Standing(m.Path).State)
+	}
+	if _, err := v.pool.arrived(l); !errors.Is(err, errStopping) || l.Engine != nil || l.entry.users != 0 {
+		t.Errorf("after the close: %v, %v, %d users", err, l.Engine, l.entry.users)
+	}
+}
+
 // Slots are saved, erased and restored, in a new server too, and what was
 // restored is used.
 func TestSlots(t *testing.T) {

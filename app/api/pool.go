@@ -230,7 +230,7 @@ func (p *pool) arrived(l *lease) (again bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := l.entry
-	if e.state == Loaded {
+	if e.state == Loaded && !p.closed {
 		l.Engine = e.engine
 		return false, nil
 	}
@@ -511,7 +511,7 @@ func (p *pool) close() error {
 	for _, e := range p.entries {
 		if e.engine != nil {
 			errs = append(errs, e.engine.Close())
-			e.engine = nil
+			e.state, e.engine = Unloaded, nil
 		}
 	}
 	return errors.Join(errs...)
