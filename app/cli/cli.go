@@ -16,9 +16,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/schollz/progressbar/v3"
 
 	"godwit/app/config"
 	"godwit/app/device"
@@ -60,7 +62,8 @@ type run struct {
 	page   fs.FS
 	home   config.Folders
 	file   *config.File
-	window func(*run) error // opens the window; nil: headless
+	window func(*run) error                         // opens the window; nil: headless
+	drawn  *atomic.Pointer[progressbar.ProgressBar] // the bar on the terminal
 
 	env      config.Env
 	app      config.App                                                        // flags included
@@ -84,7 +87,7 @@ func WithWindow(page fs.FS, args []string, window Window) int {
 func main(page fs.FS, args []string, window func(*run) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), screen: terminal(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
+	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), screen: terminal(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv, drawn: &atomic.Pointer[progressbar.ProgressBar]{}}
 	r.apart = r.checkApart
 	code := r.main(args)
 	if err := r.out.Flush(); err != nil && code == 0 {
@@ -147,7 +150,7 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 		fmt.Fprintf(r.err, "godwit: %v\nTry: godwit --help, or godwit %s --help\n", err, command(ctx, err))
 		return 2
 	}
-	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: cmd.LogLevel, Terminal: r.err})
+	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: cmd.LogLevel, Terminal: r.err, Before: r.clearBar})
 	if err != nil {
 		return r.fail(err)
 	}

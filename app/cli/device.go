@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"godwit/app/device"
 )
 
@@ -143,13 +141,9 @@ func (c *deviceCmd) check(r *run) error {
 
 // check checks a backend in this process.
 func (r *run) check(name string) (device.Verdict, error) {
-	show := func(string) {}
-	if terminal(r.err) {
-		p := progressbar.NewOptions(-1, progressbar.OptionSetWriter(r.err), progressbar.OptionClearOnFinish())
-		defer p.Finish() //nolint:errcheck // what it cannot draw is not worth an error
-		show = func(what string) { p.Describe("checking " + name + ": " + what) }
-	}
-	return device.Check(r.ctx, name, show)
+	bar := r.draw(-1, "checking "+name)
+	defer bar.close()
+	return device.Check(r.ctx, name, func(what string) { bar.describe("checking " + name + ": " + what) })
 }
 
 // deviceRecord is where verdicts on devices are kept.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/schollz/progressbar/v3"
 
@@ -92,26 +91,24 @@ func (c *pullCmd) Run(r *run) error {
 type byteBar struct {
 	r    *run
 	name string
-	p    *progressbar.ProgressBar
+	bar  *bar // nil until the size is known
 }
 
 func (r *run) byteBar(name string) *byteBar { return &byteBar{r: r, name: name} }
 
 func (b *byteBar) show(p hub.Progress) {
-	if !terminal(b.r.err) || p.Total <= 0 {
+	if p.Total <= 0 {
 		return
 	}
-	if b.p == nil {
-		b.p = progressbar.NewOptions64(p.Total,
-			progressbar.OptionSetWriter(b.r.err), progressbar.OptionShowBytes(true), progressbar.OptionSetDescription(b.name),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	if b.bar == nil {
+		b.bar = b.r.draw(p.Total, b.name, progressbar.OptionShowBytes(true))
 	}
-	_ = b.p.Set64(p.Done) // what it cannot draw is not worth an error
+	b.bar.set(p.Done)
 }
 
 func (b *byteBar) close() {
-	if b.p != nil {
-		_ = b.p.Finish()
+	if b.bar != nil {
+		b.bar.close()
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -97,32 +99,66 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// bar is a progress bar on standard error; silent where that is no terminal.
-type bar struct{ p *progressbar.ProgressBar }
+// bar is a progress bar on standard error; silent where that is no terminal. A
+// line of the log takes it away, and it is drawn again when it moves on.
+type bar struct {
+	r *run
+	p *progressbar.ProgressBar
+}
 
-// bar starts a bar for something that reports a share from 0 to 1.
+// bar starts a bar for what is done to a file, or something else of that name,
+// that reports a share from 0 to 1.
 func (r *run) bar(what, name string) *bar {
+	return r.draw(1000, what+" "+filepath.Base(name))
+}
+
+// draw starts a bar of total steps, -1 where nobody knows how many.
+func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	if !terminal(r.err) {
 		return &bar{}
 	}
-	return &bar{progressbar.NewOptions(1000,
+	p := progressbar.NewOptions64(total, append(more,
 		progressbar.OptionSetWriter(r.err),
-		progressbar.OptionSetDescription(what+" "+name),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(20), // a line of 80 columns keeps room for names
 		progressbar.OptionClearOnFinish(),
-		progressbar.OptionThrottle(0),
-	)}
+		progressbar.OptionThrottle(50*time.Millisecond),
+	)...)
+	r.drawn.Store(p)
+	return &bar{r, p}
 }
 
+// share moves a bar that reports a share.
 func (b *bar) share(s float64) error {
-	if b.p == nil {
-		return nil
+	b.set(int64(1000 * s))
+	return nil
+}
+
+// set moves a bar to a step; what it cannot draw is not worth an error.
+func (b *bar) set(step int64) {
+	if b.p != nil {
+		_ = b.p.Set64(step)
 	}
-	return b.p.Set(int(1000 * s))
+}
+
+// describe says what is going on.
+func (b *bar) describe(what string) {
+	if b.p != nil {
+		b.p.Describe(what)
+	}
 }
 
 func (b *bar) close() {
 	if b.p != nil {
-		_ = b.p.Finish() // what it cannot draw is not worth an error
+		b.r.drawn.CompareAndSwap(b.p, nil)
+		_ = b.p.Finish() // as in set
+	}
+}
+
+// clearBar takes the bar away that is drawn, if any.
+func (r *run) clearBar() {
+	if p := r.drawn.Load(); p != nil {
+		_ = p.Clear() // as in set
 	}
 }
 

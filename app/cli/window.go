@@ -53,7 +53,7 @@ func (r *run) openWindow(window Window) error {
 	}
 	r.app = settings.App
 	r.logFile = filepath.Join(r.home.Log, "godwit.log")
-	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: r.app.LogLevel, Terminal: r.err, File: r.logFile})
+	log, err := telemetry.OpenLog(telemetry.LogOptions{Level: r.app.LogLevel, Terminal: r.err, Before: r.clearBar, File: r.logFile})
 	if err != nil {
 		log.Warn("no log file", "err", err)
 		r.logFile = ""

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	charm "github.com/charmbracelet/log"
+	"github.com/muesli/termenv"
 )
 
 // Levels are the names that a level may have, from the most to the least said.
@@ -30,6 +31,7 @@ var ErrLevel = errors.New("unknown log level")
 type LogOptions struct {
 	Level     string    // one of Levels; empty: info
 	Terminal  io.Writer // a person reads here, in colour where it is a terminal; nil: nobody
+	Before    func()    // called before each line there, such as to clear a progress bar; may be nil
 	File      string    // path of the log file; empty: none
 	FileBytes int64     // size at which the file is set aside; 0: 4 MiB
 	FileKeep  int       // how many files set aside are kept, FILE.1 the newest; 0: 3
@@ -49,9 +51,11 @@ func OpenLog(o LogOptions) (*Log, error) {
 	l := &Log{}
 	var outputs []slog.Handler
 	if o.Terminal != nil {
-		outputs = append(outputs, charm.NewWithOptions(o.Terminal, charm.Options{
+		log := charm.NewWithOptions(&quiet{o.Terminal, o.Before}, charm.Options{
 			Level: charm.DebugLevel, ReportTimestamp: true, TimeFormat: time.TimeOnly,
-		}))
+		})
+		log.SetColorProfile(termenv.NewOutput(o.Terminal).EnvColorProfile())
+		outputs = append(outputs, log)
 	}
 	var fileErr error
 	if o.File != "" {
@@ -64,6 +68,21 @@ func OpenLog(o LogOptions) (*Log, error) {
 	}
 	l.Logger = slog.New(scrub{slog.NewMultiHandler(outputs...), &l.level, &l.secrets})
 	return l, errors.Join(fileErr, l.SetLevel(o.Level))
+}
+
+// quiet hides from charm that a terminal is behind it. It would ask that for its
+// colours, which the log's styles do not depend on, by escape sequences: five
+// seconds of silence each where nobody answers, and what was typed meanwhile gone.
+type quiet struct {
+	io.Writer
+	before func()
+}
+
+func (q *quiet) Write(line []byte) (int, error) {
+	if q.before != nil {
+		q.before()
+	}
+	return q.Writer.Write(line)
 }
 
 // SetLevel changes the level at once, also for loggers that were derived from

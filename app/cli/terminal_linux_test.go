@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// screen is a process of godwit on a terminal of its own, which answers no
+// question, as a plain one does not.
+type screen struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	shown  strings.Builder
+}
+
+func onTerminal(t *testing.T, args ...string) *screen {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close() //nolint:errcheck // the process has it
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, cmd: exec.Command("godwit", args...), master: master}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	s.cmd.Env = append(os.Environ(), "GODWIT_HOME="+t.TempDir(), "TERM=xterm", "CI=", "NO_COLOR=")
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	return s
+}
+
+// until reads what the process shows until that has a text, which is taken off;
+// "" is its end. It returns what was before.
+func (s *screen) until(text string) string {
+	s.t.Helper()
+	for buf := make([]byte, 4096); ; {
+		if before, after, ok := strings.Cut(s.shown.String(), text); ok && text != "" {
+			s.shown.Reset()
+			s.shown.WriteString(after)
+			return before
+		}
+		n, err := s.master.Read(buf)
+		s.shown.Write(buf[:n])
+		if err != nil && text != "" {
+			s.t.Fatalf("ended before it showed %q: %q", text, s.shown.String())
+		}
+		if err != nil {
+			return s.shown.String()
+		}
+	}
+}
+
+// ends waits for the end, which has to have an exit code, and returns what was shown.
+func (s *screen) ends(code int) string {
+	s.t.Helper()
+	text := s.until("")
+	_ = s.cmd.Wait() // the code tells
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("exit code %d, want %d: %q", got, code, text)
+	}
+	return text
+}
+
+// A terminal is not asked for its colours, and what is typed is left to it.
+func TestTerminalIsNotAsked(t *testing.T) {
+	if text := onTerminal(t, "version").ends(0); strings.ContainsRune(text, '\x1b') || !strings.Contains(text, "backend") {
+		t.Errorf("%q", text)
+	}
+}
