@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"godwit/app/config"
 	"godwit/engine"
@@ -74,26 +74,46 @@ func (c *chatCmd) Run(r *run) error {
 	return c.talk(r, e, talk)
 }
 
-// talk reads turns from standard input. Interrupting stops an answer; at the
-// prompt it ends the conversation.
+const talkHelp = `/clear  begins a new conversation
+/bye    ends, as Ctrl-D does
+Ctrl-C  stops an answer; twice at the prompt, it ends
+`
+
+// talk reads turns from standard input until that ends.
 func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
-	fmt.Fprintf(r.err, "%s, %d tokens of context. An empty line or Ctrl-D ends, Ctrl-C stops an answer, /clear begins anew.\n", e.Config().Name, e.Context())
-	system := len(talk)
-	in := bufio.NewReader(r.in)
+	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye ends, /? lists the commands.\n", e.Config().Name, e.Context())
+	alive, done := signal.NotifyContext(context.WithoutCancel(r.ctx), syscall.SIGTERM)
+	defer done()
+	in, system, warned := r.lines(), len(talk), false
 	for {
-		fmt.Fprint(r.err, "> ")
-		line, err := in.ReadString('\n')
-		line = strings.TrimSpace(line)
+		ctx, stop := signal.NotifyContext(alive, os.Interrupt)
+		line, err := in.read(ctx, "> ")
+		stop()
 		switch {
-		case err != nil && line == "", line == "":
-			fmt.Fprintln(r.err)
+		case alive.Err() != nil, errors.Is(err, errInterrupted) && warned, errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errInterrupted):
+			fmt.Fprintln(r.err, "Ctrl-C again ends, as Ctrl-D or /bye does.")
+			warned = true
+			continue
+		case err != nil:
+			return err
+		}
+		warned = false
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+			continue
+		case line == "/bye", line == "/exit", line == "/quit":
 			return nil
 		case line == "/clear":
 			talk = talk[:system]
 			continue
+		case line == "/?", line == "/help":
+			fmt.Fprint(r.err, talkHelp)
+			continue
 		}
 		talk = append(talk, message{"user", line})
-		ctx, stop := signal.NotifyContext(context.WithoutCancel(r.ctx), os.Interrupt)
+		ctx, stop = signal.NotifyContext(alive, os.Interrupt)
 		text, err := c.answer(ctx, r, e, talk)
 		stopped := ctx.Err() != nil
 		stop()
@@ -125,6 +145,9 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	var text strings.Builder
 	for ev, err := range e.Generate(ctx, req) {
 		if err != nil {
+			if r.screen {
+				fmt.Fprintln(r.out) // what comes next begins a line
+			}
 			return text.String(), errors.Join(err, r.out.Flush())
 		}
 		switch ev.Kind {

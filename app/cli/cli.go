@@ -1,6 +1,6 @@
 // Package cli holds every command of the godwit binaries. Data goes to
 // standard output; progress and logs go to standard error. Exit codes: 0 done,
-// 1 failed, 2 wrong use.
+// 1 failed, 2 wrong use, 130 interrupted.
 package cli
 
 import (
@@ -87,7 +87,7 @@ func WithWindow(page fs.FS, args []string, window Window) int {
 func main(page fs.FS, args []string, window func(*run) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), screen: terminal(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv, drawn: &atomic.Pointer[progressbar.ProgressBar]{}}
+	r := &run{ctx: ctx, in: os.Stdin, out: bufio.NewWriter(os.Stdout), screen: terminal(os.Stdout), err: os.Stderr, page: page, window: window, env: os.LookupEnv}
 	r.apart = r.checkApart
 	code := r.main(args)
 	if err := r.out.Flush(); err != nil && code == 0 {
@@ -101,6 +101,7 @@ func main(page fs.FS, args []string, window func(*run) error) int {
 type usage struct{ error }
 
 func (r *run) main(args []string) int {
+	r.drawn = new(atomic.Pointer[progressbar.ProgressBar])
 	if err := r.settings(); err != nil {
 		return r.fail(err)
 	}
@@ -216,6 +217,10 @@ func helpText(v *kong.Value) string {
 func (r *run) fail(err error) int {
 	if err == nil {
 		return 0
+	}
+	if errors.Is(err, context.Canceled) && r.ctx.Err() != nil {
+		fmt.Fprintln(r.err, "godwit: interrupted")
+		return 130
 	}
 	fmt.Fprintln(r.err, "godwit:", printable(err.Error()))
 	var u usage

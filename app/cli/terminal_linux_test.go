@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"godwit/engine/testmodel"
 )
 
 // screen is a process of godwit on a terminal of its own, which answers no
@@ -74,6 +76,14 @@ func (s *screen) until(text string) string {
 	}
 }
 
+// types sends keys.
+func (s *screen) types(keys string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // ends waits for the end, which has to have an exit code, and returns what was shown.
 func (s *screen) ends(code int) string {
 	s.t.Helper()
@@ -88,6 +98,43 @@ func (s *screen) ends(code int) string {
 // A terminal is not asked for its colours, and what is typed is left to it.
 func TestTerminalIsNotAsked(t *testing.T) {
 	if text := onTerminal(t, "version").ends(0); strings.ContainsRune(text, '\x1b') || !strings.Contains(text, "backend") {
+		t.Errorf("%q", text)
+	}
+}
+
+// A conversation ends by Ctrl-C pressed twice, not by once or by an empty line,
+// and earlier lines come back.
+func TestChatOnTerminal(t *testing.T) {
+	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	s := onTerminal(t, "chat", model, "-n", "2", "--backend", "cpu", "--log-level", "warn")
+	const prompt = "\x1b[?2004h> "
+	s.until(prompt)
+	s.types("\r")
+	s.until(prompt)
+	s.types("/?\r")
+	if help := s.until(prompt); !strings.Contains(help, "/clear") {
+		t.Errorf("/? says %q", help)
+	}
+	s.types("not sent\x03")
+	s.until("Ctrl-C again")
+	s.until(prompt)
+	s.types("\x1b[A") // the line before
+	s.until("/?")
+	s.types("\r")
+	s.until(prompt)
+	s.types("\x03")
+	s.until(prompt)
+	s.types("\x03")
+	s.ends(0)
+}
+
+// Who stops what runs is told so.
+func TestInterrupted(t *testing.T) {
+	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	s := onTerminal(t, "eval", "perplexity", model, "--backend", "cpu", "--log-level", "warn")
+	s.until("measuring gemma3-hd64.gguf")
+	s.types("\x03")
+	if text := s.ends(130); !strings.Contains(text, "godwit: interrupted") {
 		t.Errorf("%q", text)
 	}
 }
