@@ -29,14 +29,15 @@ func TestCalibrateUnwritable(t *testing.T) {
 	for _, test := range []struct {
 		what    string
 		prepare func(dir string) error
+		code    int
 		want    string
 		left    int // files in the folder
 	}{
-		{"all is well", func(string) error { return nil }, context.Canceled.Error(), 0},
+		{"all is well", func(string) error { return nil }, 130, "interrupted", 0},
 		{"the folder is a file", func(dir string) error {
 			return errors.Join(os.MkdirAll(filepath.Dir(dir), 0o755), os.WriteFile(dir, nil, 0o644))
-		}, "nothing is measured, since it could not be kept", -1},
-		{"the file is a folder", func(dir string) error { return os.MkdirAll(filepath.Join(dir, name), 0o755) }, name + " is a folder", 1},
+		}, 1, "nothing is measured, since it could not be kept", -1},
+		{"the file is a folder", func(dir string) error { return os.MkdirAll(filepath.Join(dir, name), 0o755) }, 1, name + " is a folder", 1},
 	} {
 		home := t.TempDir()
 		t.Setenv("GODWIT_HOME", home)
@@ -48,7 +49,7 @@ func TestCalibrateUnwritable(t *testing.T) {
 		cancel()
 		var out, errs bytes.Buffer
 		r := &run{ctx: ctx, in: strings.NewReader(""), out: bufio.NewWriter(&out), err: &errs}
-		if code := r.main([]string{"kv", "calibrate", model}); code != 1 || !strings.Contains(errs.String(), test.want) {
+		if code := r.main([]string{"kv", "calibrate", model}); code != test.code || !strings.Contains(errs.String(), test.want) {
 			t.Errorf("%s: exit %d, %s", test.what, code, &errs)
 		}
 		if left, err := os.ReadDir(dir); test.left >= 0 && (err != nil || len(left) != test.left) {
