@@ -1,0 +1,33 @@
+import { flushSync, mount, unmount } from 'svelte';
+import { expect, it, vi } from 'vitest';
+import type { Field } from '../lib/types';
+import { settings } from '../state/settings.svelte';
+import SettingField from './SettingField.svelte';
+
+const field = (change: Partial<Field>) => ({ name: 'server.api_key', kind: 'list', help: '', default: '', applies: 'start', origin: 'file', value: null, ...change }) as Field;
+
+/** Shows a setting and returns what is saved of it. */
+function shown(given: Field) {
+  const save = vi.spyOn(settings, 'save').mockResolvedValue();
+  const line = mount(SettingField, { target: document.body, props: { field: given } });
+  flushSync();
+  return { save, gone: () => unmount(line) };
+}
+
+it('takes a secret out of the file, whose value is not known here', async () => {
+  const { save, gone } = shown(field({ secret: true }));
+  document.querySelector<HTMLButtonElement>('button[title="Remove"]')!.click();
+  expect(save).toHaveBeenCalledExactlyOnceWith({ 'server.api_key': null });
+  await gone();
+});
+
+it('saves what is typed, but not what is there', async () => {
+  const { save, gone } = shown(field({ name: 'server.port', kind: 'int', value: 80 }));
+  const input = document.querySelector('input')!;
+  for (const text of [' 80 ', '81']) {
+    input.value = text;
+    input.dispatchEvent(new Event('change', { bubbles: true }));
+  }
+  expect(save).toHaveBeenCalledExactlyOnceWith({ 'server.port': 81 });
+  await gone();
+});
