@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { Later, forget, keep, kept, largest, most, places, room } from './kept';
 
-const draft = (text: string, chat = 1) => ({ text, chat });
+const draft = (text: string) => ({ text });
 
 /** Writes one after the other, a moment apart. */
 function fill(list: [string, string][]) {
@@ -17,7 +17,7 @@ describe('drafts', () => {
   it('come back as they were, and go where they are empty', () => {
     const files = [{ name: 'a.txt', type: 'text/plain', text: 'a' }];
     keep('chat.1', { ...draft(' one '), files });
-    expect(kept('chat.1')).toEqual({ text: ' one ', chat: 1, files });
+    expect(kept('chat.1')).toEqual({ text: ' one ', files });
     expect(kept('chat.2')).toBeUndefined();
     keep('chat.1', draft(''));
     expect(localStorage.length).toBe(0);
@@ -25,9 +25,9 @@ describe('drafts', () => {
 
   it('are forgotten with their chat', () => {
     keep('chat.1', draft('one'));
-    keep('edit.9', draft('two'));
-    keep('chat.2', draft('three', 2));
-    forget(1);
+    keep('edit.9', { ...draft('two'), chat: 'chat.1' });
+    keep('chat.2', draft('three'));
+    forget('chat.1');
     expect(places('')).toEqual(['chat.2']);
   });
 

@@ -6,8 +6,8 @@ import type { Attachment } from './types';
 export interface Kept {
   text: string;
   files?: Attachment[];
-  /** The chat that it belongs to; 0: none yet. */
-  chat: number;
+  /** The place of the chat that it is an edit in. */
+  chat?: string;
 }
 
 const prefix = 'godwit.draft.';
@@ -72,9 +72,9 @@ export function places(kind: string): string[] {
   }
 }
 
-/** Forgets what belongs to a chat that was deleted. */
-export function forget(chat: number) {
-  for (const place of places('')) if (kept(place)?.chat === chat) keep(place, undefined);
+/** Forgets what is kept at the place of a chat that was deleted, and the edits in it. */
+export function forget(chat: string) {
+  for (const place of places('')) if (place === chat || kept(place)?.chat === chat) keep(place, undefined);
 }
 
 /** Has fn told of each place that another window changed. */

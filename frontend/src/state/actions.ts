@@ -56,7 +56,7 @@ async function moveToNew(chat: Chat) {
 async function drop(chat: Chat) {
   if (!(await confirmed('Delete this chat?', `“${chat.title || 'New chat'}” and its saved state are deleted. This cannot be undone.`, 'Delete'))) return;
   if (!(await attempt(() => chats.drop(chat.id)))) return;
-  drafts.drop(chat.id);
+  drafts.drop(chat);
   if (open.id === chat.id) go({ view: 'chat', chat: 0 }, true);
 }
 

@@ -1,5 +1,5 @@
 import { Later, forget, keep, kept, places, watch, type Kept } from '../lib/kept';
-import type { Attachment, Message } from '../lib/types';
+import type { Attachment, Chat, Message } from '../lib/types';
 import { abandoned, newWindow, windowName } from '../lib/window';
 import { chats } from './chats.svelte';
 
@@ -9,11 +9,13 @@ const later = new Later();
 const newChat = 'new.';
 const ofEdit = (m: Message) => `edit.${m.id}.${Date.parse(m.created)}`;
 
+const ofChat = (c: Chat) => `chat.${c.id}.${Date.parse(c.created)}`;
+
 /** Where the draft of a chat is kept; '' where there is no such chat. */
 function placeOf(chat: number): string {
   if (!chat) return newChat + windowName;
-  const created = chats.find(chat)?.created;
-  return created ? `chat.${chat}.${Date.parse(created)}` : '';
+  const known = chats.find(chat);
+  return known ? ofChat(known) : '';
 }
 
 const joined = (a: string, b: string) => (a && b ? `${a}\n${b}` : a || b);
@@ -25,13 +27,15 @@ class Draft {
   /** On its way to the server, which may refuse it. */
   private sending: Pick<Kept, 'text' | 'files'> | undefined;
 
+  /** With what is kept at a place, and behind it what was written before that was known. */
   constructor(
-    public chat: number,
     public place: string,
+    early?: Draft,
   ) {
-    const found = kept(place);
-    this.#text = $state(found?.text ?? '');
-    this.#files = $state.raw<Attachment[]>(found?.files ?? []);
+    const { text = '', files = [] } = kept(place) ?? {};
+    this.#text = $state(joined(text, early?.text ?? ''));
+    this.#files = $state.raw<Attachment[]>([...files, ...(early?.files ?? [])]);
+    if (early) this.keep();
   }
 
   get text(): string {
@@ -56,7 +60,7 @@ class Draft {
     later.put(place, () => {
       if (place !== this.place) return undefined; // it is kept elsewhere by now
       const { text, files = [] } = this.sending ?? { text: '' };
-      return { text: joined(text, this.text), files: [...files, ...this.files], chat: this.chat };
+      return { text: joined(text, this.text), files: [...files, ...this.files] };
     });
   }
 
@@ -87,7 +91,6 @@ class Draft {
   /** Moves to the chat that is there now. */
   move(chat: number) {
     keep(this.place, undefined);
-    this.chat = chat;
     this.place = placeOf(chat);
   }
 }
@@ -115,8 +118,9 @@ class Drafts {
     const [name] = await abandoned(names).catch(() => []);
     const mine = this.list.get(0);
     if (name === undefined || mine?.text || mine?.files.length) return;
-    keep(newChat + windowName, kept(newChat + name));
-    keep(newChat + name, undefined);
+    const found = kept(newChat + name);
+    keep(newChat + name, undefined); // first: there may not be room for both
+    keep(newChat + windowName, found);
     mine?.follow();
   }
 
@@ -125,7 +129,7 @@ class Drafts {
     const place = placeOf(chat);
     let draft = this.list.get(chat);
     if (!draft || (place && draft.place !== place)) {
-      draft = new Draft(chat, place);
+      draft = new Draft(place, draft?.place ? undefined : draft);
       this.list.set(chat, draft);
     }
     return draft;
@@ -152,15 +156,15 @@ class Drafts {
   edit(m: Message, text?: string) {
     if (text === undefined) delete this.edits[m.id];
     else this.edits[m.id] = text;
-    const { chat } = m;
+    const chat = placeOf(m.chat);
     later.put(ofEdit(m), () => (text === undefined ? undefined : { text, chat }));
   }
 
   /** Forgets what was written in a chat that was deleted. */
-  drop(chat: number) {
+  drop(chat: Chat) {
     later.flush();
-    this.list.delete(chat);
-    forget(chat);
+    this.list.delete(chat.id);
+    forget(ofChat(chat));
   }
 }
 
