@@ -46,7 +46,7 @@ func (t *tiling) pairs(rows int) bool {
 	if t.wide {
 		first = 8
 	}
-	return t.pair > 0 && rows-first >= min(t.pair, 5)
+	return t.pair > 0 && rows-first > 4
 }
 
 // block does n panels from p, one or an even number where pairs are needed.
@@ -59,9 +59,9 @@ func (t *tiling) block(row0, row1, p, n int) {
 }
 
 // next chooses the rows to do at row i, and whether two panels at once. The
-// first tile brings the weights from memory, best one panel at a time. Few rows
-// have a kernel of their number; else the last tile steps back to be full: the
-// results are the same bits again.
+// first tile brings the weights from memory, best one panel at a time. Up to four
+// rows have a kernel of their number; two panels have one of t.pair rows alone,
+// whose last tile steps back to be full: the results are the same bits again.
 func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 	left, first := row1-i, i == row0
 	switch {
@@ -69,10 +69,10 @@ func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 		return i, left, 1
 	case t.wide && left >= 8 && (first || n < 2 || left == 8):
 		return i, 8, 1
-	case t.pair > 0 && n > 1 && !first && left >= min(t.pair, 5) && row1-row0 >= t.pair:
+	case t.pair > 0 && n > 1 && !first:
 		return min(i, row1-t.pair), t.pair, 2
 	}
-	return min(i, row1-4), 4, 1
+	return i, 4, 1
 }
 
 // last does the last panel, which has fewer rows than a kernel writes.
