@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"godwit/app/store"
 )
@@ -211,5 +212,36 @@ func TestLate(t *testing.T) {
 	d.library.copied("x.gguf")
 	if status, _ := d.refused("POST", "/app/library/upload?name=x.gguf", "x"); status != http.StatusBadRequest {
 		t.Errorf("what is no model: %d, want 400", status)
+	}
+}
+
+// TestTooLate has an answer asked for while the page closes: who waits for it is told.
+func TestTooLate(t *testing.T) {
+	d := open(t, newFolder(t, true), nil)
+	chat := d.newChat(8)
+	d.closing.Lock() // nothing is spawned
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		d.do("POST", fmt.Sprintf("/app/chats/%d/messages", chat.ID), asked{Content: "a", Model: modelName})
+	}()
+	var a *answer
+	for a == nil {
+		time.Sleep(time.Millisecond)
+		d.answers.mu.Lock()
+		for _, x := range d.answers.list {
+			a = x
+		}
+		d.answers.mu.Unlock()
+	}
+	d.Page.stop()
+	d.closing.Unlock()
+	<-a.done
+	<-sent
+	if a.final.Status != store.Failed || a.final.Error != errClosing.Error() {
+		t.Errorf("ended as %s %q", a.final.Status, a.final.Error)
+	}
+	if m, err := d.o.Store.Message(t.Context(), a.message); err != nil || m.Status != store.Failed {
+		t.Errorf("stored as %s, %v", m.Status, err)
 	}
 }

@@ -34,7 +34,8 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	message := d.Message()
 	request, err := p.asks(ctx, message, goOn)
 	if err != nil {
-		return p.end(d, message, err)
+		_, err = p.end(d, message, err)
+		return err
 	}
 	work, cancel := context.WithCancelCause(p.ctx)
 	a := &answer{chat: message.Chat, message: message.ID, cancel: cancel, done: make(chan struct{})}
@@ -47,9 +48,12 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	if p.spawn(func() { defer cancel(nil); w.write(work) }) {
 		return nil
 	}
-	p.answers.remove(a, false)
 	cancel(errClosing)
-	return p.end(d, message, errClosing)
+	ended, err := p.end(d, message, errClosing)
+	a.change(func() { a.final = ended })
+	p.answers.remove(a, false)
+	close(a.done)
+	return err
 }
 
 // asks is what the engine is asked for a message.
@@ -66,12 +70,11 @@ func (p *Page) asks(ctx context.Context, m store.Message, goOn bool) (engine.Req
 }
 
 // end stores a draft that came to nothing.
-func (p *Page) end(d *store.Draft, m store.Message, cause error) error {
+func (p *Page) end(d *store.Draft, m store.Message, cause error) (store.Message, error) {
 	ctx, cancel := p.lasting()
 	defer cancel()
 	m.Status, m.Error = store.Failed, cause.Error()
-	_, err := d.Finish(ctx, m)
-	return err
+	return d.Finish(ctx, m)
 }
 
 // upTo returns the messages before one, or up to it.
