@@ -12,9 +12,14 @@ export async function launch() {
   return chromium.launch({ executablePath: path, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
+/** How long anything may take that is waited for: on a busy machine, far more than it does. */
+const patience = 60_000;
+
 /** Opens a page that fails its test on any error of its own and on any request to elsewhere. */
 export async function visit(browser, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 820 }, colorScheme: 'light', bypassCSP: false, ...options });
+  context.setDefaultTimeout(patience);
+  await context.addInitScript(noteToasts);
   const page = await context.newPage();
   page.faults = [];
   page.on('pageerror', (err) => page.faults.push(`error: ${err.message}`));
@@ -26,12 +31,22 @@ export async function visit(browser, url, options = {}) {
     const to = request.url();
     if (/^https?:/.test(to) && new URL(to).origin !== new URL(url).origin) page.faults.push(`request to ${to}`);
   });
-  page.setDefaultTimeout(20_000);
   await page.goto(url);
   await page.waitForSelector('main');
   await page.getByText('Starting', { exact: true }).waitFor({ state: 'detached' }); // until then it hears no keys
   return page;
 }
+
+/** Keeps the words that a page shows for a few seconds only. */
+function noteToasts() {
+  globalThis.told = [];
+  new MutationObserver((records) => {
+    for (const node of records.flatMap((record) => [...record.addedNodes])) if (node.classList?.contains('toast')) globalThis.told.push(node.textContent);
+  }).observe(document, { childList: true, subtree: true });
+}
+
+/** Waits until a page has told something, which may be gone again. */
+export const told = (page, words) => page.waitForFunction((words) => globalThis.told.some((text) => text.includes(words)), words);
 
 /** Closes a page and says what went wrong on it. */
 export async function leave(page) {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, held, launch, leave, say, visit, write } from './browser.mjs';
+import { answered, drawn, held, launch, leave, say, told, visit, write } from './browser.mjs';
 import { conversation, modelFile, newHome, serve } from './server.mjs';
 
 let browser;
@@ -34,7 +34,8 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 /** Goes to a chat that has no messages yet. */
 async function newChat(page) {
   await page.getByRole('link', { name: 'New chat' }).first().click(); // chats without a name come after it
-  await page.locator('article').first().waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Chat actions' }).waitFor({ state: 'detached' });
+  await page.getByText('What is on your mind?').waitFor();
 }
 
 async function choose(page, menu, item) {
@@ -118,7 +119,7 @@ describe('a chat', () => {
     await page.getByRole('link', { name: 'Left early' }).click();
     await page.locator('.said', { hasText: 'Who are you?' }).waitFor();
     assert.equal(await box(page).inputValue(), '');
-    assert.equal(await page.getByLabel('System prompt').inputValue(), 'You are an owl.');
+    await page.waitForFunction(() => document.querySelector('aside textarea')?.value === 'You are an owl.');
     await answered(page);
     await leave(page);
   });
@@ -142,7 +143,7 @@ describe('a chat', () => {
     const before = (await server.api('GET', '/app/chats')).chats.length;
     await page.route('**/app/chats/*/messages', (route) => route.fulfill({ status: 507, json: { error: { message: 'the disk is full' } } }));
     await write(page, 'Keep me.');
-    await page.getByText('The disk is full').waitFor();
+    await told(page, 'The disk is full');
     await page.waitForFunction(() => document.querySelector('form.composer textarea').value === 'Keep me.');
     assert.equal(await page.locator('article').count(), 0);
     assert.equal((await server.api('GET', '/app/chats')).chats.length, before);
@@ -221,7 +222,6 @@ describe('what is written and not sent', () => {
   async function beside(page, address = page.url()) {
     const other = await page.context().newPage();
     other.on('pageerror', (err) => page.faults.push(`error: ${err.message}`));
-    other.setDefaultTimeout(20_000);
     await other.goto(address);
     await box(other).waitFor();
     return other;
@@ -378,8 +378,10 @@ describe('long code', () => {
     const lines = Array.from({ length: 300 }, (_, i) => (i % 9 === 8 ? '' : i % 60 === 1 ? '/* a comment' : i % 60 === 20 ? 'ends here */' : `func f${i}() string { return "x" } // ${i}`));
     const page = await opened('Code', ['Write code.', `Here:\n\n\`\`\`go\n${lines.join('\n')}\n\`\`\`\n`]);
     const code = page.locator('figure.code code');
-    await page.waitForFunction(() => [...document.querySelectorAll('figure.code .part')].every((part) => part.querySelector('span')));
-    assert.ok((await code.locator('.part').count()) > 3);
+    await page.waitForFunction((length) => {
+      const parts = [...document.querySelectorAll('figure.code .part')];
+      return parts.length > 3 && document.querySelector('figure.code code').textContent.length === length && parts.every((part) => part.querySelector('span'));
+    }, lines.join('\n').length);
     assert.equal(await code.evaluate((e) => e.textContent), lines.join('\n'));
     // The comment that spans parts of the block is one.
     assert.ok((await code.locator('.hljs-comment', { hasText: 'ends here' }).count()) > 0);
@@ -407,7 +409,7 @@ describe('files', () => {
     await drop(page, 'article', [['notes.txt', 'The godwit flies far.']]);
     await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
     await drop(page, 'nav', [['picture.bin', '\u0000\u0001']]);
-    await page.getByText('is not a text file').waitFor();
+    await told(page, 'is not a text file');
     assert.equal(page.url(), address);
     await page.getByRole('button', { name: 'Remove notes.txt' }).click();
     await page.getByText('notes.txt').waitFor({ state: 'detached' });
@@ -419,7 +421,7 @@ describe('files', () => {
     await drop(page, '.models', [['broken.gguf', 'this is no model']]);
     await page.getByRole('alert').filter({ hasText: /broken/ }).first().waitFor();
     await drop(page, '.models', [['notes.txt', 'words']]);
-    await page.getByText('notes.txt is no GGUF file').waitFor();
+    await told(page, 'Notes.txt is no GGUF file');
     await leave(page);
   });
 });
@@ -535,7 +537,7 @@ describe('the page', () => {
     const page = await opened('Secret title', ['My secret question.', 'A secret answer.'], { permissions: ['clipboard-read', 'clipboard-write'] });
     await page.goto(`${server.url}/#/settings/about`);
     await page.getByRole('button', { name: 'Copy diagnostics' }).click();
-    await page.getByText('Diagnostics are on the clipboard').waitFor();
+    await told(page, 'Diagnostics are on the clipboard');
     const text = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(text, /small/);
     assert.doesNotMatch(text, /secret/i);

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { answered, drawn, launch, leave, say, visit } from './browser.mjs';
+import { answered, drawn, launch, leave, say, told, visit } from './browser.mjs';
 import { ggufOf, newHome, playHub, serve } from './server.mjs';
 
 let browser;
@@ -80,20 +80,20 @@ describe('the hub', () => {
   it('goes on with a download after the program was ended', async () => {
     const hub = await playHub();
     const home = newHome(false);
-    hub.delay = 60;
+    hub.slow = true;
     let server = await serve(home, ['--hub-url', hub.url]);
     try {
       await server.api('POST', '/app/downloads', { ref: 'birds/godwit-GGUF:Q4_1' });
       const page = await visit(browser, `${server.url}/#/models`);
-      await page.getByText(/MiB\/s/).waitFor();
+      await page.getByText(/iB\/s/).waitFor();
       await leave(page);
       await server.stop();
-      hub.delay = 0;
+      hub.slow = false;
       server = await serve(home, ['--hub-url', hub.url]);
       const next = await visit(browser, `${server.url}/#/models`);
       await next.getByText(/paused/).waitFor();
       await next.getByRole('button', { name: /^Go on/ }).click();
-      await next.getByText('godwit-Q4_1 is ready').waitFor({ timeout: 40_000 });
+      await told(next, 'godwit-Q4_1 is ready');
       assert.ok(hub.ranges > 0, 'it began from the start again');
       await leave(next);
     } finally {
@@ -116,7 +116,7 @@ describe('the hub', () => {
       await page.getByText('birds/godwit-GGUF', { exact: true }).waitFor();
       hub.spoil = true;
       await page.getByRole('button', { name: /^Get godwit/ }).click();
-      await page.getByRole('alert').filter({ hasText: /SHA-256/ }).waitFor({ timeout: 40_000 });
+      await page.getByRole('alert').filter({ hasText: /SHA-256/ }).waitFor();
       await leave(page);
     });
     hub.close();

@@ -16,12 +16,12 @@ export function modelFile() {
   return path;
 }
 
-/** A folder for a user, with the model in the library if wanted. */
-export function newHome(model = true, settings = '') {
+/** A folder for a user, with the model in the library if wanted, and settings of sampling and of the engine. */
+export function newHome(model = true, settings = '', engine = '') {
   const home = mkdtempSync(join(tmpdir(), 'godwit-page-'));
   mkdirSync(join(home, 'data', 'models'), { recursive: true });
   if (model) symlinkSync(modelFile(), join(home, 'data', 'models', 'small.gguf'));
-  writeFileSync(join(home, 'config.toml'), `[engine]\nctx_size = 4096\n\n[sampling]\ntemperature = 0.0\n${settings}`);
+  writeFileSync(join(home, 'config.toml'), `[engine]\nctx_size = 4096\n${engine}\n[sampling]\ntemperature = 0.0\n${settings}`);
   return home;
 }
 
@@ -29,7 +29,8 @@ export async function serve(home, args = [], port = 0) {
   const child = spawn(binary, ['serve', '--ui', '--port', String(port), ...args], { env: { ...process.env, GODWIT_HOME: home } });
   let log = '';
   child.stderr.on('data', (piece) => (log += piece));
-  const url = await new Promise((resolve, reject) => {
+  let late;
+  const listening = new Promise((resolve, reject) => {
     let out = '';
     child.stdout.on('data', (piece) => {
       out += piece;
@@ -37,8 +38,12 @@ export async function serve(home, args = [], port = 0) {
       if (found) resolve(found[1]);
     });
     child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${log}`)));
-    setTimeout(() => reject(new Error(`the server does not listen: ${log}`)), 20_000).unref();
+    late = setTimeout(() => {
+      child.kill();
+      reject(new Error(`the server does not listen: ${log}`));
+    }, 60_000);
   });
+  const url = await listening.finally(() => clearTimeout(late));
   const token = (await (await fetch(`${url}/app/config.json`)).json()).token;
   return {
     url,
@@ -53,7 +58,7 @@ export async function serve(home, args = [], port = 0) {
       return text ? JSON.parse(text) : undefined;
     },
     async stop() {
-      if (child.exitCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const ended = new Promise((done) => child.on('exit', done));
       child.kill('SIGTERM');
       await ended;
@@ -88,7 +93,7 @@ export function ggufOf(values) {
   return Buffer.concat([Buffer.from('GGUF'), u32(3), u64(0), u64(pairs.length), ...pairs]);
 }
 
-/** A hub with one repository whose file is the small model. */
+/** A hub with one repository whose file is the small model; while it is slow, no file comes to its end. */
 export async function playHub() {
   const data = readFileSync(modelFile());
   const sha256 = createHash('sha256').update(data).digest('hex');
@@ -96,7 +101,7 @@ export async function playHub() {
     id: 'birds/godwit-GGUF', sha: 'a'.repeat(40), downloads: 48211, likes: 312, lastModified: '2026-05-01T10:00:00.000Z', tags: ['gguf', 'license:apache-2.0'],
     siblings: [{ rfilename: 'godwit-Q4_1.gguf', size: data.length, lfs: { sha256, size: data.length } }],
   };
-  const hub = { delay: 0, ranges: 0, refuse: 0, spoil: false };
+  const hub = { slow: false, ranges: 0, refuse: 0, spoil: false };
   const server = createServer((request, answer) => {
     const url = new URL(request.url, 'http://hub');
     if (hub.refuse) {
@@ -113,13 +118,13 @@ export async function playHub() {
     answer.writeHead(from > 0 ? 206 : 200, {
       ETag: '"one"', 'Content-Length': data.length - from, ...(from > 0 ? { 'Content-Range': `bytes ${from}-${data.length - 1}/${data.length}` } : {}),
     });
-    const stream = createReadStream(modelFile(), { start: from, highWaterMark: 1 << 20 });
+    const stream = createReadStream(modelFile(), { start: from, highWaterMark: hub.slow ? 16 << 10 : 1 << 20 });
     stream.on('data', (piece) => {
       stream.pause();
       if (hub.spoil) piece[0] ^= 1;
-      setTimeout(() => answer.write(piece, () => stream.resume()), hub.delay);
+      setTimeout(() => answer.write(piece, () => stream.resume()), hub.slow ? 100 : 0);
     });
-    stream.on('end', () => setTimeout(() => answer.end(), hub.delay));
+    stream.on('end', () => answer.end());
     answer.on('close', () => stream.destroy());
   });
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
