@@ -20,8 +20,8 @@ import urllib.request
 MESSAGE = "Name three birds."
 LINK = "https://example.com/there"
 STORY = "Tell me a very long story about a bird that flies over the sea."
-PATIENCE = 90  # seconds for an answer
-EVERY = 8  # seconds between two tries to type, while the page is opening
+PATIENCE = 180  # seconds for an answer, and for anything else
+AGAIN = 20  # seconds until something that a person does has come to nothing and is done again
 
 
 class Server:
@@ -59,6 +59,24 @@ def until(what: str, look):
     sys.exit(f"window.py: no {what} after {PATIENCE} s")
 
 
+def again(what: str, act, look):
+    """Does something again and again until there is what should come of it."""
+    start = time.monotonic()
+    while time.monotonic() - start < PATIENCE:
+        act()
+        acted = time.monotonic()
+        while time.monotonic() - acted < AGAIN:
+            if seen := look():
+                return seen
+            time.sleep(0.25)
+    sys.exit(f"window.py: no {what} after {PATIENCE} s")
+
+
+def title(window: str) -> str:
+    """The page writes what it shows into the frame, once it hears keys."""
+    return do("getwindowname", window)
+
+
 def place(window: str) -> tuple[int, int, int, int]:
     values = dict(line.split("=") for line in do("getwindowgeometry", "--shell", window).split())
     return int(values["X"]), int(values["Y"]), int(values["WIDTH"]), int(values["HEIGHT"])
@@ -72,29 +90,29 @@ def keep(window: str) -> None:
 
 def chat(home: str, window: str) -> None:
     server = Server(home)
-    start, typed = time.monotonic(), 0.0
-    while time.monotonic() - start < PATIENCE:
-        listed = server.get("/app/chats")
-        chats = listed["chats"]
-        if not chats and time.monotonic() - typed > EVERY:
-            typed = time.monotonic()
-            _, _, width, height = place(window)
-            do("mousemove", "--window", window, width // 2, height - 85, "click", "1")
-            do("key", "ctrl+a")
-            do("type", "--delay", "30", MESSAGE)
-            do("key", "Return")
-        if chats:
-            said, *answers = server.get(f"/app/chats/{chats[0]['id']}")["messages"]
-            if said["content"] != MESSAGE:
-                sys.exit(f"window.py: the server received {said['content']!r}")
-            done = answers and answers[0]["status"] == "done" and answers[0]["content"]
-            # The page takes the mark away when it has drawn the answer.
-            if done and chats[0]["id"] not in listed["unseen"]:
-                keep(window)
-                print(f"window.py: answered after {time.monotonic() - start:.1f} s: {answers[0]['content'][:60]!r}")
-                return
-        time.sleep(0.25)
-    sys.exit(f"window.py: no finished answer after {PATIENCE} s")
+    start = time.monotonic()
+    until("page", lambda: title(window) == "New chat · Godwit")
+    _, _, width, height = place(window)
+
+    def say() -> None:
+        do("mousemove", "--window", window, width // 2, height - 85, "click", "1")
+        do("key", "ctrl+a")
+        do("type", "--delay", "30", MESSAGE)
+        do("key", "Return")
+
+    first = again("chat", say, lambda: server.get("/app/chats")["chats"])[0]["id"]
+
+    def answer() -> str:
+        said, *answers = server.get(f"/app/chats/{first}")["messages"] or [None]
+        if said and said["content"] != MESSAGE:
+            sys.exit(f"window.py: the server received {said['content']!r}")
+        # The page takes the mark away when it has drawn the answer.
+        done = answers and answers[0]["status"] == "done" and first not in server.get("/app/chats")["unseen"]
+        return answers[0]["content"] if done else ""
+
+    text = until("finished answer", answer)
+    keep(window)
+    print(f"window.py: answered after {time.monotonic() - start:.1f} s: {text[:60]!r}")
 
 
 def native(home: str, window: str) -> None:
@@ -109,17 +127,17 @@ def native(home: str, window: str) -> None:
     saved = dialog(server, "/app/native/save", {"name": "all.json", "what": "chats"}, "^Save$", f"{home}/saved.json")
     if MESSAGE not in pathlib.Path(saved["path"]).read_text():
         sys.exit(f"window.py: {saved} does not hold the chat")
-    follow(server, window)
+    opened = pathlib.Path(home, "opened")
+    follow(server, window, opened)
     # What opens folders and addresses is a script here that notes what it is given.
     server.ask("POST", "/app/models/picked/reveal", {})
     server.ask("POST", "/app/native/open", {"url": "https://example.com/a?b=c"})
-    opened = pathlib.Path(home, "opened")
     wanted = {f"{home}/else", "https://example.com/a?b=c", LINK}
     until("folder, link and address opened", lambda: opened.exists() and set(opened.read_text().split()) == wanted)
     print("window.py: a model was dragged in, another picked, the chats saved, a link followed, a folder and an address opened")
 
 
-def follow(server: Server, window: str) -> None:
+def follow(server: Server, window: str, opened: pathlib.Path) -> None:
     """Opens a chat whose answer is one long link, and clicks on it."""
     stamp = {"created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z"}
     where = {"id": 1, "parent": 0, "chosen": 2, "role": "user", "content": "Where?", "status": "done", "stats": {}, **stamp}
@@ -127,50 +145,67 @@ def follow(server: Server, window: str) -> None:
     one = {"title": "A link", "folder": "", "chosen": 1, "model": "", "system": "", "settings": {}, "messages": [where, there], **stamp}
     made = server.ask("POST", "/app/import", {"format": "godwit-chats", "version": 1, "chats": [one]})
     server.ask("POST", f"/app/chats/{made['chats'][0]['id']}", {"pinned": True})
-    time.sleep(2)
     _, _, width, height = place(window)
-    do("mousemove", "--window", window, 100, 152, "click", "1")  # the first in the list
-    time.sleep(2)
-    for y in (0, 5, 10):  # one of these is not between two lines
-        do("mousemove", "--window", window, width * 6 // 10, height * 4 // 10 + y, "click", "1")
+
+    def choose() -> bool:
+        do("mousemove", "--window", window, 100, 152, "click", "1")  # the first in the list
+        return title(window) == "A link · Godwit"
+
+    def click() -> None:
+        for y in (0, 5, 10):  # one of these is not between two lines
+            do("mousemove", "--window", window, width * 6 // 10, height * 4 // 10 + y, "click", "1")
+
+    until("chat with a link", choose)
+    again("link opened", click, lambda: opened.exists() and LINK in opened.read_text())
 
 
 def drag(server: Server, home: str, window: str) -> None:
     source = subprocess.Popen([f"{home}/desktop", "drag", f"{home}/else/dragged.gguf"])
-    try:
-        x, y, width, height = place(until("window to drag out of", lambda: do("search", "--onlyvisible", "--name", "^files$")))
-        to_x, to_y, to_width, to_height = place(window)
+
+    def pull() -> None:
         do("mousemove", x + width // 2, y + height // 2, "mousedown", 1)
         for part in range(1, 21):
             do("mousemove", x + width // 2 + part * (to_x + to_width // 2 - x - width // 2) // 20, y + height // 2 + part * (to_y + to_height // 3 - y - height // 2) // 20)
             time.sleep(0.05)
         time.sleep(1)
         do("mouseup", 1)
-        until("model that was dragged in", lambda: "dragged" in server.models())
+
+    try:
+        x, y, width, height = place(until("window to drag out of", lambda: do("search", "--onlyvisible", "--name", "^files$")))
+        to_x, to_y, to_width, to_height = place(window)
+        again("model that was dragged in", pull, lambda: "dragged" in server.models())
     finally:
         source.terminate()
         source.wait()
 
 
-def dialog(server: Server, path: str, body: object, title: str, answer: str | None):
+def dialog(server: Server, path: str, body: object, name: str, answer: str | None):
     """Has a dialog opened, answers it with a path or cancels it, and returns what the server says."""
     given = []
-    asking = threading.Thread(target=lambda: given.append(server.ask("POST", path, body)))
+    asking = threading.Thread(target=lambda: given.append(server.ask("POST", path, body)), daemon=True)
     asking.start()
-    shown = until(f"dialog {title}", lambda: do("search", "--onlyvisible", "--name", title)).split()[-1]
-    time.sleep(1)
-    do("windowfocus", shown)
-    if answer is None:
-        do("key", "Escape")
-    else:
-        do("key", "ctrl+a" if title == "^Save$" else "ctrl+l")
-        time.sleep(1)
+
+    def shown() -> str:
+        return do("search", "--onlyvisible", "--name", name)
+
+    def reply() -> None:
+        if not shown():
+            return
+        do("windowfocus", shown().split()[-1])
+        if answer is None:
+            do("key", "Escape")
+            return
+        if name != "^Save$":
+            do("key", "ctrl+l")  # the dialogs that open have no field at first
+            time.sleep(1)
+        do("key", "ctrl+a")
         do("type", "--delay", "60", answer)
         time.sleep(1)
         do("key", "Return")
-    asking.join(PATIENCE)
-    if not given:
-        sys.exit(f"window.py: the dialog {title} is still open")
+
+    until(f"dialog {name}", shown)
+    time.sleep(1)
+    again(f"answer of the dialog {name}", reply, lambda: given)
     return given[0]
 
 

@@ -41,7 +41,7 @@ chmod +x "$home/bin/xdg-open"
 display=$(mktemp)
 Xvfb -displayfd 3 -screen 0 1280x860x24 -nolisten tcp 3>"$display" 2>/dev/null &
 pids+=($!)
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	if [ -s "$display" ]; then break; fi
 	sleep 0.1
 done
@@ -60,20 +60,20 @@ start() {
 	window=$!
 	pids+=("$window")
 	id=
-	for _ in $(seq 150); do
+	for _ in $(seq 600); do
 		if grep -q 'window open' "$home/out" && id=$(xdotool search --onlyvisible --name '^Godwit|· Godwit$' 2>/dev/null | tail -1) && [ -n "$id" ]; then return; fi
 		kill -0 "$window" 2>/dev/null || fail "the window ended by itself"
 		sleep 0.2
 	done
-	fail "no window after 30 s"
+	fail "no window after two minutes"
 }
-# ended waits 5 s for the window to be gone.
+# ended waits a minute for the window to be gone.
 ended() {
-	for _ in $(seq 50); do
+	for _ in $(seq 600); do
 		if ! kill -0 "$window" 2>/dev/null; then return; fi
 		sleep 0.1
 	done
-	fail "the window is still there 5 s after $1"
+	fail "the window is still there a minute after $1"
 }
 
 start
@@ -85,7 +85,7 @@ start
 python3 build/ci/window.py kept "$home"
 
 # A second start brings the first to the front and ends.
-timeout 20 build/bin/godwit-window || fail "the second start did not find the first"
+timeout 60 build/bin/godwit-window || fail "the second start did not find the first"
 kill -0 "$window" || fail "the second start ended the first"
 kill -TERM "$window"
 ended SIGTERM
