@@ -131,7 +131,8 @@ func TestChatOnTerminal(t *testing.T) {
 // Who stops what runs is told so.
 func TestInterrupted(t *testing.T) {
 	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
-	s := onTerminal(t, "eval", "perplexity", model, "--backend", "cpu", "--log-level", "warn")
+	long := strings.Repeat("f16,", 500) + "f16" // minutes, were it not stopped
+	s := onTerminal(t, "eval", "perplexity", model, "--pairs", long, "--backend", "cpu", "--log-level", "warn")
 	s.until("measuring gemma3-hd64.gguf")
 	s.types("\x03")
 	if text := s.ends(130); !strings.Contains(text, "godwit: interrupted") {
