@@ -292,7 +292,9 @@ func (p *pool) load(e *entry) {
 	defer p.changed()
 	if err != nil {
 		e.state, e.err = Failed, err
-		p.log.Error("model not loaded", "model", e.info.Name, "err", err)
+		if p.ctx.Err() == nil { // who ends the server knows
+			p.log.Error("model not loaded", "model", e.info.Name, "err", err)
+		}
 		return
 	}
 	e.state, e.err, e.engine, e.used, e.took = Loaded, nil, eng, time.Now(), time.Since(start)

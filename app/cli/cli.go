@@ -31,10 +31,10 @@ import (
 type root struct {
 	config.App
 
-	Chat       chatCmd       `cmd:"" help:"Talk to a model, or ask it one thing."`
+	Chat       chatCmd       `cmd:"" aliases:"run" help:"Talk to a model, or ask it one thing."`
 	Template   templateCmd   `cmd:"" help:"Render messages on standard input with a chat template."`
 	Pull       pullCmd       `cmd:"" help:"Download a model into the library."`
-	List       listCmd       `cmd:"" help:"List the library."`
+	List       listCmd       `cmd:"" aliases:"ls" help:"List the library."`
 	Show       showCmd       `cmd:"" help:"Show what a model is: metadata, template, licence, cache plan."`
 	Rm         rmCmd         `cmd:"" help:"Remove a model from the library."`
 	Tokenize   tokenizeCmd   `cmd:"" help:"Turn text on standard input into token ids."`
@@ -109,7 +109,7 @@ func (r *run) main(args []string) int {
 	parser, err := kong.New(&cmd,
 		kong.Name("godwit"),
 		kong.Vars{"quantize_types": quantizeTypes()},
-		kong.Description("Runs language models (GGUF) on this machine, with long contexts in little memory."),
+		kong.Description(r.description()),
 		kong.Writers(r.out, r.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.ValueFormatter(helpText),
@@ -121,6 +121,17 @@ func (r *run) main(args []string) int {
 		panic("cli: " + err.Error()) // a broken tag in this package
 	}
 	return r.parse(parser, &cmd, args)
+}
+
+// description is what the help says before the commands.
+func (r *run) description() string {
+	text := "Runs language models (GGUF) on this machine, with long contexts in little memory."
+	if r.window != nil {
+		text += " Without a command it opens the window."
+	}
+	return text + "\n\nSettings come from flags, then from variables such as GODWIT_CTX_SIZE, then from " +
+		filepath.Join(r.home.Config, "config.toml") + ". Models, chats and what was measured are in " +
+		r.home.Data + ". GODWIT_HOME=FOLDER keeps all of it in that folder."
 }
 
 // exit carries the code of kong's own exits (help) out of the parser.
@@ -206,6 +217,11 @@ func helpText(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if v.Enum != "" {
 		text += " One of " + strings.ReplaceAll(v.Enum, ",", ", ") + "."
+	}
+	if v.Flag != nil {
+		if f, _ := config.Find(v.Flag.Name); f.Dash != "" {
+			text += " Also -" + f.Dash + "."
+		}
 	}
 	if v.Flag != nil && v.Flag.PlaceHolder != "" && v.Default != "" && !v.IsBool() {
 		text += " Default: " + v.Default + "."

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -9,8 +10,9 @@ import (
 	"godwit/app/config"
 )
 
-// spellings turns llama.cpp's single-dash flags of several letters into their
-// long form, takes out -fa, which has nothing to switch here, and joins negative
+// spellings turns help and --version, which other programs have, into what they
+// are here and llama.cpp's single-dash flags of several letters into their long
+// form, takes out -fa, which has nothing to switch here, and joins negative
 // numbers to the flag before them: the parser would take them for flags.
 func (r *run) spellings(parser *kong.Kong, args []string) []string {
 	wants := wantValue(parser.Model.Node, make(map[string]bool))
@@ -18,6 +20,14 @@ func (r *run) spellings(parser *kong.Kong, args []string) []string {
 	for _, f := range config.Fields() {
 		if f.Dash != "" {
 			long["-"+f.Dash] = "--" + f.Flag
+		}
+	}
+	if len(args) > 0 {
+		switch args[0] {
+		case "help":
+			args = append(slices.Clone(args[1:]), "--help")
+		case "--version", "-v", "-V":
+			args = append([]string{"version"}, args[1:]...)
 		}
 	}
 	var out []string
