@@ -100,15 +100,16 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
 			return err
 		}
 		warned = false
-		switch line = strings.TrimSpace(line); {
-		case line == "":
+		line = strings.TrimSpace(line)
+		switch line {
+		case "":
 			continue
-		case line == "/bye", line == "/exit", line == "/quit":
+		case "/bye", "/exit", "/quit":
 			return nil
-		case line == "/clear":
+		case "/clear":
 			talk = talk[:system]
 			continue
-		case line == "/?", line == "/help":
+		case "/?", "/help":
 			fmt.Fprint(r.err, talkHelp)
 			continue
 		}
