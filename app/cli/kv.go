@@ -128,7 +128,7 @@ func exactPart(l *kv.PlanLayer, bytes int64) string {
 // printPlan prints a plan for people; equal layers in one line. Every one of the
 // parallel conversations has an exact part of its own.
 func (r *run) printPlan(p *kv.Plan, parallel int) error {
-	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", p.Model, p.Ctx, p.Wanted.K, p.Wanted.V)
+	fmt.Fprintf(r.out, "%s, %d tokens of context, K %s, V %s\n\n", printable(p.Model), p.Ctx, p.Wanted.K, p.Wanted.V)
 	t := newTable("LAYERS", "K", "V", "BYTES", "EXACT", "WINDOW", "REASON")
 	var allExact int64
 	for i := 0; i < len(p.Layers); {

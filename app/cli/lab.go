@@ -209,7 +209,7 @@ func (r *run) printReport(rep *eval.Report) error {
 		return err
 	}
 	for _, n := range rep.Notes() {
-		fmt.Fprintln(r.out, n)
+		fmt.Fprintln(r.out, printable(n))
 	}
 	return nil
 }

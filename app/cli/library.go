@@ -82,7 +82,7 @@ func (c *pullCmd) Run(r *run) error {
 	if c.JSON {
 		return r.json(m)
 	}
-	fmt.Fprintf(r.out, "%s  %s  %s\n", m.Name, size(m.Size), m.Quant)
+	fmt.Fprintf(r.out, "%s  %s  %s\n", printable(m.Name), size(m.Size), m.Quant)
 	_, err = fmt.Fprintf(r.out, "licence: %s\n", cmp.Or(m.Licence, "not stated; ask the model's author before you rely on it"))
 	return err
 }

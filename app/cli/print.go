@@ -41,8 +41,8 @@ func printable(s string) string {
 	return b.String()
 }
 
-// shown is what a model wrote, as standard output takes it: a file or another
-// program gets every byte.
+// shown is what a model or its file says, as standard output takes it: a file or
+// another program gets every byte.
 func (r *run) shown(s string) string {
 	if r.screen {
 		return spoken(s)
@@ -119,7 +119,7 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	}
 	p := progressbar.NewOptions64(total, append(more,
 		progressbar.OptionSetWriter(r.err),
-		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetDescription(printable(what)),
 		progressbar.OptionSetWidth(20), // a line of 80 columns keeps room for names
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(50*time.Millisecond),
@@ -144,7 +144,7 @@ func (b *bar) set(step int64) {
 // describe says what is going on.
 func (b *bar) describe(what string) {
 	if b.p != nil {
-		b.p.Describe(what)
+		b.p.Describe(printable(what))
 	}
 }
 

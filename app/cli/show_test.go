@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +33,8 @@ func TestHostileNames(t *testing.T) {
 	extra := f.Tensors[0]
 	extra.Name = "blk.9." + evil
 	t.Setenv("GODWIT_HOME", t.TempDir())
-	for name, tensors := range map[string][]gguf.Tensor{"fine.gguf": f.Tensors, "refused.gguf": append(f.Tensors[:len(f.Tensors):len(f.Tensors)], extra)} {
-		path := filepath.Join(t.TempDir(), name)
+	for name, tensors := range map[string][]gguf.Tensor{"fine": f.Tensors, "refused": append(f.Tensors[:len(f.Tensors):len(f.Tensors)], extra)} {
+		path := filepath.Join(t.TempDir(), name+"\x1b[31m.gguf")
 		out, err := os.Create(path)
 		if err != nil {
 			t.Fatal(err)
@@ -46,13 +49,32 @@ func TestHostileNames(t *testing.T) {
 			{"show", path, "--tensors", "--metadata"}, {"chat", path, "-c", "64"}, {"kv", "plan", path, "-c", "64"},
 		} {
 			code, out, errs := call(t, args...)
-			if refused := name == "refused.gguf"; code != 0 && !refused || code == 0 && refused && args[0] != "show" {
+			if refused := name == "refused"; code != 0 && !refused || code == 0 && refused && args[0] != "show" {
 				t.Errorf("%s of %s: exit %d, %s", args[0], name, code, errs)
 			}
 			if i := strings.IndexAny(out+errs, "\x1b\a\u009b\u202e"); i >= 0 {
 				t.Errorf("%s of %s: %.200q", args[0], name, (out + errs)[i:])
 			}
 		}
+	}
+}
+
+// TestScreen: what comes out of a model's file cannot steer a terminal, and is
+// whole in a pipe.
+func TestScreen(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "t.jinja")
+	const said = "a\x1b[31m\u009b2J"
+	if err := os.WriteFile(source, []byte(said), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	for _, screen := range []bool{false, true} {
+		r := &run{ctx: t.Context(), in: strings.NewReader("[]"), out: bufio.NewWriter(&b), screen: screen}
+		err := errors.Join((&templateCmd{File: source}).Run(r), r.json(map[string]string{"text": said}), r.out.Flush())
+		if got := strings.ContainsAny(b.String(), "\x1b\u009b"); err != nil || got == screen {
+			t.Errorf("on a terminal %v: %q, %v", screen, b.String(), err)
+		}
+		b.Reset()
 	}
 }
 

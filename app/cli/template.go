@@ -59,7 +59,7 @@ func (c *templateCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(r.out, jinja.Text(pieces))
+	_, err = io.WriteString(r.out, r.shown(jinja.Text(pieces)))
 	return err
 }
 
@@ -107,7 +107,7 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
 		return "", err
 	}
 	for _, n := range t.Notices() {
-		fmt.Fprintln(r.err, "godwit:", n)
+		fmt.Fprintln(r.err, "godwit:", printable(n))
 	}
 	return strings.Clone(t.Source()), nil
 }

@@ -68,6 +68,6 @@ func (c *detokenizeCmd) Run(r *run) error {
 			return fmt.Errorf("token %d is not in the vocabulary of %d", id, t.VocabSize())
 		}
 	}
-	_, err = r.out.Write(t.Decode(c.IDs.tokens(), c.Special))
+	_, err = r.out.WriteString(r.shown(string(t.Decode(c.IDs.tokens(), c.Special))))
 	return err
 }

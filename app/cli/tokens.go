@@ -44,9 +44,14 @@ func (l ids) tokens() []llm.Token {
 
 // json writes a value as one line of JSON, without escaping < and >.
 func (r *run) json(v any) error {
-	e := json.NewEncoder(r.out)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := r.out.WriteString(r.shown(b.String()))
+	return err
 }
 
 type logitsCmd struct {
