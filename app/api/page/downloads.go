@@ -221,7 +221,7 @@ func (p *Page) fetch(ctx context.Context, t *transfer) {
 	}
 }
 
-// asks reads which download a request means, and stops it.
+// halt reads which download a request means, and stops it.
 func (p *Page) halt(w http.ResponseWriter, r *http.Request) (string, error) {
 	var q struct {
 		Ref string `json:"ref"`
