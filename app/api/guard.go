@@ -201,7 +201,7 @@ func checkType(r *http.Request) error {
 	charset := strings.ToLower(params["charset"])
 	json := name == "application/json" || strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json")
 	if err != nil || !json || charset != "" && charset != "utf-8" {
-		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json", r.Header.Get("Content-Type"))
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json (curl: -H 'Content-Type: application/json')", r.Header.Get("Content-Type"))
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Encoding %.64q is not supported", e)

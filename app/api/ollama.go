@@ -70,7 +70,7 @@ func (s *Server) running(w http.ResponseWriter, _ *http.Request) error {
 			until = time.Now().Add(100 * 365 * 24 * time.Hour)
 		}
 		out.Models = append(out.Models, ollama.RunningModel{
-			Name: m.Name, Model: m.Name, Size: m.Bytes, Digest: m.SHA256, Details: ollama.NewDetails(&m.Model),
+			Name: m.Name, Model: m.Name, Size: m.Bytes, Digest: ollama.Digest(&m.Model), Details: ollama.NewDetails(&m.Model),
 			Expires: until.UTC().Format(time.RFC3339Nano), Context: m.Context,
 		})
 	}

@@ -144,7 +144,17 @@ func (p *pool) unnamed() (hub.Model, error) {
 	if len(list) == 1 {
 		return list[0], nil
 	}
-	return hub.Model{}, wire.Bad("model", "this field is required; there are %d models", len(list))
+	if len(list) == 0 {
+		return hub.Model{}, wire.Bad("model", "the library is empty; 'godwit pull demo' fetches a small model")
+	}
+	var names []string
+	for _, m := range list[:min(len(list), 8)] {
+		names = append(names, m.Name)
+	}
+	if len(list) > len(names) {
+		names = append(names, "...")
+	}
+	return hub.Model{}, wire.Bad("model", "this field is required; there are %s", strings.Join(names, ", "))
 }
 
 // list returns the models that can be asked for.

@@ -1,8 +1,10 @@
 package ollama
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"godwit/app/hub"
@@ -36,9 +38,27 @@ type Details struct {
 // NewModel describes a model.
 func NewModel(m *hub.Model) Model {
 	return Model{
-		Name: m.Name, Model: m.Name, Modified: m.Added.UTC().Format(time.RFC3339Nano), Size: m.Size, Digest: m.SHA256,
+		Name: m.Name, Model: m.Name, Modified: modified(m), Size: m.Size, Digest: Digest(m),
 		Details: NewDetails(m),
 	}
+}
+
+// Digest is the model's, or what stands for it where nobody computed one: Ollama's
+// own program cuts twelve characters off without looking.
+func Digest(m *hub.Model) string {
+	if m.SHA256 != "" {
+		return m.SHA256
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %d %s", m.Path, m.Size, modified(m))))
+}
+
+// modified is when a model was added; one that lay there is as old as its file.
+func modified(m *hub.Model) string {
+	at := m.Added
+	if info, err := os.Stat(m.Path); at.IsZero() && err == nil {
+		at = info.ModTime()
+	}
+	return at.UTC().Format(time.RFC3339Nano)
 }
 
 // NewDetails describes a model's file.
@@ -108,7 +128,7 @@ func NewShow(m *hub.Model, capabilities []string) Show {
 	key := func(s string) string { return m.Arch + "." + s }
 	return Show{
 		Modelfile: "FROM " + m.Name, Template: m.Template, Details: NewDetails(m), Capabilities: capabilities,
-		Licence: m.Licence, Modified: m.Added.UTC().Format(time.RFC3339Nano),
+		Licence: m.Licence, Modified: modified(m),
 		Info: map[string]any{
 			"general.architecture": m.Arch, "general.basename": m.Title, "general.parameter_count": m.Parameters,
 			key("context_length"): m.Context, key("embedding_length"): m.Embedding, key("block_count"): m.Layers,
