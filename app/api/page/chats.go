@@ -231,29 +231,44 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
-	made, err := p.o.Store.Import(r.Context(), http.MaxBytesReader(w, r.Body, maxImport+1))
+	ctx := context.WithoutCancel(r.Context()) // what is read is stored without the window too
+	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1))
 	if err != nil {
 		return nil, err
 	}
-	for i := range made {
-		if err := p.understand(r.Context(), &made[i]); err != nil {
-			return nil, err
-		}
-	}
+	err = p.understand(ctx, made)
 	p.chatsChanged()
-	return map[string]any{"chats": made}, nil
+	return map[string]any{"chats": made}, err
 }
 
-// understand takes settings off an imported chat that nothing here could answer with.
-func (p *Page) understand(ctx context.Context, c *store.Chat) error {
-	_, _, err := readSettings(c.Settings)
-	if err == nil {
-		return nil
-	}
-	p.say("warning", fmt.Sprintf("The settings of the imported chat “%s” were left out: %v.", c.Title, err))
+// understand takes settings off imported chats that nothing here could answer with.
+// It says so once, however many there are.
+func (p *Page) understand(ctx context.Context, chats []store.Chat) error {
 	none := json.RawMessage("{}")
-	*c, err = p.o.Store.ChangeChat(ctx, c.ID, store.ChatChange{Settings: &none})
-	return err
+	said, more := "", 0
+	for i := range chats {
+		c := &chats[i]
+		_, _, wrong := readSettings(c.Settings)
+		switch {
+		case wrong == nil:
+			continue
+		case said == "":
+			said = fmt.Sprintf("The settings of the imported chat “%.80s” were left out: %.200v.", c.Title, wrong)
+		default:
+			more++
+		}
+		var err error
+		if *c, err = p.o.Store.ChangeChat(ctx, c.ID, store.ChatChange{Settings: &none}); err != nil {
+			return err
+		}
+	}
+	if more > 0 {
+		said += fmt.Sprintf(" So were those of %d more.", more)
+	}
+	if said != "" {
+		p.say("warning", said)
+	}
+	return nil
 }
 
 func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {

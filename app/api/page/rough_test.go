@@ -132,17 +132,23 @@ func TestUnanswerable(t *testing.T) {
 	if _, final := d.finish(again.ID); final.Status != store.Done {
 		t.Errorf("put right: %+v", final)
 	}
-	// An import leaves such settings out.
+	// An import leaves such settings out, and says so once.
 	var file strings.Builder
-	if _, err := d.o.Store.ChangeChat(t.Context(), chat.ID, store.ChatChange{Settings: &unknown}); err != nil {
-		t.Fatal(err)
+	other := d.newChat(8)
+	for _, id := range []int64{chat.ID, other.ID} {
+		if _, err := d.o.Store.ChangeChat(t.Context(), id, store.ChatChange{Settings: &unknown}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := d.o.Store.ExportJSON(t.Context(), &file, chat.ID); err != nil {
+	if err := d.o.Store.ExportJSON(t.Context(), &file, chat.ID, other.ID); err != nil {
 		t.Fatal(err)
 	}
 	made := ask[struct{ Chats []store.Chat }](d, "POST", "/app/import", json.RawMessage(file.String())).Chats
-	if len(made) != 1 || string(made[0].Settings) != "{}" || len(d.notices.all()) != 1 {
-		t.Errorf("imported %+v, notices %v", made, d.notices.all())
+	if len(made) != 2 || string(made[0].Settings) != "{}" || string(made[1].Settings) != "{}" {
+		t.Errorf("imported %+v", made)
+	}
+	if said := d.notices.all(); len(said) != 1 || !strings.Contains(said[0].Text, "1 more") {
+		t.Errorf("notices %v", said)
 	}
 }
 
