@@ -34,7 +34,7 @@ type Settings struct {
 type Engine struct {
 	CtxSize  int    `toml:"ctx_size" name:"ctx-size" short:"c" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" help:"Most tokens of one conversation. 0: the model's own length, at most what fits in half of the free memory."`
 	KVCells  int    `toml:"kv_cells" name:"kv-cells" placeholder:"N" default:"0" min:"0" max:"16777216" unit:"tokens" applies:"load" group:"Memory" help:"Tokens that all conversations together may hold. 0: as many as --ctx-size."`
-	Parallel int    `toml:"parallel" name:"parallel" dash:"np" placeholder:"N" default:"8" min:"1" max:"1024" unit:"conversations" applies:"load" group:"Memory" help:"Most conversations at the same time. Each costs nothing until it is used."`
+	Parallel int    `toml:"parallel" name:"parallel" dash:"np" placeholder:"N" default:"8" min:"1" max:"1024" unit:"conversations" applies:"load" group:"Memory" help:"Most conversations at the same time. They share the cache; each has room of its own only for the tokens that a cache type keeps exact."`
 	MMap     bool   `toml:"mmap" name:"mmap" negatable:"" default:"true" applies:"load" group:"Memory" help:"Map the model file instead of reading it: loads faster, and other programs share the pages."`
 	MLock    bool   `toml:"mlock" name:"mlock" default:"false" applies:"load" group:"Memory" help:"Keep the weights from being swapped out. Needs the right to lock that much memory."`
 	Repack   string `toml:"repack" name:"repack" default:"auto" enum:"auto,off" applies:"load" group:"Memory" help:"Lay the weights out for the CPU at load. auto: where they fit in free memory; off: run from the mapped file, slower, in less memory."`

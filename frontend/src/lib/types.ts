@@ -226,6 +226,8 @@ export interface Plan {
   bytes: number;
   bytes_f16: number;
   passing_bytes: number;
+  /** What the exact part of all layers would take with one conversation at a time. */
+  exact_alone: number;
   state_bytes: number;
   events: string[];
 }

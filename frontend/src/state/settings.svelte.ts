@@ -52,6 +52,17 @@ export function typed({ kind }: Field, text: string): Value {
   return (kind === 'int' || kind === 'float') && Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
 }
 
+/** What there is to know of a setting, in the words of this page: the text is that of the command line. */
+export function explained(field: Field, fields: Field[]): string {
+  return field.help
+    .replace(' May be given several times.', '')
+    .replace('Unset: ', 'Automatic: ')
+    .replace(/--([a-z][a-z-]*)/g, (written, flag) => {
+      const other = fields.find((f) => f.flag === flag);
+      return other ? `“${label(other.name)}”` : written;
+    });
+}
+
 /** The words for a setting, out of its key. */
 export function label(name: string): string {
   const known: Record<string, string> = {

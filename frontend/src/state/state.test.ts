@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { address, parse } from './route.svelte';
-import { label } from './settings.svelte';
+import type { Field } from '../lib/types';
+import { explained, label } from './settings.svelte';
 
 describe('addresses', () => {
   it('come back as they were', () => {
@@ -15,5 +16,12 @@ describe('names of settings', () => {
   it('are words', () => {
     expect(label('engine.ctx_size')).toBe('Context length');
     expect(label('server.some_thing')).toBe('Some thing');
+  });
+  it('stand in texts for the flags of the command line', () => {
+    const field = (name: string, flag: string, help: string) => ({ name, flag, help }) as Field;
+    const context = field('engine.ctx_size', 'ctx-size', 'Unset: what fits, not --other.');
+    const cells = field('engine.kv_cells', 'kv-cells', '0: as many as --ctx-size. May be given several times.');
+    expect(explained(cells, [context, cells])).toBe('0: as many as “Context length”.');
+    expect(explained(context, [context, cells])).toBe('Automatic: what fits, not --other.');
   });
 });
