@@ -30,6 +30,7 @@ finish() {
 trap finish EXIT
 
 mkdir -p "$home/data/models" "$home/else" "$home/bin"
+printf '[engine]\ncontext_shift = true\n' >"$home/config.toml" # so that no story ends by itself
 model=${XDG_DATA_HOME:-$HOME/.local/share}/godwit/models/SmolLM2-135M-Instruct.Q4_1.gguf
 ln -s "$model" "$home/data/models/"
 ln "$model" "$home/else/picked.gguf" 2>/dev/null || cp "$model" "$home/else/picked.gguf"

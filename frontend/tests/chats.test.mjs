@@ -5,14 +5,15 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, held, launch, leave, say, told, visit, write } from './browser.mjs';
-import { conversation, modelFile, newHome, serve } from './server.mjs';
+import { conversation, lastingPort, modelFile, newHome, serve } from './server.mjs';
 
 let browser;
 let server;
 
 before(async () => {
   browser = await launch();
-  server = await serve(newHome(true, 'predict = 40\n'));
+  // Stories that get more than 40 tokens do not end by themselves.
+  server = await serve(newHome(true, 'predict = 40\n', 'context_shift = true\n'), [], await lastingPort());
 });
 
 after(async () => {

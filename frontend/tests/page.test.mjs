@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { answered, drawn, faultsOfAccess, held, launch, leave, say, told, visit } from './browser.mjs';
-import { conversation, manyMessages, modelFile, newHome, playHub, serve } from './server.mjs';
+import { conversation, lastingPort, manyMessages, modelFile, newHome, playHub, serve } from './server.mjs';
 
 const story = 'Tell me a very long story about a bird that flies over the sea.';
 let browser;
@@ -71,7 +71,7 @@ describe('chatting', () => {
   it('stops, and keeps what there is', async () => {
     const page = await visit(browser, server.url);
     await say(page, story);
-    await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 40);
+    await page.waitForFunction(() => (document.querySelector('article:not(.mine) .prose')?.textContent?.length ?? 0) > 60);
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.locator('article[data-status=stopped]').waitFor();
     assert.ok((await answered(page)).length > 40);
@@ -432,7 +432,7 @@ describe('how it looks', () => {
   let server;
   let chat;
   before(async () => {
-    server = await serve(newHome());
+    server = await serve(newHome(), [], await lastingPort());
     const answer = '# Birds\n\nA *list*:\n\n- [x] one\n- two\n\n```go\nfunc main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$$x^2$$\n\n> quoted [link](https://example.com)';
     chat = (await server.api('POST', '/app/import', conversation('Birds', ['Tell me about birds.', answer]))).chats[0].id;
     await server.api('POST', '/app/models/small/load');

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as listen } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -23,6 +24,18 @@ export function newHome(model = true, settings = '', engine = '') {
   if (model) symlinkSync(modelFile(), join(home, 'data', 'models', 'small.gguf'));
   writeFileSync(join(home, 'config.toml'), `[engine]\nctx_size = 4096\n${engine}\n[sampling]\ntemperature = 0.0\n${settings}`);
   return home;
+}
+
+/** A port for a server that is started again: the system gives it to no one meanwhile. */
+export async function lastingPort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000); // below those of outgoing connections
+    const free = await new Promise((done) => {
+      const probe = listen().once('error', () => done(false));
+      probe.listen(port, '127.0.0.1', () => probe.close(() => done(true)));
+    });
+    if (free) return port;
+  }
 }
 
 export async function serve(home, args = [], port = 0) {
