@@ -192,8 +192,8 @@ func (e *Engine) start(ctx context.Context) error {
 	for _, ev := range e.layout.Events {
 		e.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
 	}
-	for _, name := range e.adapters.ignored {
-		e.log.Warn("adapter's " + name + " ignored: norms are not replaced")
+	if n := e.adapters.ignored; len(n) > 0 {
+		e.log.Warn(fmt.Sprintf("%d tensors of adapters are ignored, %q first: norms are not replaced", len(n), n[0]))
 	}
 	s := backend.Sizes{
 		Rows: e.o.UBatch, Outputs: max(outputs, e.o.Parallel), Slots: e.layout.StateSlots(),

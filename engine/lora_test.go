@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -46,6 +48,25 @@ func TestAdapterErrors(t *testing.T) {
 				t.Errorf("%v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+// TestAdapterNorms opens a model with an adapter that would replace norms: it is told
+// once, and their names cannot steer a terminal.
+func TestAdapterNorms(t *testing.T) {
+	base := llamaMerged().save(t, t.TempDir(), "base")
+	a := adapterOf(llamaMerged(), "blk.0.attn_qkv.weight")
+	for _, name := range []string{"\x1b[2J_norm.weight", "blk.0.attn_norm.weight", "blk.1.attn_norm.weight"} {
+		a.add(name, 32)
+	}
+	var log bytes.Buffer
+	openPath(t, base, engine.Options{
+		Context: 64, Threads: 1, LoRA: []engine.LoRA{{Path: a.save(t, t.TempDir(), "adapter")}},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	const want = `3 tensors of adapters are ignored, \"\\x1b[2J_norm.weight\" first`
+	if said := log.String(); strings.Count(said, "norm") != strings.Count(want, "norm")+1 || !strings.Contains(said, want) {
+		t.Errorf("%s, want %s", said, want)
 	}
 }
 
