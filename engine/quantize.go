@@ -86,9 +86,21 @@ func (q *quantizer) choose(in, out string) error {
 		q.done.After += int64(t.Type.RowBytes(t.Shape[0])) * int64(t.Rows())
 	}
 	if q.done.Changed == 0 {
-		return fmt.Errorf("%w: no matrix of %s is F32, F16 or BF16", ErrQuantize, in)
+		return fmt.Errorf("%w: no matrix of %s is F32, F16 or BF16, they are %s; a copy in one of those is wanted", ErrQuantize, in, q.packed())
 	}
 	return nil
+}
+
+// packed names the types that are none of floating point.
+func (q *quantizer) packed() string {
+	var names []string
+	for ty := range q.done.Types {
+		if !ty.IsFloat() {
+			names = append(names, ty.String())
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // metadata is that of the old file, with its new type and in one part.

@@ -177,7 +177,14 @@ func (r *run) printPlan(p *kv.Plan, parallel int) error {
 	if p.PassingBytes > 0 {
 		fmt.Fprintf(r.out, "\n%s of exact pages for the prompt being read, shared by all layers\n", size(p.PassingBytes))
 	}
-	_, err := fmt.Fprintf(r.out, "\ncache %s, %.2f times less than f16 (%s)\n", size(p.Bytes), float64(p.BytesF16)/float64(max(p.Bytes, 1)), size(p.BytesF16))
+	fmt.Fprintf(r.out, "\ncache %s", size(p.Bytes))
+	switch ratio := float64(p.BytesF16) / float64(max(p.Bytes, 1)); {
+	case ratio > 1.005:
+		fmt.Fprintf(r.out, ", %.2f times less than f16 (%s)", ratio, size(p.BytesF16))
+	case ratio < 0.995:
+		fmt.Fprintf(r.out, ", %.2f times that of f16 (%s)", 1/ratio, size(p.BytesF16))
+	}
+	_, err := fmt.Fprintln(r.out)
 	return err
 }
 
