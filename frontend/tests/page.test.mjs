@@ -167,6 +167,25 @@ describe('chatting', () => {
     await leave(page);
   });
 
+  it('goes to what is found when Enter came first', async () => {
+    const page = await visit(browser, server.url);
+    let find;
+    const asked = new Promise((done) => (find = done));
+    await page.route('**/app/search?*', async (route) => {
+      await asked;
+      await route.continue();
+    });
+    await page.keyboard.press('Control+k');
+    const field = page.getByRole('combobox', { name: 'Search all chats' });
+    await field.fill('capital franc');
+    await field.press('Enter');
+    assert.ok(await field.isVisible(), 'Enter chose what was listed before');
+    find();
+    await page.locator('.said', { hasText: 'capital of France' }).first().waitFor();
+    await field.waitFor({ state: 'hidden' });
+    await leave(page);
+  });
+
   it('exports a chat and imports it', async () => {
     const page = await visit(browser, server.url);
     await page.getByRole('link', { name: 'What is the capital of France?' }).click();
