@@ -43,6 +43,9 @@ func (r *run) find(model string) (string, error) {
 	}
 	defer l.Close()
 	m, err := l.Find(model)
+	if err != nil && info != nil {
+		return "", fmt.Errorf("%s is a folder; name the GGUF file in it", model)
+	}
 	if err != nil {
 		return "", err
 	}
