@@ -64,14 +64,18 @@ type side struct {
 	late         bool // pages are packed from exact ones
 }
 
-// store is the pages of a part. A page holds the cells of one KV head after
-// the other.
+// store is the pages of a part. Those of one KV head lie side by side in runs of
+// runPages, so that reading it is one stream of memory; a short context keeps to
+// the first of them.
 type store struct {
 	form   *attn.Form // nil: there is none
 	data   memory
 	beyond memory // pages after those of data
-	page   int    // bytes of a page
+	pages  int    // of data
+	page   int    // bytes of a page of all KV heads
 }
+
+const runPages = 32
 
 // copy copies n cells of a head from cell src on to cell dst on, pages as
 // they are.
@@ -92,12 +96,14 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 
 // head is one KV head of a page.
 func (s *store) head(page int32, head int) []byte {
-	n := s.form.PageBytes()
-	off := int(page)*s.page + head*n
-	data := s.data
-	if off >= len(data) {
-		off, data = off-len(data), s.beyond
+	data, i, pages := s.data, int(page), s.pages
+	if i >= pages {
+		data, i, pages = s.beyond, i-pages, len(s.beyond)/s.page
 	}
+	first := i &^ (runPages - 1)
+	run := min(runPages, pages-first)
+	n := s.form.PageBytes()
+	off := first*s.page + (head*run+i-first)*n
 	return data[off : off+n : off+n]
 }
 
@@ -219,7 +225,7 @@ func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn
 
 func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Options) {
 	s.form = c.form(formKey{t: t, dim: dim, Options: o})
-	s.page = heads * s.form.PageBytes()
+	s.pages, s.page = pages, heads*s.form.PageBytes()
 	c.want(&s.data, pages*s.page)
 }
 

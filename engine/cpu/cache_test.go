@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"godwit/engine/backend"
+	"godwit/engine/cpu/attn"
 	"godwit/engine/kv"
 )
 
@@ -50,6 +52,44 @@ func TestCopyCells(t *testing.T) {
 				if !bytes.Equal(row, want[i]) {
 					t.Fatalf("%s: %d cells from %d to %d: cell %d differs", typ, m.n, m.src, m.dst, i/2)
 				}
+			}
+		}
+	}
+}
+
+// Every page of every KV head has memory of its own, all of it is used, and the
+// pages of a head lie side by side as far as a run goes.
+func TestPages(t *testing.T) {
+	const heads, beyond = 3, 5
+	typ, err := kv.Parse("q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := attn.New(typ, 64, attn.Options{Side: kv.K})
+	n := form.PageBytes()
+	for _, pages := range []int{0, 1, runPages - 1, runPages, runPages + 1, 3*runPages + 7} {
+		s := store{form: form, pages: pages, page: heads * n, data: make(memory, pages*heads*n), beyond: make(memory, beyond*heads*n)}
+		seen := make(map[*byte]bool)
+		for p := range int32(pages + beyond) {
+			for h := range heads {
+				b := s.head(p, h)
+				if len(b) != n || cap(b) != n || seen[&b[0]] {
+					t.Fatalf("%d pages: page %d of head %d has %d bytes, taken: %v", pages, p, h, len(b), seen[&b[0]])
+				}
+				seen[&b[0]] = true
+				for i := range b {
+					b[i]++
+				}
+			}
+		}
+		for i, b := range append(bytes.Clone(s.data), s.beyond...) {
+			if b != 1 {
+				t.Fatalf("%d pages: byte %d is in %d pages", pages, i, b)
+			}
+		}
+		for p := int32(1); int(p) < min(pages, runPages); p++ {
+			if a, b := s.head(p-1, 1), s.head(p, 1); uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&a[0])) != uintptr(n) {
+				t.Fatalf("%d pages: page %d of a head is not behind page %d", pages, p, p-1)
 			}
 		}
 	}
