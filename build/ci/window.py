@@ -51,12 +51,7 @@ def do(*what: object) -> str:
 
 def until(what: str, look):
     """Looks again until there is something."""
-    start = time.monotonic()
-    while time.monotonic() - start < PATIENCE:
-        if seen := look():
-            return seen
-        time.sleep(0.25)
-    sys.exit(f"window.py: no {what} after {PATIENCE} s")
+    return again(what, lambda: None, look)
 
 
 def again(what: str, act, look):

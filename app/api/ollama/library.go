@@ -55,8 +55,10 @@ func Digest(m *hub.Model) string {
 // modified is when a model was added; one that lay there is as old as its file.
 func modified(m *hub.Model) string {
 	at := m.Added
-	if info, err := os.Stat(m.Path); at.IsZero() && err == nil {
-		at = info.ModTime()
+	if at.IsZero() {
+		if info, err := os.Stat(m.Path); err == nil {
+			at = info.ModTime()
+		}
 	}
 	return at.UTC().Format(time.RFC3339Nano)
 }
