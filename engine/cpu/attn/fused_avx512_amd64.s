@@ -17,7 +17,7 @@ page1:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -39,17 +39,15 @@ block2:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk3:
 	MOVQ $0x00000004, BX
 
 loop4:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z21, Z25, Z0
@@ -75,12 +73,16 @@ loop4:
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z7
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop4
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk3
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -147,7 +149,7 @@ page5:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -221,8 +223,6 @@ block6:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done8
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk7:
@@ -240,9 +240,9 @@ loop10:
 	TESTQ        $0x00000003, CX
 	JZ           skip11
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
@@ -270,6 +270,7 @@ loop10:
 
 skip11:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -301,6 +302,9 @@ skip11:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk7
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block6
@@ -370,7 +374,7 @@ page12:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -444,8 +448,6 @@ block13:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done15
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk14:
@@ -459,9 +461,9 @@ loop17:
 	TESTQ        $0x0000000f, CX
 	JZ           skip18
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
@@ -491,6 +493,7 @@ loop17:
 
 skip18:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -512,6 +515,9 @@ skip18:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk14
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block13
@@ -540,7 +546,7 @@ page19:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -570,17 +576,15 @@ block20:
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk21:
 	MOVQ $0x00000004, BX
 
 loop22:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -616,12 +620,16 @@ loop22:
 	VPDPBUSD     Z21, Z28, Z11
 	VPDPBUSD     Z22, Z28, Z15
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop22
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk21
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -712,7 +720,7 @@ page23:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -838,8 +846,6 @@ block24:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done26
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk25:
@@ -865,9 +871,9 @@ loop28:
 	TESTQ        $0x00000003, CX
 	JZ           skip29
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -905,6 +911,7 @@ loop28:
 
 skip29:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -958,6 +965,9 @@ skip29:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk25
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block24
@@ -1000,7 +1010,7 @@ page30:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1126,8 +1136,6 @@ block31:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done33
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk32:
@@ -1145,9 +1153,9 @@ loop35:
 	TESTQ        $0x0000000f, CX
 	JZ           skip36
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -1189,6 +1197,7 @@ loop35:
 
 skip36:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -1222,6 +1231,9 @@ skip36:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk32
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block31
@@ -1250,7 +1262,7 @@ page37:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1276,17 +1288,15 @@ block38:
 	VMOVDQA64    Z8, Z9
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk39:
 	MOVQ $0x00000004, BX
 
 loop40:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -1332,12 +1342,16 @@ loop40:
 	VPDPBUSD     Z22, Z28, Z7
 	VPDPBUSD     Z23, Z28, Z11
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop40
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk39
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -1440,7 +1454,7 @@ page41:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1618,8 +1632,6 @@ block42:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done44
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk43:
@@ -1641,9 +1653,9 @@ loop46:
 	TESTQ        $0x00000003, CX
 	JZ           skip47
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -1691,6 +1703,7 @@ loop46:
 
 skip47:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -1754,6 +1767,9 @@ skip47:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk43
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block42
@@ -1796,7 +1812,7 @@ page48:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1974,8 +1990,6 @@ block49:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done51
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk50:
@@ -1997,9 +2011,9 @@ loop53:
 	TESTQ        $0x0000000f, CX
 	JZ           skip54
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -2053,6 +2067,7 @@ loop53:
 
 skip54:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -2098,6 +2113,9 @@ skip54:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk50
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block49
@@ -2126,7 +2144,7 @@ page55:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -2156,17 +2174,15 @@ block56:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk57:
 	MOVQ $0x00000004, BX
 
 loop58:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -2222,12 +2238,16 @@ loop58:
 	VPDPBUSD     Z23, Z28, Z11
 	VPDPBUSD     Z24, Z28, Z15
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop58
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk57
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -2350,7 +2370,7 @@ page59:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -2580,8 +2600,6 @@ block60:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done62
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk61:
@@ -2607,9 +2625,9 @@ loop64:
 	TESTQ        $0x00000003, CX
 	JZ           skip65
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -2667,6 +2685,7 @@ loop64:
 
 skip65:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -2748,6 +2767,9 @@ skip65:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk61
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block60
@@ -2790,7 +2812,7 @@ page66:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -3020,8 +3042,6 @@ block67:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done69
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk68:
@@ -3047,9 +3067,9 @@ loop71:
 	TESTQ        $0x0000000f, CX
 	JZ           skip72
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -3115,6 +3135,7 @@ loop71:
 
 skip72:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -3172,6 +3193,9 @@ skip72:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk68
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block67
@@ -3201,7 +3225,7 @@ page73:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -3225,19 +3249,17 @@ block74:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk75:
 	MOVQ $0x00000004, BX
 
 loop76:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VMOVDQU64    Z17, Z25
 	VPSLLD       $0x02, Z16, Z29
@@ -3282,12 +3304,16 @@ loop76:
 	VPDPBUSD     Z21, Z28, Z7
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop76
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk75
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -3358,7 +3384,7 @@ page77:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -3434,8 +3460,6 @@ block78:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done80
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk79:
@@ -3453,11 +3477,11 @@ loop82:
 	TESTQ        $0x00000003, CX
 	JZ           skip83
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VMOVDQU64    Z17, Z25
 	VPSLLD       $0x02, Z16, Z29
@@ -3504,6 +3528,7 @@ loop82:
 skip83:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -3535,6 +3560,9 @@ skip83:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk79
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block78
@@ -3578,7 +3606,7 @@ page84:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -3654,8 +3682,6 @@ block85:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done87
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk86:
@@ -3669,11 +3695,11 @@ loop89:
 	TESTQ        $0x0000000f, CX
 	JZ           skip90
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VMOVDQU64    Z17, Z25
 	VPSLLD       $0x02, Z16, Z29
@@ -3722,6 +3748,7 @@ loop89:
 skip90:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -3743,6 +3770,9 @@ skip90:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk86
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block85
@@ -3772,7 +3802,7 @@ page91:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -3804,19 +3834,17 @@ block92:
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk93:
 	MOVQ $0x00000004, BX
 
 loop94:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VMOVDQU64    Z17, Z25
@@ -3871,12 +3899,16 @@ loop94:
 	VPDPBUSD     Z22, Z28, Z15
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop94
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk93
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -3968,7 +4000,7 @@ page95:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -4096,8 +4128,6 @@ block96:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done98
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk97:
@@ -4123,11 +4153,11 @@ loop100:
 	TESTQ        $0x00000003, CX
 	JZ           skip101
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VMOVDQU64    Z17, Z25
@@ -4184,6 +4214,7 @@ loop100:
 skip101:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -4237,6 +4268,9 @@ skip101:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk97
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block96
@@ -4280,7 +4314,7 @@ page102:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -4408,8 +4442,6 @@ block103:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done105
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk104:
@@ -4427,11 +4459,11 @@ loop107:
 	TESTQ        $0x0000000f, CX
 	JZ           skip108
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VMOVDQU64    Z17, Z25
@@ -4492,6 +4524,7 @@ loop107:
 skip108:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -4525,6 +4558,9 @@ skip108:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk104
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block103
@@ -4554,7 +4590,7 @@ page109:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -4582,19 +4618,17 @@ block110:
 	VMOVDQA64    Z8, Z9
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk111:
 	MOVQ $0x00000004, BX
 
 loop112:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -4659,12 +4693,16 @@ loop112:
 	VPDPBUSD     Z23, Z28, Z11
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop112
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk111
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -4768,7 +4806,7 @@ page113:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -4948,8 +4986,6 @@ block114:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done116
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk115:
@@ -4971,11 +5007,11 @@ loop118:
 	TESTQ        $0x00000003, CX
 	JZ           skip119
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -5042,6 +5078,7 @@ loop118:
 skip119:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -5105,6 +5142,9 @@ skip119:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk115
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block114
@@ -5148,7 +5188,7 @@ page120:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -5328,8 +5368,6 @@ block121:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done123
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk122:
@@ -5351,11 +5389,11 @@ loop125:
 	TESTQ        $0x0000000f, CX
 	JZ           skip126
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -5428,6 +5466,7 @@ loop125:
 skip126:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -5473,6 +5512,9 @@ skip126:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk122
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block121
@@ -5502,7 +5544,7 @@ page127:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -5534,19 +5576,17 @@ block128:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk129:
 	MOVQ $0x00000004, BX
 
 loop130:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -5621,12 +5661,16 @@ loop130:
 	VPDPBUSD     Z24, Z28, Z15
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop130
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk129
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -5750,7 +5794,7 @@ page131:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -5982,8 +6026,6 @@ block132:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done134
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk133:
@@ -6009,11 +6051,11 @@ loop136:
 	TESTQ        $0x00000003, CX
 	JZ           skip137
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -6090,6 +6132,7 @@ loop136:
 skip137:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -6171,6 +6214,9 @@ skip137:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk133
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block132
@@ -6214,7 +6260,7 @@ page138:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	MOVQ    SI, R14
@@ -6446,8 +6492,6 @@ block139:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done141
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk140:
@@ -6473,11 +6517,11 @@ loop143:
 	TESTQ        $0x0000000f, CX
 	JZ           skip144
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    (R14), Z16
-	PREFETCHT0   (R14)(R12*1)
+	PREFETCHT0   128(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -6562,6 +6606,7 @@ loop143:
 skip144:
 	ADDQ         $0x80, SI
 	ADDQ         $0x40, R14
+	ADDQ         $0xc0, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -6619,6 +6664,9 @@ skip144:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk140
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block139
@@ -6647,7 +6695,7 @@ page145:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -6669,21 +6717,19 @@ block146:
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk147:
 	MOVQ $0x00000004, BX
 
 loop148:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z21, Z25, Z0
@@ -6707,12 +6753,16 @@ loop148:
 	VPERMB       Z31, Z28, Z28
 	VPDPBUSD     Z21, Z28, Z7
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop148
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk147
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -6779,7 +6829,7 @@ page149:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -6853,8 +6903,6 @@ block150:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done152
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk151:
@@ -6872,13 +6920,13 @@ loop154:
 	TESTQ        $0x00000003, CX
 	JZ           skip155
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
@@ -6904,6 +6952,7 @@ loop154:
 
 skip155:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -6935,6 +6984,9 @@ skip155:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk151
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block150
@@ -6977,7 +7029,7 @@ page156:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -7051,8 +7103,6 @@ block157:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done159
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk158:
@@ -7066,13 +7116,13 @@ loop161:
 	TESTQ        $0x0000000f, CX
 	JZ           skip162
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPERMB       Z31, Z17, Z25
 	VPDPBUSD     Z25, Z21, Z0
@@ -7100,6 +7150,7 @@ loop161:
 
 skip162:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -7121,6 +7172,9 @@ skip162:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk158
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block157
@@ -7149,7 +7203,7 @@ page163:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -7179,21 +7233,19 @@ block164:
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
 	VPXORD       Z15, Z15, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk165:
 	MOVQ $0x00000004, BX
 
 loop166:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -7227,12 +7279,16 @@ loop166:
 	VPDPBUSD     Z21, Z28, Z11
 	VPDPBUSD     Z22, Z28, Z15
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop166
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk165
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -7323,7 +7379,7 @@ page167:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -7449,8 +7505,6 @@ block168:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done170
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk169:
@@ -7476,13 +7530,13 @@ loop172:
 	TESTQ        $0x00000003, CX
 	JZ           skip173
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -7518,6 +7572,7 @@ loop172:
 
 skip173:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -7571,6 +7626,9 @@ skip173:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk169
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block168
@@ -7613,7 +7671,7 @@ page174:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -7739,8 +7797,6 @@ block175:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done177
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk176:
@@ -7758,13 +7814,13 @@ loop179:
 	TESTQ        $0x0000000f, CX
 	JZ           skip180
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPERMB       Z31, Z17, Z25
@@ -7804,6 +7860,7 @@ loop179:
 
 skip180:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -7837,6 +7894,9 @@ skip180:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk176
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block175
@@ -7865,7 +7925,7 @@ page181:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -7891,21 +7951,19 @@ block182:
 	VMOVDQA64    Z8, Z9
 	VMOVDQA64    Z8, Z10
 	VMOVDQA64    Z8, Z11
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk183:
 	MOVQ $0x00000004, BX
 
 loop184:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -7949,12 +8007,16 @@ loop184:
 	VPDPBUSD     Z22, Z28, Z7
 	VPDPBUSD     Z23, Z28, Z11
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop184
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk183
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -8057,7 +8119,7 @@ page185:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -8235,8 +8297,6 @@ block186:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done188
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk187:
@@ -8258,13 +8318,13 @@ loop190:
 	TESTQ        $0x00000003, CX
 	JZ           skip191
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -8310,6 +8370,7 @@ loop190:
 
 skip191:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -8373,6 +8434,9 @@ skip191:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk187
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block186
@@ -8415,7 +8479,7 @@ page192:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -8593,8 +8657,6 @@ block193:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done195
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk194:
@@ -8616,13 +8678,13 @@ loop197:
 	TESTQ        $0x0000000f, CX
 	JZ           skip198
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -8674,6 +8736,7 @@ loop197:
 
 skip198:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -8719,6 +8782,9 @@ skip198:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk194
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block193
@@ -8747,7 +8813,7 @@ page199:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -8777,21 +8843,19 @@ block200:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk201:
 	MOVQ $0x00000004, BX
 
 loop202:
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 32(DX), Z22
 	VPBROADCASTD 64(DX), Z23
@@ -8845,12 +8909,16 @@ loop202:
 	VPDPBUSD     Z23, Z28, Z11
 	VPDPBUSD     Z24, Z28, Z15
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
 	DECQ         BX
 	JNZ          loop202
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk201
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -8973,7 +9041,7 @@ page203:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -9203,8 +9271,6 @@ block204:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done206
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk205:
@@ -9230,13 +9296,13 @@ loop208:
 	TESTQ        $0x00000003, CX
 	JZ           skip209
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -9292,6 +9358,7 @@ loop208:
 
 skip209:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x02, CX
 	ADDQ         $0x08, DX
 	DECQ         BX
@@ -9373,6 +9440,9 @@ skip209:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk205
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block204
@@ -9415,7 +9485,7 @@ page210:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -9645,8 +9715,6 @@ block211:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done213
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk212:
@@ -9672,13 +9740,13 @@ loop215:
 	TESTQ        $0x0000000f, CX
 	JZ           skip216
 	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z19
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z20
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z21
 	VPBROADCASTD 64(DX), Z22
 	VPBROADCASTD 128(DX), Z23
@@ -9742,6 +9810,7 @@ loop215:
 
 skip216:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x04, CX
 	ADDQ         $0x10, DX
 	DECQ         BX
@@ -9799,6 +9868,9 @@ skip216:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk212
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block211
@@ -9839,7 +9911,7 @@ page217:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -9913,8 +9985,6 @@ block218:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done220
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk219:
@@ -9928,13 +9998,13 @@ loop222:
 	TESTQ        $0x00000001, CX
 	JZ           skip223
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -9943,6 +10013,7 @@ loop222:
 
 skip223:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -9970,6 +10041,9 @@ skip223:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk219
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block218
@@ -10010,7 +10084,7 @@ page224:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -10084,8 +10158,6 @@ block225:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done227
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk226:
@@ -10097,15 +10169,16 @@ loop229:
 	TESTQ        $0x00000001, CX
 	JZ           skip230
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
 
 skip230:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -10125,6 +10198,9 @@ skip230:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk226
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block225
@@ -10165,7 +10241,7 @@ page231:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -10291,8 +10367,6 @@ block232:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done234
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk233:
@@ -10310,13 +10384,13 @@ loop236:
 	TESTQ        $0x00000001, CX
 	JZ           skip237
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -10330,6 +10404,7 @@ loop236:
 
 skip237:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -10375,6 +10450,9 @@ skip237:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk233
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block232
@@ -10415,7 +10493,7 @@ page238:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -10541,8 +10619,6 @@ block239:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done241
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk240:
@@ -10556,9 +10632,9 @@ loop243:
 	TESTQ        $0x00000001, CX
 	JZ           skip244
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -10568,6 +10644,7 @@ loop243:
 
 skip244:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -10597,6 +10674,9 @@ skip244:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk240
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block239
@@ -10637,7 +10717,7 @@ page245:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -10815,8 +10895,6 @@ block246:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done248
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk247:
@@ -10838,13 +10916,13 @@ loop250:
 	TESTQ        $0x00000001, CX
 	JZ           skip251
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -10863,6 +10941,7 @@ loop250:
 
 skip251:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -10926,6 +11005,9 @@ skip251:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk247
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block246
@@ -10966,7 +11048,7 @@ page252:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -11144,8 +11226,6 @@ block253:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done255
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk254:
@@ -11161,9 +11241,9 @@ loop257:
 	TESTQ        $0x00000001, CX
 	JZ           skip258
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -11176,6 +11256,7 @@ loop257:
 
 skip258:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -11215,6 +11296,9 @@ skip258:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk254
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block253
@@ -11255,7 +11339,7 @@ page259:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -11485,8 +11569,6 @@ block260:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done262
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk261:
@@ -11512,13 +11594,13 @@ loop264:
 	TESTQ        $0x00000001, CX
 	JZ           skip265
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -11542,6 +11624,7 @@ loop264:
 
 skip265:
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -11623,6 +11706,9 @@ skip265:
 	ADDQ         $0x00000100, DI
 	DECQ         AX
 	JNZ          chunk261
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block260
@@ -11663,7 +11749,7 @@ page266:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -11893,8 +11979,6 @@ block267:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done269
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), AX
 
 chunk268:
@@ -11912,9 +11996,9 @@ loop271:
 	TESTQ        $0x00000001, CX
 	JZ           skip272
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z24, Z28, Z0
 	VPDPBUSD     Z25, Z28, Z1
@@ -11930,6 +12014,7 @@ loop271:
 
 skip272:
 	ADDQ         $0x80, SI
+	ADDQ         $0x80, R12
 	RORW         $0x01, CX
 	ADDQ         $0x04, DX
 	DECQ         BX
@@ -11979,6 +12064,9 @@ skip272:
 	ADDQ         $0x80, DI
 	DECQ         AX
 	JNZ          chunk268
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block267
@@ -12005,7 +12093,7 @@ page273:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -12027,21 +12115,19 @@ block274:
 	VMOVDQA64    Z4, Z5
 	VMOVDQA64    Z4, Z6
 	VMOVDQA64    Z4, Z7
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk275:
 	MOVQ $0x00000008, BX
 
 loop276:
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z28, Z24, Z0
 	VPDPBUSD     Z28, Z25, Z1
@@ -12053,12 +12139,16 @@ loop276:
 	VPDPBUSD     Z28, Z26, Z6
 	VPDPBUSD     Z28, Z27, Z7
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x04, DX
 	DECQ         BX
 	JNZ          loop276
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk275
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -12125,7 +12215,7 @@ page277:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -12155,21 +12245,19 @@ block278:
 	VMOVDQA64    Z12, Z13
 	VMOVDQA64    Z12, Z14
 	VMOVDQA64    Z12, Z15
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk279:
 	MOVQ $0x00000008, BX
 
 loop280:
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z28, Z24, Z0
 	VPDPBUSD     Z28, Z25, Z1
@@ -12191,12 +12279,16 @@ loop280:
 	VPDPBUSD     Z28, Z26, Z14
 	VPDPBUSD     Z28, Z27, Z15
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x04, DX
 	DECQ         BX
 	JNZ          loop280
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk279
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26
@@ -12303,7 +12395,7 @@ page281:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -12341,21 +12433,19 @@ block282:
 	VMOVDQA64    Z20, Z21
 	VMOVDQA64    Z20, Z22
 	VMOVDQA64    Z20, Z23
-	PREFETCHT0   (R10)(R12*1)
-	PREFETCHT0   64(R10)(R12*1)
 
 chunk283:
 	MOVQ $0x00000008, BX
 
 loop284:
 	VMOVDQU64    (SI), Z24
-	PREFETCHT0   (SI)(R12*1)
+	PREFETCHT0   (R12)
 	VMOVDQU64    64(SI), Z25
-	PREFETCHT0   64(SI)(R12*1)
+	PREFETCHT0   64(R12)
 	VMOVDQU64    128(SI), Z26
-	PREFETCHT0   128(SI)(R12*1)
+	PREFETCHT0   128(R12)
 	VMOVDQU64    192(SI), Z27
-	PREFETCHT0   192(SI)(R12*1)
+	PREFETCHT0   192(R12)
 	VPBROADCASTD (DX), Z28
 	VPDPBUSD     Z28, Z24, Z0
 	VPDPBUSD     Z28, Z25, Z1
@@ -12387,12 +12477,16 @@ loop284:
 	VPDPBUSD     Z28, Z26, Z22
 	VPDPBUSD     Z28, Z27, Z23
 	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, R12
 	ADDQ         $0x04, DX
 	DECQ         BX
 	JNZ          loop284
 	ADDQ         $0xa0, DX
 	DECQ         CX
 	JNZ          chunk283
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	VCVTPH2PS    (R10), Z24
 	VCVTPH2PS    32(R10), Z25
 	VCVTPH2PS    64(R10), Z26

@@ -199,7 +199,7 @@ page7:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -216,16 +216,15 @@ page7:
 	IMUL3Q  $0x02, R11, R11
 
 part8:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x02, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit9:
 	VPBROADCASTQ   (DX), Z8
@@ -237,7 +236,6 @@ unit9:
 	VPERMI2B       Z29, Z28, Z4
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z4
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z5
 	VPERMB         Z5, Z26, Z5
 	VPMULTISHIFTQB Z5, Z27, Z5
@@ -246,7 +244,6 @@ unit9:
 	VPERMI2B       Z29, Z28, Z5
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z5
-	PREFETCHT0     (AX)(R12*1)
 	VMOVDQU64      (SI)(R14*2), Z6
 	VPERMB         Z6, Z26, Z6
 	VPMULTISHIFTQB Z6, Z27, Z6
@@ -255,7 +252,6 @@ unit9:
 	VPERMI2B       Z29, Z28, Z6
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z6
-	PREFETCHT0     (BX)
 	VMOVDQU64      (AX)(R14*2), Z7
 	VPERMB         Z7, Z26, Z7
 	VPMULTISHIFTQB Z7, Z27, Z7
@@ -264,14 +260,15 @@ unit9:
 	VPERMI2B       Z29, Z28, Z7
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z7
-	PREFETCHT0     (BX)(R14*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z8, Z4, Z0
 	VPDPBUSD       Z8, Z5, Z1
 	VPDPBUSD       Z8, Z6, Z2
 	VPDPBUSD       Z8, Z7, Z3
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same11
@@ -280,6 +277,9 @@ unit9:
 same11:
 	DECQ           CX
 	JNZ            unit9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -322,6 +322,8 @@ same11:
 	VPDPBUSD       Z8, Z6, Z2
 	VPDPBUSD       Z8, Z7, Z3
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x40, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -401,7 +403,7 @@ page12:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -483,8 +485,6 @@ block13:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk14:
@@ -543,9 +543,11 @@ loop17:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -583,6 +585,9 @@ skip18:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk14
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX
@@ -648,7 +653,7 @@ page20:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -665,20 +670,19 @@ page20:
 	IMUL3Q  $0x02, R11, R11
 
 part21:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x02, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit22:
 	VPBROADCASTQ   (DX), Z12
@@ -691,7 +695,6 @@ unit22:
 	VPERMI2B       Z29, Z28, Z8
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z8
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z9
 	VPERMB         Z9, Z26, Z9
 	VPMULTISHIFTQB Z9, Z27, Z9
@@ -700,7 +703,6 @@ unit22:
 	VPERMI2B       Z29, Z28, Z9
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z9
-	PREFETCHT0     (AX)(R12*1)
 	VMOVDQU64      (SI)(R14*2), Z10
 	VPERMB         Z10, Z26, Z10
 	VPMULTISHIFTQB Z10, Z27, Z10
@@ -709,7 +711,6 @@ unit22:
 	VPERMI2B       Z29, Z28, Z10
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z10
-	PREFETCHT0     (BX)
 	VMOVDQU64      (AX)(R14*2), Z11
 	VPERMB         Z11, Z26, Z11
 	VPMULTISHIFTQB Z11, Z27, Z11
@@ -718,7 +719,9 @@ unit22:
 	VPERMI2B       Z29, Z28, Z11
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z11
-	PREFETCHT0     (BX)(R14*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z12, Z8, Z0
 	VPDPBUSD       Z13, Z8, Z4
 	VPDPBUSD       Z12, Z9, Z1
@@ -729,7 +732,6 @@ unit22:
 	VPDPBUSD       Z13, Z11, Z7
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same24
@@ -738,6 +740,9 @@ unit22:
 same24:
 	DECQ           CX
 	JNZ            unit22
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -785,6 +790,8 @@ same24:
 	VPDPBUSD       Z12, Z11, Z3
 	VPDPBUSD       Z13, Z11, Z7
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x40, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -884,7 +891,7 @@ page25:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1018,8 +1025,6 @@ block26:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk27:
@@ -1080,9 +1085,11 @@ loop30:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -1136,6 +1143,9 @@ skip31:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk27
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX
@@ -1174,7 +1184,7 @@ page33:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1191,24 +1201,23 @@ page33:
 	IMUL3Q  $0x02, R11, R11
 
 part34:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x02, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit35:
 	VPBROADCASTQ   (DX), Z16
@@ -1222,7 +1231,6 @@ unit35:
 	VPERMI2B       Z29, Z28, Z12
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z12
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z13
 	VPERMB         Z13, Z26, Z13
 	VPMULTISHIFTQB Z13, Z27, Z13
@@ -1231,7 +1239,6 @@ unit35:
 	VPERMI2B       Z29, Z28, Z13
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z13
-	PREFETCHT0     (AX)(R12*1)
 	VMOVDQU64      (SI)(R14*2), Z14
 	VPERMB         Z14, Z26, Z14
 	VPMULTISHIFTQB Z14, Z27, Z14
@@ -1240,7 +1247,6 @@ unit35:
 	VPERMI2B       Z29, Z28, Z14
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z14
-	PREFETCHT0     (BX)
 	VMOVDQU64      (AX)(R14*2), Z15
 	VPERMB         Z15, Z26, Z15
 	VPMULTISHIFTQB Z15, Z27, Z15
@@ -1249,7 +1255,9 @@ unit35:
 	VPERMI2B       Z29, Z28, Z15
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z15
-	PREFETCHT0     (BX)(R14*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z16, Z12, Z0
 	VPDPBUSD       Z17, Z12, Z4
 	VPDPBUSD       Z18, Z12, Z8
@@ -1264,7 +1272,6 @@ unit35:
 	VPDPBUSD       Z18, Z15, Z11
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same37
@@ -1273,6 +1280,9 @@ unit35:
 same37:
 	DECQ           CX
 	JNZ            unit35
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -1325,6 +1335,8 @@ same37:
 	VPDPBUSD       Z17, Z15, Z7
 	VPDPBUSD       Z18, Z15, Z11
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x40, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -1444,7 +1456,7 @@ page38:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1630,8 +1642,6 @@ block39:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk40:
@@ -1694,9 +1704,11 @@ loop43:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -1766,6 +1778,9 @@ skip44:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk40
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX
@@ -1804,7 +1819,7 @@ page46:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -1821,28 +1836,27 @@ page46:
 	IMUL3Q  $0x02, R11, R11
 
 part47:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x02, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit48:
 	VPBROADCASTQ   (DX), Z20
@@ -1857,7 +1871,6 @@ unit48:
 	VPERMI2B       Z29, Z28, Z16
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z16
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z17
 	VPERMB         Z17, Z26, Z17
 	VPMULTISHIFTQB Z17, Z27, Z17
@@ -1866,7 +1879,6 @@ unit48:
 	VPERMI2B       Z29, Z28, Z17
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z17
-	PREFETCHT0     (AX)(R12*1)
 	VMOVDQU64      (SI)(R14*2), Z18
 	VPERMB         Z18, Z26, Z18
 	VPMULTISHIFTQB Z18, Z27, Z18
@@ -1875,7 +1887,6 @@ unit48:
 	VPERMI2B       Z29, Z28, Z18
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z18
-	PREFETCHT0     (BX)
 	VMOVDQU64      (AX)(R14*2), Z19
 	VPERMB         Z19, Z26, Z19
 	VPMULTISHIFTQB Z19, Z27, Z19
@@ -1884,7 +1895,9 @@ unit48:
 	VPERMI2B       Z29, Z28, Z19
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z19
-	PREFETCHT0     (BX)(R14*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z20, Z16, Z0
 	VPDPBUSD       Z21, Z16, Z4
 	VPDPBUSD       Z22, Z16, Z8
@@ -1903,7 +1916,6 @@ unit48:
 	VPDPBUSD       Z23, Z19, Z15
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same50
@@ -1912,6 +1924,9 @@ unit48:
 same50:
 	DECQ           CX
 	JNZ            unit48
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -1969,6 +1984,8 @@ same50:
 	VPDPBUSD       Z22, Z19, Z11
 	VPDPBUSD       Z23, Z19, Z15
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x40, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -2108,7 +2125,7 @@ page51:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -2346,8 +2363,6 @@ block52:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk53:
@@ -2412,9 +2427,11 @@ loop56:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -2500,6 +2517,9 @@ skip57:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk53
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX
@@ -2538,7 +2558,7 @@ page59:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -2555,22 +2575,21 @@ page59:
 	IMUL3Q  $0x04, R11, R11
 
 part60:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x01, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit61:
 	VPBROADCASTQ   (DX), Z12
@@ -2586,7 +2605,6 @@ unit61:
 	VPERMI2B       Z29, Z28, Z10
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z10
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z11
 	VPERMB         Z11, Z26, Z11
 	VPMULTISHIFTQB Z11, Z27, Z11
@@ -2595,7 +2613,9 @@ unit61:
 	VPERMI2B       Z29, Z28, Z11
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z11
-	PREFETCHT0     (AX)(R12*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z12, Z10, Z0
 	VPDPBUSD       Z13, Z10, Z2
 	VPDPBUSD       Z14, Z10, Z4
@@ -2608,7 +2628,6 @@ unit61:
 	VPDPBUSD       Z16, Z11, Z9
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same63
@@ -2617,6 +2636,9 @@ unit61:
 same63:
 	DECQ           CX
 	JNZ            unit61
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -2653,6 +2675,8 @@ same63:
 	VPDPBUSD       Z15, Z11, Z7
 	VPDPBUSD       Z16, Z11, Z9
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x20, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -2760,7 +2784,7 @@ page64:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -3050,8 +3074,6 @@ block65:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk66:
@@ -3118,9 +3140,11 @@ loop69:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -3222,6 +3246,9 @@ skip70:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk66
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX
@@ -3260,7 +3287,7 @@ page72:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -3277,24 +3304,23 @@ page72:
 	IMUL3Q  $0x04, R11, R11
 
 part73:
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R10)(R12*1)
-	LEAQ       (SI)(R14*1), AX
-	LEAQ       (SI)(R12*1), BX
-	LEAQ       (BX)(R14*2), BX
-	MOVQ       units+88(FP), CX
-	DECQ       CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	LEAQ   (SI)(R14*1), AX
+	MOVQ   R8, BX
+	SHLQ   $0x01, BX
+	MOVQ   units+88(FP), CX
+	DECQ   CX
 
 unit74:
 	VPBROADCASTQ   (DX), Z14
@@ -3311,7 +3337,6 @@ unit74:
 	VPERMI2B       Z29, Z28, Z12
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z12
-	PREFETCHT0     (SI)(R12*1)
 	VMOVDQU64      (AX), Z13
 	VPERMB         Z13, Z26, Z13
 	VPMULTISHIFTQB Z13, Z27, Z13
@@ -3320,7 +3345,9 @@ unit74:
 	VPERMI2B       Z29, Z28, Z13
 	VPERMI2B       Z31, Z30, Z24
 	VMOVDQU8       Z24, K1, Z13
-	PREFETCHT0     (AX)(R12*1)
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	VPDPBUSD       Z14, Z12, Z0
 	VPDPBUSD       Z15, Z12, Z2
 	VPDPBUSD       Z16, Z12, Z4
@@ -3335,7 +3362,6 @@ unit74:
 	VPDPBUSD       Z19, Z13, Z11
 	ADDQ           R8, SI
 	ADDQ           R8, AX
-	ADDQ           R8, BX
 	ADDQ           $0x08, DX
 	TESTQ          $0x00000003, CX
 	JNZ            same76
@@ -3344,6 +3370,9 @@ unit74:
 same76:
 	DECQ           CX
 	JNZ            unit74
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           BX, R12
 	MOVQ           SI, BX
 	ADDQ           R8, BX
 	SUBQ           R14, BX
@@ -3383,6 +3412,8 @@ same76:
 	VPDPBUSD       Z18, Z13, Z9
 	VPDPBUSD       Z19, Z13, Z11
 	ADDQ           $0xa8, DX
+	PREFETCHT0     (R12)
+	ADDQ           $0x20, R12
 	MOVQ           qscale+64(FP), AX
 	ADDQ           R9, AX
 	MOVQ           init+72(FP), BX
@@ -3500,7 +3531,7 @@ page77:
 	MOVQ    24(R13), R12
 	TESTQ   R12, R12
 	CMOVQEQ SI, R12
-	SUBQ    SI, R12
+	ADDQ    low+24(FP), R12
 	MOVQ    SI, R10
 	ADDQ    scales+40(FP), R10
 	ADDQ    low+24(FP), SI
@@ -3842,8 +3873,6 @@ block78:
 	VMOVDQU64     256(AX), Z27
 	VMOVDQU64     320(AX), Z26
 	VMOVDQU64     384(AX), Z25
-	PREFETCHT0    (R10)(R12*1)
-	PREFETCHT0    64(R10)(R12*1)
 	MOVQ          chunks+104(FP), R8
 
 chunk79:
@@ -3912,9 +3941,11 @@ loop82:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	LEAQ           (SI)(R12*1), R9
-	PREFETCHT0     (R9)
-	PREFETCHT0     (R9)(R14*1)
+	MOVQ           bits+32(FP), R9
+	SHLQ           $0x05, R9
+	PREFETCHT0     (R12)
+	PREFETCHT0     64(R12)
+	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -4032,6 +4063,9 @@ skip83:
 	ADDQ         AX, SI
 	DECQ         R8
 	JNZ          chunk79
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	ADDQ         $0x80, R12
 	MOVQ         R14, AX
 	SHLQ         $0x04, AX
 	SUBQ         R14, AX

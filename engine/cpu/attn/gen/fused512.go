@@ -80,13 +80,15 @@ func (f *fused) open() {
 }
 
 // page puts the addresses of a visit's planes and scales into RSI, R14 and R10,
-// and the distance of what comes next into R12.
+// and that of what comes next into R12: its lines are asked for in their order,
+// whatever the order in which the page's are read, since the processor goes on
+// by itself where one line follows another.
 func (f *fused) page() {
 	f.MOVQ(at(reg.R13, visitPage), reg.RSI)
 	f.MOVQ(at(reg.R13, visitNext), reg.R12)
 	f.TESTQ(reg.R12, reg.R12)
 	f.CMOVQEQ(reg.RSI, reg.R12)
-	f.SUBQ(reg.RSI, reg.R12)
+	f.ADDQ(operand.NewParamAddr("low", f.param("low")), reg.R12)
 	f.MOVQ(reg.RSI, reg.R10)
 	f.ADDQ(operand.NewParamAddr("scales", f.param("scales")), reg.R10)
 	if f.bits == 3 {
@@ -113,25 +115,35 @@ func (f *fused) load() {
 	if f.bits == 8 {
 		for v := range f.vecs {
 			f.VMOVDQU64(at(reg.RSI, 64*v), zs[24+v])
-			f.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 64*v))
+			f.PREFETCHT0(at(reg.R12, 64*v))
 		}
 		return
 	}
 	for i := range f.low() {
 		f.VMOVDQU64(at(reg.RSI, 64*i), zs[17+i])
-		f.PREFETCHT0(ix(reg.RSI, reg.R12, 1, 64*i))
+		f.PREFETCHT0(at(reg.R12, 64*i))
 	}
 	if f.bits == 3 {
 		f.VMOVDQU64(at(reg.R14, 0), reg.Z16)
-		f.PREFETCHT0(ix(reg.R14, reg.R12, 1, 0))
+		f.PREFETCHT0(at(reg.R12, 64*f.low()))
 	}
 }
 
 func (f *fused) next() {
-	f.ADDQ(imm(8*f.low()*f.group()), reg.RSI)
+	n := 8 * f.low() * f.group()
+	f.ADDQ(imm(n), reg.RSI)
 	if f.bits == 3 {
 		f.ADDQ(imm(64), reg.R14)
+		n += 64
 	}
+	f.ADDQ(imm(n), reg.R12)
+}
+
+// askScales asks for as much ahead as a block has scales.
+func (f *fused) askScales() {
+	f.PREFETCHT0(at(reg.R12, 0))
+	f.PREFETCHT0(at(reg.R12, 64))
+	f.ADDQ(imm(128), reg.R12)
 }
 
 // step looks up step s of a group.
@@ -199,8 +211,6 @@ func (f *fused) tokens() {
 			f.VPXORD(f.acc(1, i, v), f.acc(1, i, v), f.acc(1, i, v))
 		}
 	}
-	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
-	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
 	f.Label(chunk)
 	f.MOVQ(operand.U32(uint32(32/f.group())), reg.RBX)
 	f.Label(loop)
@@ -213,6 +223,7 @@ func (f *fused) tokens() {
 	f.ADDQ(imm(32*(panel-1)), reg.RDX)
 	f.DECQ(reg.RCX)
 	f.JNZ(operand.LabelRef(chunk))
+	f.askScales()
 	f.scale()
 	f.ADDQ(imm(4*panel), reg.R8)
 	f.ADDQ(imm(4*panel), reg.R9)
@@ -283,14 +294,13 @@ func (f *fused) values() {
 	f.ld("blocks", reg.R11)
 	f.Label(block)
 	f.round(done)
-	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
-	f.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
 	f.ld("chunks", reg.RAX)
 	f.Label(chunk)
 	f.chunk()
 	f.ADDQ(imm(64*f.vecs), reg.RDI)
 	f.DECQ(reg.RAX)
 	f.JNZ(operand.LabelRef(chunk))
+	f.askScales()
 	f.ADDQ(imm(128), reg.R10)
 	f.DECQ(reg.R11)
 	f.JNZ(operand.LabelRef(block))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -243,17 +244,15 @@ func (y trellis) tokens() {
 			y.VPXORD(y.sum(i, t), y.sum(i, t), y.sum(i, t))
 		}
 	}
-	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
 	y.LEAQ(ix(reg.RSI, reg.R14, 1, 0), reg.RAX)
-	y.LEAQ(ix(reg.RSI, reg.R12, 1, 0), reg.RBX)
-	y.LEAQ(ix(reg.RBX, reg.R14, 2, 0), reg.RBX)
+	y.MOVQ(reg.R8, reg.RBX)
+	y.SHLQ(imm(bits.TrailingZeros(uint(octets))), reg.RBX) // what a unit of all octets takes
 	y.ld("units", reg.RCX)
 	y.DECQ(reg.RCX)
 	y.Label(unit)
 	y.unit(false)
 	y.ADDQ(reg.R8, reg.RSI)
 	y.ADDQ(reg.R8, reg.RAX)
-	y.ADDQ(reg.R8, reg.RBX)
 	y.ADDQ(imm(8), reg.RDX)
 	same := y.label("same")
 	y.TESTQ(operand.U32(3), reg.RCX) // four units are a chunk of the queries
@@ -262,12 +261,15 @@ func (y trellis) tokens() {
 	y.Label(same)
 	y.DECQ(reg.RCX)
 	y.JNZ(operand.LabelRef(unit))
+	y.ask(reg.RBX)
 	y.MOVQ(reg.RSI, reg.RBX)
 	y.ADDQ(reg.R8, reg.RBX)
 	y.SUBQ(reg.R14, reg.RBX)
 	y.LEAQ(ix(reg.RBX, reg.R14, 1, 0), reg.RCX)
 	y.unit(true)
 	y.ADDQ(imm(8+32*(panel-1)), reg.RDX)
+	y.PREFETCHT0(at(reg.R12, 0)) // a share of the scales
+	y.ADDQ(imm(16*octets), reg.R12)
 	y.scale()
 	y.nextPart(part, done)
 	y.Label(done)
@@ -300,9 +302,16 @@ func (y trellis) nextPart(part, done string) {
 	y.JMP(operand.LabelRef(part))
 }
 
+// ask asks for the next n bytes ahead, two lines at most.
+func (y trellis) ask(n reg.Register) {
+	y.PREFETCHT0(at(reg.R12, 0))
+	y.PREFETCHT0(at(reg.R12, 64))
+	y.ADDQ(n, reg.R12)
+}
+
 // unit adds eight values of all tokens. With the last ones of a string RBX and
-// RCX are where those of the first two eights begin, else RBX is the third,
-// ahead.
+// RCX are where those of the first two eights begin, else RBX is how much is
+// asked for ahead.
 func (y trellis) unit(last bool) {
 	octets := y.octets()
 	x := func(t int) reg.VecPhysical { return zs[y.n*octets+t] }
@@ -320,15 +329,10 @@ func (y trellis) unit(last bool) {
 			y.token(from, x(t), begin)
 		} else {
 			y.token(from, x(t))
-			switch t {
-			case 0, 1:
-				y.PREFETCHT0(ix(base, reg.R12, 1, 0))
-			case 2:
-				y.PREFETCHT0(at(reg.RBX, 0))
-			case 3:
-				y.PREFETCHT0(ix(reg.RBX, reg.R14, 1, 0))
-			}
 		}
+	}
+	if !last {
+		y.ask(reg.RBX)
 	}
 	for t := range octets {
 		for i := range y.n {
@@ -389,13 +393,12 @@ func (y trellis) values() {
 	y.round(done)
 	y.ld("cuts", reg.RAX)
 	y.constants()
-	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 0))
-	y.PREFETCHT0(ix(reg.R10, reg.R12, 1, 64))
 	y.ld("chunks", reg.R8)
 	y.Label(chunk)
 	y.chunk()
 	y.DECQ(reg.R8)
 	y.JNZ(operand.LabelRef(chunk))
+	y.askScales()
 	// From the second four tokens to the next block.
 	y.MOVQ(reg.R14, reg.RAX)
 	y.SHLQ(imm(4), reg.RAX)
@@ -419,9 +422,9 @@ func (y trellis) eight(sum func(i, v int) reg.VecPhysical) {
 	var levels [2][2]reg.VecPhysical
 	levels[0][0], levels[0][1] = y.quad(at(reg.RSI, 0), at(reg.RAX, 0), 12)
 	levels[1][0], levels[1][1] = y.quad(ix(reg.RSI, reg.R14, 1, 0), ix(reg.RAX, reg.R14, 1, 0), 16)
-	y.LEAQ(ix(reg.RSI, reg.R12, 1, 0), reg.R9)
-	y.PREFETCHT0(at(reg.R9, 0))
-	y.PREFETCHT0(ix(reg.R9, reg.R14, 1, 0))
+	y.ld("bits", reg.R9)
+	y.SHLQ(imm(5), reg.R9)
+	y.ask(reg.R9)
 	for four, x := range levels {
 		for i := range y.n {
 			w := zs[20+i%4]
