@@ -14,9 +14,31 @@ import (
 	"godwit/engine/llm"
 )
 
-// partPages is the number of pages whose softmax is computed on its own; the
-// parts of a row are combined in order, whoever computed them.
-const partPages = 512 / kv.PageCells
+// A part is pages whose softmax is computed on its own; the parts of a row are
+// combined in order, whoever computed them. They are short at first, so that a
+// context of some thousand cells is work for several, and long then, since a new
+// part is a new stream of memory and has to be combined.
+const (
+	shortPages = 512 / kv.PageCells
+	longPages  = 2048 / kv.PageCells
+	shortParts = longPages / shortPages
+)
+
+// partOf is the part of a page.
+func partOf(page int) int {
+	if page < longPages {
+		return page / shortPages
+	}
+	return shortParts - 1 + page/longPages
+}
+
+// partStart is the first page of a part.
+func partStart(part int) int {
+	if part < shortParts {
+		return part * shortPages
+	}
+	return (part - shortParts + 1) * longPages
+}
 
 // attention is the Attend op of one layer.
 type attention struct {
@@ -51,23 +73,33 @@ type attnWorker struct {
 	sinks       *attn.Queries // and for sinks
 	sinkScores  []float32
 	scores      []float32
-	acc         []float32 // of all parts, one after another
+	sum         []float32 // of the part in progress, a row of Padded values for each query
 	scratch     *attn.Scratch
 	levelled    []float32 // a key or a query, its channels levelled
 	turned      []float32 // a key, then the queries of a row, after their rope
 	out         []float32 // of one query head
 	offset      []float32 // what levelled keys lack in the scores of each query
 	part, total []softmax
-	visits      [partPages]attn.Visit
+	visits      [longPages]attn.Visit
 	single      [1]attn.Visit
 	following   []byte // the page that is read after the job's
+	turn        prepared
 	attnCounted
+}
+
+// prepared says which queries a worker has prepared: one task may have left
+// those of the next.
+type prepared struct {
+	t     *attention
+	epoch uint32
+	row   int
+	head  int
 }
 
 // attnMemory is what layers of one shape share.
 type attnMemory struct {
 	workers []*attnWorker
-	partial []softmax      // [job that is split][query][part]
+	partial []softmax      // [job that is split][part][query]
 	arrived []atomic.Int32 // finished parts of each split job
 	jobs    int            // that may be split
 	parts   int            // of the longest context
@@ -150,7 +182,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		c.unstored[n.Out] = t.inPlace
 	}
 	t.block = max(1, maxQueries/t.group)
-	shape := attnShape{t.attnForms, t.group, t.block, p.sizes.Pages[l.group]/partPages + 2}
+	shape := attnShape{t.attnForms, t.group, t.block, partOf(p.sizes.Pages[l.group]) + 1}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if p.backend.heads != nil {
 		c.stage(newStage(func() int { return 1 }, t.tell))
@@ -208,14 +240,28 @@ func (t *attention) splits() bool {
 	return t.single() && len(t.p.b.Spans)*t.KVHeads <= t.jobs
 }
 
-// run of parts that a task takes, so that there are about eight tasks a worker.
-func (t *attention) stretch() int {
+// piece is the number of pages that make a task where contexts are divided: it
+// works on the parts that begin in them, which may be none, so that tasks that
+// lie side by side are as much work however long their parts are.
+func (t *attention) piece() int {
 	n := 0
 	for _, s := range t.p.b.Spans {
-		n += t.KVHeads * partsOf(t.pages(s, s.First, 1))
+		n += t.pieces(s, longPages)
 	}
-	return max(1, n/(8*len(t.workers)))
+	if n >= 8*len(t.workers) {
+		return longPages
+	}
+	return shortPages
 }
+
+// pieces is the number of pieces of a size that the contexts of a span's heads have.
+func (t *attention) pieces(s llm.Span, size int) int {
+	lo, hi := t.pages(s, s.First, 1)
+	return t.KVHeads * piecesOf(lo, hi, size)
+}
+
+// piecesOf is the number of pieces of a size that a page range touches.
+func piecesOf(lo, hi, size int) int { return (hi-1)/size - lo/size + 1 }
 
 // single reports whether every span of this batch is one row.
 func (t *attention) single() bool { return len(t.p.b.Spans) == len(t.p.b.Tokens) }
@@ -233,17 +279,14 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 	return lo, to/kv.PageCells + 1
 }
 
-// partsOf is the number of parts that a page range touches.
-func partsOf(lo, hi int) int { return (hi-1)/partPages - lo/partPages + 1 }
-
 // tasks is the number of tasks of a batch. A job of few pages is short, so that
 // several make a task, as long as every worker has about four.
 func (t *attention) tasks() int {
 	n, pages, per := 0, 0, 1
 	if t.splits() {
-		stretch := t.stretch()
+		size := t.piece()
 		for _, s := range t.p.b.Spans {
-			n += t.KVHeads * ceil(partsOf(t.pages(s, s.First, 1)), stretch)
+			n += t.pieces(s, size)
 		}
 	} else {
 		for _, s := range t.p.b.Spans {
@@ -268,7 +311,7 @@ const (
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// find returns a job; false if there are no more. Jobs of one head lie side by
+// find returns a job; false if there is none. Jobs of one head lie side by
 // side, so that a worker finds its cells in the second-level cache. Later rows see
 // more, so they come first.
 func (t *attention) find(task int) (job, bool) {
@@ -289,19 +332,24 @@ func (t *attention) find(task int) (job, bool) {
 }
 
 func (t *attention) findSplit(task int) (job, bool) {
-	stretch := t.stretch()
+	size := t.piece()
 	for i, s := range t.p.b.Spans {
 		lo, hi := t.pages(s, s.First, 1)
-		parts := partsOf(lo, hi)
-		n := ceil(parts, stretch)
-		if task < n*t.KVHeads {
-			head, part := task/n, task%n*stretch
-			return job{
-				span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
-				split: i*t.KVHeads + head, part: part, end: min(part+stretch, parts), parts: parts,
-			}, true
+		n := piecesOf(lo, hi, size)
+		if task >= n*t.KVHeads {
+			task -= n * t.KVHeads
+			continue
 		}
-		task -= n * t.KVHeads
+		head, at := task/n, (lo/size+task%n)*size
+		first, part := partOf(lo), partOf(max(lo, at))
+		if partStart(part) < at && at > lo {
+			part++ // it began in a piece before
+		}
+		end := partOf(min(hi, at+size)-1) + 1
+		return job{
+			span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
+			split: i*t.KVHeads + head, part: part - first, end: end - first, parts: partOf(hi-1) + 1 - first,
+		}, part < end
 	}
 	return job{}, false
 }
@@ -332,14 +380,7 @@ func (t *attention) job(w *attnWorker, j *job) {
 	if t.k != graph.None && !t.early() && (j.split < 0 || j.end == j.parts) {
 		t.writeRow(w, j.span, j.head, j.first)
 	}
-	w.queries.N = j.rows * t.group
-	for r := range j.rows {
-		row := j.first + r
-		q := t.qTurn.heads(w.turned, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
-		for g := range t.group {
-			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
-		}
-	}
+	t.prepare(w, j)
 	if w.following = nil; t.single() && j.end == j.parts {
 		w.following = t.following(j)
 	}
@@ -350,13 +391,30 @@ func (t *attention) job(w *attnWorker, j *job) {
 	}
 }
 
+// prepare makes the queries of a job ready, unless the worker has just had them.
+func (t *attention) prepare(w *attnWorker, j *job) {
+	is := prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
+	if j.split >= 0 && w.turn == is {
+		return
+	}
+	w.turn = is
+	w.queries.N = j.rows * t.group
+	for r := range j.rows {
+		row := j.first + r
+		q := t.qTurn.heads(w.turned, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
+		for g := range t.group {
+			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
+		}
+	}
+}
+
 // runWhole works on all parts of the context, one after another.
 func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()
 	}
-	for part := j.lo / partPages; part <= (j.hi-1)/partPages; part++ {
-		t.runPart(w, j, part)
+	for part := partOf(j.lo); part <= partOf(j.hi-1); part++ {
+		t.runPart(w, j, part, w.part[:w.queries.N])
 		for i := range w.queries.N {
 			w.total[i].merge(&w.part[i])
 		}
@@ -393,14 +451,9 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 
 // runSplit works on some parts; whoever finishes the last combines them.
 func (t *attention) runSplit(w *attnWorker, j *job) {
-	at := func(g, part int) *softmax { return &t.partial[(j.split*t.group+g)*t.parts+part] }
+	at := func(part int) []softmax { return t.partial[(j.split*t.parts+part)*t.group:][:t.group] }
 	for part := j.part; part < j.end; part++ {
-		t.runPart(w, j, j.lo/partPages+part)
-		for g := range t.group {
-			to := at(g, part)
-			to.max, to.sum = w.part[g].max, w.part[g].sum
-			copy(to.acc, w.part[g].acc)
-		}
+		t.runPart(w, j, partOf(j.lo)+part, at(part))
 	}
 	if int(t.arrived[j.split].Add(int32(j.end-j.part))) < j.parts {
 		return
@@ -410,18 +463,18 @@ func (t *attention) runSplit(w *attnWorker, j *job) {
 		total := &w.total[g]
 		total.reset()
 		for part := range j.parts {
-			total.merge(at(g, part))
+			total.merge(&at(part)[g])
 		}
 		t.finish(w, total, w.offset[g], j.first, j.head*t.group+g)
 	}
 }
 
 // weigh turns the scores of a part, pages lo to lo+len(used), into weights.
-func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64) {
+func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []softmax) {
 	b := t.p.b
 	length := b.Spans[j.span].Len
 	stride := w.queries.N * attn.Cells
-	var visible, kept [partPages]uint64
+	var visible, kept [longPages]uint64
 	for r := range j.rows {
 		pos := int(b.Pos[j.first+r])
 		seen := 0
@@ -443,7 +496,7 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64) {
 					kernel.Softcap(row, row, t.Softcap)
 				}
 			}
-			part := &w.part[i]
+			part := &parts[i]
 			part.max, part.sum = float32(math.Inf(-1)), 0
 			if seen > 0 {
 				part.max = attn.Logits(s, stride, factor, visible[:len(used)], part.max)

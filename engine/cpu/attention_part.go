@@ -125,8 +125,8 @@ func (r *read) at(p *pages, pg int) []byte {
 
 // runPart computes the softmax of a job over one part of the context: all its
 // scores first, so that the weights are relative to the largest of the part.
-func (t *attention) runPart(w *attnWorker, j *job, part int) {
-	lo, hi := max(j.lo, part*partPages), min(j.hi, (part+1)*partPages)
+func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
+	lo, hi := max(j.lo, partStart(part)), min(j.hi, partStart(part+1))
 	stride := w.queries.N * attn.Cells
 	p := pages{job: j, t: t}
 	p.find()
@@ -150,9 +150,10 @@ func (t *attention) runPart(w *attnWorker, j *job, part int) {
 	}
 	t.score(w, &p, &k, lo, visits)
 	w.scratch.Then = nil
-	var used [partPages]uint64
-	t.weigh(w, j, lo, used[:n])
-	clear(w.acc[:w.queries.N*t.vForm.Padded])
+	var used [longPages]uint64
+	t.weigh(w, j, lo, used[:n], to)
+	w.sum = to[0].acc[:w.queries.N*t.vForm.Padded]
+	clear(w.sum)
 	visits = visits[:0]
 	for i, u := range used {
 		if u == 0 {
@@ -246,7 +247,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 			n++
 		}
 		if n > 0 {
-			v.packed.Accumulate(w.acc, w.scores, w.queries.N, visits[i:i+n], w.scratch)
+			v.packed.Accumulate(w.sum, w.scores, w.queries.N, visits[i:i+n], w.scratch)
 			w.vBytes += n * v.packed.ReadBytes()
 			i += n
 			continue
@@ -255,11 +256,11 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 		exact := v.early(p, pg)
 		rows := exact * t.group
 		one[0].Page = v.side.exact.head(p.exact[pg], p.head)
-		v.exact.Accumulate(w.acc, w.scores, rows, one, w.scratch)
+		v.exact.Accumulate(w.sum, w.scores, rows, one, w.scratch)
 		w.vBytes += v.exact.ReadBytes()
 		if exact < p.rows {
 			one[0].Page, one[0].At = v.head(p.packed[pg], p.head), one[0].At+rows*attn.Cells
-			v.packed.Accumulate(w.acc[rows*v.packed.Padded:], w.scores, w.queries.N-rows, one, w.scratch)
+			v.packed.Accumulate(w.sum[rows*v.packed.Padded:], w.scores, w.queries.N-rows, one, w.scratch)
 			w.vBytes += v.packed.ReadBytes()
 		}
 		i++
@@ -277,7 +278,7 @@ func (t *attention) accumulateSinks(w *attnWorker, p *pages, v *read, first *att
 	if sinks == 0 {
 		return
 	}
-	v.sinks.Accumulate(w.acc, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.head(p.seq, p.head), Used: sinks}), w.scratch)
+	v.sinks.Accumulate(w.sum, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.head(p.seq, p.head), Used: sinks}), w.scratch)
 	first.Used &^= sinks
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
 		clear(w.scores[i : i+n])

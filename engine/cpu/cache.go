@@ -182,12 +182,11 @@ func newAttnWorker(s attnShape) *attnWorker {
 	n := s.block * s.group
 	w := &attnWorker{
 		queries:  s.kForm.NewQueries(n),
-		scores:   make([]float32, partPages*n*attn.Cells),
-		acc:      make([]float32, n*s.vForm.Padded),
+		scores:   make([]float32, longPages*n*attn.Cells),
 		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kSinks, s.vSinks),
 		levelled: make([]float32, s.kForm.HeadDim), turned: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
 		out:   make([]float32, s.vForm.HeadDim),
-		part:  make([]softmax, n),
+		part:  newSoftmaxes(n, s.vForm.Padded),
 		total: newSoftmaxes(n, s.vForm.Padded),
 	}
 	if s.kExact != nil {
@@ -196,16 +195,15 @@ func newAttnWorker(s attnShape) *attnWorker {
 	if s.kSinks != nil {
 		w.sinks, w.sinkScores = s.kSinks.NewQueries(n), make([]float32, n*attn.Cells)
 	}
-	for i := range n {
-		w.part[i].acc = w.acc[i*s.vForm.Padded : (i+1)*s.vForm.Padded]
-	}
 	return w
 }
 
+// newSoftmaxes makes n whose sums lie one after another; that of each can be
+// sliced to reach over those behind it.
 func newSoftmaxes(n, padded int) []softmax {
 	list, acc := make([]softmax, n), make([]float32, n*padded)
 	for i := range list {
-		list[i].acc = acc[i*padded : (i+1)*padded : (i+1)*padded]
+		list[i].acc = acc[i*padded : (i+1)*padded]
 	}
 	return list
 }
