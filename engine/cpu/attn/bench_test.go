@@ -10,17 +10,20 @@ import (
 	"godwit/engine/kv"
 )
 
+// partPages is how many pages the backend gives to a kernel at once.
+const partPages = 32
+
 // stepBench is one decode step of one KV head over a context.
 type stepBench struct {
 	k, v    *Form
 	kData   []byte
 	vData   []byte
-	heads   int // interleaved in a page
+	heads   int // one behind the other
 	pages   int
 	q       *Queries
 	scores  []float32
 	acc     []float32
-	visible [8]uint64
+	visible [partPages]uint64
 	scratch *Scratch
 }
 
@@ -50,7 +53,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 	for i := range group {
 		s.q.Set(i, random(rng, dim))
 	}
-	s.scores = make([]float32, 8*group*Cells)
+	s.scores = make([]float32, partPages*group*Cells)
 	for i := range s.visible {
 		s.visible[i] = ^uint64(0)
 	}
@@ -62,35 +65,36 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 // run attends over the context of one head in parts, as the backend does.
 func (s *stepBench) run(head int, scale float32) {
 	k, v := s.k.PageBytes(), s.v.PageBytes()
-	kPage := func(p int) []byte { return s.kData[(min(p, s.pages-1)*s.heads+head)*k:][:k] }
-	vPage := func(p int) []byte { return s.vData[(min(p, s.pages-1)*s.heads+head)*v:][:v] }
+	kPage := func(p int) []byte { return s.kData[(head*s.pages+min(p, s.pages-1))*k:][:k] }
+	vPage := func(p int) []byte { return s.vData[(head*s.pages+min(p, s.pages-1))*v:][:v] }
 	n := s.q.N * Cells
-	var visits [8]Visit
-	for first := 0; first < s.pages; first += 8 {
+	var list [partPages]Visit
+	for first := 0; first < s.pages; first += len(list) {
+		visits := list[:min(len(list), s.pages-first)]
 		for i := range visits {
 			next := kPage(first + i + s.k.Ahead())
-			if n := i + s.k.Ahead() - 8; n >= 0 {
+			if n := i + s.k.Ahead() - len(visits); n >= 0 {
 				next = vPage(first + n)
 			}
 			visits[i] = Visit{Page: kPage(first + i), Next: next, At: i * n, Cells: Cells}
 		}
-		s.k.Scores(s.scores, s.q, visits[:], s.scratch)
-		var used, kept [8]uint64
+		s.k.Scores(s.scores, s.q, visits, s.scratch)
+		var used, kept [len(list)]uint64
 		for i := range s.q.N {
-			top := Logits(s.scores[i*Cells:], n, scale, s.visible[:], 4)
-			Weights(s.scores[i*Cells:], n, s.visible[:], top, 1e-6, kept[:])
+			top := Logits(s.scores[i*Cells:], n, scale, s.visible[:len(visits)], 4)
+			Weights(s.scores[i*Cells:], n, s.visible[:len(visits)], top, 1e-6, kept[:])
 			for p := range used {
 				used[p] |= kept[p]
 			}
 		}
-		for i := range 8 {
+		for i := range visits {
 			next := vPage(first + i + s.v.Ahead())
-			if n := i + s.v.Ahead() - 8; n >= 0 {
-				next = kPage(first + 8 + n)
+			if n := i + s.v.Ahead() - len(visits); n >= 0 {
+				next = kPage(first + len(visits) + n)
 			}
 			visits[i] = Visit{Page: vPage(first + i), Next: next, At: i * n, Used: used[i]}
 		}
-		s.v.Accumulate(s.acc, s.scores, s.q.N, visits[:], s.scratch)
+		s.v.Accumulate(s.acc, s.scores, s.q.N, visits, s.scratch)
 	}
 }
 

@@ -110,7 +110,7 @@ func (f *Form) ReadBytes() (n int) {
 // many that they take memory about as long to bring as to compute.
 func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.PageBytes()) }
 
-const aheadBytes = 8 << 10
+const aheadBytes = 10 << 10
 
 // Write encodes one head into a cell. It returns the number of blocks whose
 // scale was infinite or NaN, as kv.Type.Encode does.

@@ -57,21 +57,21 @@ loop4:
 	VPSRLD       $0x04, Z17, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
 	VPBROADCASTD 4(DX), Z21
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z5
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z21, Z26, Z4
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z7
+	VPDPBUSD     Z21, Z27, Z5
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z6
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z7
 	ADDQ         $0x80, SI
 	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
@@ -125,13 +125,11 @@ loop4:
 // func values1x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x4bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page5:
 	MOVQ    64(R13), AX
@@ -223,6 +221,8 @@ block6:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done8
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk7:
@@ -252,21 +252,21 @@ loop10:
 	VPSRLD       $0x04, Z17, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
 	VPBROADCASTD 4(DX), Z21
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z5
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z4
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
+	VPDPBUSD     Z27, Z21, Z5
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z6
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z7
 
 skip11:
 	ADDQ         $0x80, SI
@@ -350,13 +350,11 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $4
 // func values1x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x2bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page12:
 	MOVQ    64(R13), AX
@@ -448,6 +446,8 @@ block13:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done15
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk14:
@@ -474,22 +474,22 @@ loop17:
 	VPSRLD       $0x04, Z17, Z27
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
 	VPBROADCASTD 8(DX), Z21
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPBROADCASTD 12(DX), Z21
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPDPBUSD     Z27, Z21, Z1
+	VPBROADCASTD 12(DX), Z21
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z3
 
 skip18:
 	ADDQ         $0x80, SI
@@ -598,27 +598,27 @@ loop22:
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z8
-	VPDPBUSD     Z22, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z9
-	VPDPBUSD     Z22, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z21, Z26, Z8
+	VPDPBUSD     Z22, Z26, Z12
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z10
-	VPDPBUSD     Z22, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z11
-	VPDPBUSD     Z22, Z28, Z15
+	VPDPBUSD     Z21, Z27, Z9
+	VPDPBUSD     Z22, Z27, Z13
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z10
+	VPDPBUSD     Z22, Z25, Z14
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z11
+	VPDPBUSD     Z22, Z26, Z15
 	ADDQ         $0x80, SI
 	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
@@ -696,13 +696,11 @@ loop22:
 // func values2x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x4bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page23:
 	MOVQ    64(R13), AX
@@ -846,6 +844,8 @@ block24:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done26
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk25:
@@ -887,27 +887,27 @@ loop28:
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z2
 	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z8
-	VPDPBUSD     Z25, Z22, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z9
-	VPDPBUSD     Z26, Z22, Z13
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z8
+	VPDPBUSD     Z26, Z22, Z12
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z10
-	VPDPBUSD     Z27, Z22, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z11
-	VPDPBUSD     Z28, Z22, Z15
+	VPDPBUSD     Z27, Z21, Z9
+	VPDPBUSD     Z27, Z22, Z13
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z10
+	VPDPBUSD     Z25, Z22, Z14
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z11
+	VPDPBUSD     Z26, Z22, Z15
 
 skip29:
 	ADDQ         $0x80, SI
@@ -986,13 +986,11 @@ done26:
 // func values2x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x2bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page30:
 	MOVQ    64(R13), AX
@@ -1136,6 +1134,8 @@ block31:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done33
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk32:
@@ -1171,29 +1171,29 @@ loop35:
 	VPERMB       Z31, Z27, Z27
 	VPDPBUSD     Z27, Z21, Z4
 	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z5
+	VPDPBUSD     Z25, Z22, Z7
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPSRLD       $0x02, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z4
+	VPDPBUSD     Z25, Z22, Z6
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z5
+	VPDPBUSD     Z26, Z22, Z7
 
 skip36:
 	ADDQ         $0x80, SI
@@ -1314,33 +1314,33 @@ loop40:
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
+	VPDPBUSD     Z23, Z25, Z11
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
 	VPBROADCASTD 68(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z21, Z26, Z0
+	VPDPBUSD     Z22, Z26, Z4
+	VPDPBUSD     Z23, Z26, Z8
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
+	VPDPBUSD     Z21, Z27, Z1
+	VPDPBUSD     Z22, Z27, Z5
+	VPDPBUSD     Z23, Z27, Z9
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z2
+	VPDPBUSD     Z22, Z25, Z6
+	VPDPBUSD     Z23, Z25, Z10
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z3
+	VPDPBUSD     Z22, Z26, Z7
+	VPDPBUSD     Z23, Z26, Z11
 	ADDQ         $0x80, SI
 	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
@@ -1430,13 +1430,11 @@ loop40:
 // func values3x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x4bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page41:
 	MOVQ    64(R13), AX
@@ -1632,6 +1630,8 @@ block42:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done44
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk43:
@@ -1673,33 +1673,33 @@ loop46:
 	VPDPBUSD     Z27, Z21, Z2
 	VPDPBUSD     Z27, Z22, Z6
 	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
+	VPDPBUSD     Z25, Z23, Z11
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
 	VPBROADCASTD 132(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z4
+	VPDPBUSD     Z26, Z23, Z8
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z5
+	VPDPBUSD     Z27, Z23, Z9
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z10
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z3
+	VPDPBUSD     Z26, Z22, Z7
+	VPDPBUSD     Z26, Z23, Z11
 
 skip47:
 	ADDQ         $0x80, SI
@@ -1788,13 +1788,11 @@ done44:
 // func values3x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x2bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page48:
 	MOVQ    64(R13), AX
@@ -1990,6 +1988,8 @@ block49:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done51
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk50:
@@ -2034,36 +2034,36 @@ loop53:
 	VPDPBUSD     Z27, Z21, Z6
 	VPDPBUSD     Z27, Z22, Z8
 	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z7
+	VPDPBUSD     Z25, Z22, Z9
+	VPDPBUSD     Z25, Z23, Z11
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
 	VPBROADCASTD 136(DX), Z23
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPDPBUSD     Z26, Z23, Z4
+	VPSRLD       $0x02, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
+	VPDPBUSD     Z27, Z23, Z5
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
 	VPBROADCASTD 140(DX), Z23
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z6
+	VPDPBUSD     Z25, Z22, Z8
+	VPDPBUSD     Z25, Z23, Z10
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z7
+	VPDPBUSD     Z26, Z22, Z9
+	VPDPBUSD     Z26, Z23, Z11
 
 skip54:
 	ADDQ         $0x80, SI
@@ -2204,39 +2204,39 @@ loop58:
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
 	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
+	VPDPBUSD     Z23, Z25, Z11
+	VPDPBUSD     Z24, Z25, Z15
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
 	VPBROADCASTD 68(DX), Z23
 	VPBROADCASTD 100(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z21, Z26, Z0
+	VPDPBUSD     Z22, Z26, Z4
+	VPDPBUSD     Z23, Z26, Z8
+	VPDPBUSD     Z24, Z26, Z12
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
+	VPDPBUSD     Z21, Z27, Z1
+	VPDPBUSD     Z22, Z27, Z5
+	VPDPBUSD     Z23, Z27, Z9
+	VPDPBUSD     Z24, Z27, Z13
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z2
+	VPDPBUSD     Z22, Z25, Z6
+	VPDPBUSD     Z23, Z25, Z10
+	VPDPBUSD     Z24, Z25, Z14
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z21, Z26, Z3
+	VPDPBUSD     Z22, Z26, Z7
+	VPDPBUSD     Z23, Z26, Z11
+	VPDPBUSD     Z24, Z26, Z15
 	ADDQ         $0x80, SI
 	ADDQ         $0x80, R12
 	ADDQ         $0x08, DX
@@ -2346,13 +2346,11 @@ loop58:
 // func values4x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x4bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page59:
 	MOVQ    64(R13), AX
@@ -2600,6 +2598,8 @@ block60:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done62
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk61:
@@ -2649,39 +2649,39 @@ loop64:
 	VPDPBUSD     Z27, Z22, Z6
 	VPDPBUSD     Z27, Z23, Z10
 	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
+	VPDPBUSD     Z25, Z23, Z11
+	VPDPBUSD     Z25, Z24, Z15
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
 	VPBROADCASTD 132(DX), Z23
 	VPBROADCASTD 196(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPSRLD       $0x04, Z18, Z27
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z4
+	VPDPBUSD     Z26, Z23, Z8
+	VPDPBUSD     Z26, Z24, Z12
+	VPSRLD       $0x02, Z18, Z27
 	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z5
+	VPDPBUSD     Z27, Z23, Z9
+	VPDPBUSD     Z27, Z24, Z13
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z10
+	VPDPBUSD     Z25, Z24, Z14
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z3
+	VPDPBUSD     Z26, Z22, Z7
+	VPDPBUSD     Z26, Z23, Z11
+	VPDPBUSD     Z26, Z24, Z15
 
 skip65:
 	ADDQ         $0x80, SI
@@ -2788,13 +2788,11 @@ done62:
 // func values4x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x2bits2AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page66:
 	MOVQ    64(R13), AX
@@ -3042,6 +3040,8 @@ block67:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done69
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk68:
@@ -3095,43 +3095,43 @@ loop71:
 	VPDPBUSD     Z27, Z22, Z10
 	VPDPBUSD     Z27, Z23, Z12
 	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
+	VPSRLD       $0x06, Z17, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z9
+	VPDPBUSD     Z25, Z22, Z11
+	VPDPBUSD     Z25, Z23, Z13
+	VPDPBUSD     Z25, Z24, Z15
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
 	VPBROADCASTD 136(DX), Z23
 	VPBROADCASTD 200(DX), Z24
-	VPERMB       Z31, Z18, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x02, Z18, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
+	VPERMB       Z31, Z18, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPDPBUSD     Z26, Z23, Z4
+	VPDPBUSD     Z26, Z24, Z6
+	VPSRLD       $0x02, Z18, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
+	VPDPBUSD     Z27, Z23, Z5
+	VPDPBUSD     Z27, Z24, Z7
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
 	VPBROADCASTD 140(DX), Z23
 	VPBROADCASTD 204(DX), Z24
-	VPSRLD       $0x04, Z18, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z8
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z12
+	VPDPBUSD     Z25, Z24, Z14
+	VPSRLD       $0x06, Z18, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z9
+	VPDPBUSD     Z26, Z22, Z11
+	VPDPBUSD     Z26, Z23, Z13
+	VPDPBUSD     Z26, Z24, Z15
 
 skip72:
 	ADDQ         $0x80, SI
@@ -3214,11 +3214,14 @@ done69:
 // func tokens1bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 // Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
 TEXT ·tokens1bits3AVX512(SB), NOSPLIT, $0-96
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	VMOVDQU64 64(AX), Z30
+	VMOVDQU64 128(AX), Z28
+	VMOVDQU64 192(AX), Z19
+	VMOVDQU64 256(AX), Z20
 
 page73:
 	MOVQ    (R13), SI
@@ -3254,119 +3257,122 @@ chunk75:
 	MOVQ $0x00000004, BX
 
 loop76:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPBROADCASTD 4(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z5
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z7
-	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	ADDQ         $0xc0, R12
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop76
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk75
-	PREFETCHT0   (R12)
-	PREFETCHT0   64(R12)
-	ADDQ         $0x80, R12
-	VCVTPH2PS    (R10), Z24
-	VCVTPH2PS    32(R10), Z25
-	VCVTPH2PS    64(R10), Z26
-	VCVTPH2PS    96(R10), Z27
-	VPADDD       Z4, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z5, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z25, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z6, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z26, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z7, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z27, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block74
-	ADDQ         $0x48, R13
-	DECQ         R15
-	JNZ          page73
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z0
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z1
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z2
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z3
+	VPBROADCASTD    4(DX), Z21
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z4
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z5
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z6
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z7
+	ADDQ            $0x80, SI
+	ADDQ            $0x40, R14
+	ADDQ            $0xc0, R12
+	ADDQ            $0x08, DX
+	DECQ            BX
+	JNZ             loop76
+	ADDQ            $0xa0, DX
+	DECQ            CX
+	JNZ             chunk75
+	PREFETCHT0      (R12)
+	PREFETCHT0      64(R12)
+	ADDQ            $0x80, R12
+	VCVTPH2PS       (R10), Z24
+	VCVTPH2PS       32(R10), Z25
+	VCVTPH2PS       64(R10), Z26
+	VCVTPH2PS       96(R10), Z27
+	VPADDD          Z4, Z0, Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     (R8), Z24, Z29
+	VMULPS          Z29, Z0, Z0
+	VADDPS          (DI), Z0, Z0
+	VMOVUPS         Z0, (DI)
+	VPADDD          Z5, Z1, Z1
+	VCVTDQ2PS       Z1, Z1
+	VMULPS.BCST     (R8), Z25, Z29
+	VMULPS          Z29, Z1, Z1
+	VADDPS          64(DI), Z1, Z1
+	VMOVUPS         Z1, 64(DI)
+	VPADDD          Z6, Z2, Z2
+	VCVTDQ2PS       Z2, Z2
+	VMULPS.BCST     (R8), Z26, Z29
+	VMULPS          Z29, Z2, Z2
+	VADDPS          128(DI), Z2, Z2
+	VMOVUPS         Z2, 128(DI)
+	VPADDD          Z7, Z3, Z3
+	VCVTDQ2PS       Z3, Z3
+	VMULPS.BCST     (R8), Z27, Z29
+	VMULPS          Z29, Z3, Z3
+	VADDPS          192(DI), Z3, Z3
+	VMOVUPS         Z3, 192(DI)
+	ADDQ            $0x18, R8
+	ADDQ            $0x18, R9
+	ADDQ            $0x80, R10
+	DECQ            R11
+	JNZ             block74
+	ADDQ            $0x48, R13
+	DECQ            R15
+	JNZ             page73
 	VZEROUPPER
 	RET
 
-DATA high3<>+0(SB)/4, $0x04040404
-GLOBL high3<>(SB), RODATA|NOPTR, $4
+DATA bit4<>+0(SB)/4, $0x10101010
+GLOBL bit4<>(SB), RODATA|NOPTR, $4
+
+DATA bit1<>+0(SB)/4, $0x02020202
+GLOBL bit1<>(SB), RODATA|NOPTR, $4
+
+DATA bit2<>+0(SB)/4, $0x04040404
+GLOBL bit2<>(SB), RODATA|NOPTR, $4
+
+DATA bit3<>+0(SB)/4, $0x08080808
+GLOBL bit3<>(SB), RODATA|NOPTR, $4
+
+DATA bit5<>+0(SB)/4, $0x20202020
+GLOBL bit5<>(SB), RODATA|NOPTR, $4
 
 // func values1x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x4bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page77:
 	MOVQ    64(R13), AX
@@ -3460,6 +3466,12 @@ block78:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done80
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk79:
@@ -3474,56 +3486,50 @@ chunk79:
 	MOVQ   $0x00000008, BX
 
 loop82:
-	TESTQ        $0x00000003, CX
-	JZ           skip83
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPBROADCASTD 4(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z5
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
+	TESTQ           $0x00000003, CX
+	JZ              skip83
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z2
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z3
+	VPBROADCASTD    4(DX), Z21
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z4
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z5
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z6
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z7
 
 skip83:
 	ADDQ         $0x80, SI
@@ -3581,14 +3587,11 @@ done80:
 // func values1x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x2bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page84:
 	MOVQ    64(R13), AX
@@ -3682,6 +3685,12 @@ block85:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done87
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk86:
@@ -3692,58 +3701,52 @@ chunk86:
 	MOVQ   $0x00000004, BX
 
 loop89:
-	TESTQ        $0x0000000f, CX
-	JZ           skip90
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPBROADCASTD 4(DX), Z21
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPBROADCASTD 8(DX), Z21
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPBROADCASTD 12(DX), Z21
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	TESTQ           $0x0000000f, CX
+	JZ              skip90
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPBROADCASTD    4(DX), Z21
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z2
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z3
+	VPBROADCASTD    8(DX), Z21
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPBROADCASTD    12(DX), Z21
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z2
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z3
 
 skip90:
 	ADDQ         $0x80, SI
@@ -3791,11 +3794,14 @@ done87:
 // func tokens2bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 // Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
 TEXT ·tokens2bits3AVX512(SB), NOSPLIT, $0-96
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	VMOVDQU64 64(AX), Z30
+	VMOVDQU64 128(AX), Z28
+	VMOVDQU64 192(AX), Z19
+	VMOVDQU64 256(AX), Z20
 
 page91:
 	MOVQ    (R13), SI
@@ -3839,150 +3845,141 @@ chunk93:
 	MOVQ $0x00000004, BX
 
 loop94:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z8
-	VPDPBUSD     Z22, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z9
-	VPDPBUSD     Z22, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z10
-	VPDPBUSD     Z22, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z11
-	VPDPBUSD     Z22, Z28, Z15
-	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	ADDQ         $0xc0, R12
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop94
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk93
-	PREFETCHT0   (R12)
-	PREFETCHT0   64(R12)
-	ADDQ         $0x80, R12
-	VCVTPH2PS    (R10), Z24
-	VCVTPH2PS    32(R10), Z25
-	VCVTPH2PS    64(R10), Z26
-	VCVTPH2PS    96(R10), Z27
-	VPADDD       Z8, Z0, Z0
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VPADDD       Z9, Z1, Z1
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z25, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VPADDD       Z10, Z2, Z2
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z26, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VPADDD       Z11, Z3, Z3
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z27, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VPADDD       Z12, Z4, Z4
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VPADDD       Z13, Z5, Z5
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z25, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VPADDD       Z14, Z6, Z6
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z26, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VPADDD       Z15, Z7, Z7
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z27, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block92
-	ADDQ         $0x48, R13
-	DECQ         R15
-	JNZ          page91
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    32(DX), Z22
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z0
+	VPDPBUSD        Z22, Z25, Z4
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z1
+	VPDPBUSD        Z22, Z26, Z5
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z2
+	VPDPBUSD        Z22, Z27, Z6
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z3
+	VPDPBUSD        Z22, Z25, Z7
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    36(DX), Z22
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z8
+	VPDPBUSD        Z22, Z26, Z12
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z9
+	VPDPBUSD        Z22, Z27, Z13
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z10
+	VPDPBUSD        Z22, Z25, Z14
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z11
+	VPDPBUSD        Z22, Z26, Z15
+	ADDQ            $0x80, SI
+	ADDQ            $0x40, R14
+	ADDQ            $0xc0, R12
+	ADDQ            $0x08, DX
+	DECQ            BX
+	JNZ             loop94
+	ADDQ            $0xa0, DX
+	DECQ            CX
+	JNZ             chunk93
+	PREFETCHT0      (R12)
+	PREFETCHT0      64(R12)
+	ADDQ            $0x80, R12
+	VCVTPH2PS       (R10), Z24
+	VCVTPH2PS       32(R10), Z25
+	VCVTPH2PS       64(R10), Z26
+	VCVTPH2PS       96(R10), Z27
+	VPADDD          Z8, Z0, Z0
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     (R8), Z24, Z29
+	VMULPS          Z29, Z0, Z0
+	VADDPS          (DI), Z0, Z0
+	VMOVUPS         Z0, (DI)
+	VPADDD          Z9, Z1, Z1
+	VCVTDQ2PS       Z1, Z1
+	VMULPS.BCST     (R8), Z25, Z29
+	VMULPS          Z29, Z1, Z1
+	VADDPS          64(DI), Z1, Z1
+	VMOVUPS         Z1, 64(DI)
+	VPADDD          Z10, Z2, Z2
+	VCVTDQ2PS       Z2, Z2
+	VMULPS.BCST     (R8), Z26, Z29
+	VMULPS          Z29, Z2, Z2
+	VADDPS          128(DI), Z2, Z2
+	VMOVUPS         Z2, 128(DI)
+	VPADDD          Z11, Z3, Z3
+	VCVTDQ2PS       Z3, Z3
+	VMULPS.BCST     (R8), Z27, Z29
+	VMULPS          Z29, Z3, Z3
+	VADDPS          192(DI), Z3, Z3
+	VMOVUPS         Z3, 192(DI)
+	VPADDD          Z12, Z4, Z4
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(R8), Z24, Z29
+	VMULPS          Z29, Z4, Z4
+	VADDPS          256(DI), Z4, Z4
+	VMOVUPS         Z4, 256(DI)
+	VPADDD          Z13, Z5, Z5
+	VCVTDQ2PS       Z5, Z5
+	VMULPS.BCST     4(R8), Z25, Z29
+	VMULPS          Z29, Z5, Z5
+	VADDPS          320(DI), Z5, Z5
+	VMOVUPS         Z5, 320(DI)
+	VPADDD          Z14, Z6, Z6
+	VCVTDQ2PS       Z6, Z6
+	VMULPS.BCST     4(R8), Z26, Z29
+	VMULPS          Z29, Z6, Z6
+	VADDPS          384(DI), Z6, Z6
+	VMOVUPS         Z6, 384(DI)
+	VPADDD          Z15, Z7, Z7
+	VCVTDQ2PS       Z7, Z7
+	VMULPS.BCST     4(R8), Z27, Z29
+	VMULPS          Z29, Z7, Z7
+	VADDPS          448(DI), Z7, Z7
+	VMOVUPS         Z7, 448(DI)
+	ADDQ            $0x18, R8
+	ADDQ            $0x18, R9
+	ADDQ            $0x80, R10
+	DECQ            R11
+	JNZ             block92
+	ADDQ            $0x48, R13
+	DECQ            R15
+	JNZ             page91
 	VZEROUPPER
 	RET
 
 // func values2x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x4bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page95:
 	MOVQ    64(R13), AX
@@ -4128,6 +4125,12 @@ block96:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done98
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk97:
@@ -4150,66 +4153,60 @@ chunk97:
 	MOVQ   $0x00000008, BX
 
 loop100:
-	TESTQ        $0x00000003, CX
-	JZ           skip101
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z8
-	VPDPBUSD     Z25, Z22, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z9
-	VPDPBUSD     Z26, Z22, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z10
-	VPDPBUSD     Z27, Z22, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z11
-	VPDPBUSD     Z28, Z22, Z15
+	TESTQ           $0x00000003, CX
+	JZ              skip101
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z4
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z5
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z2
+	VPDPBUSD        Z27, Z22, Z6
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z3
+	VPDPBUSD        Z25, Z22, Z7
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z8
+	VPDPBUSD        Z26, Z22, Z12
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z9
+	VPDPBUSD        Z27, Z22, Z13
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z10
+	VPDPBUSD        Z25, Z22, Z14
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z11
+	VPDPBUSD        Z26, Z22, Z15
 
 skip101:
 	ADDQ         $0x80, SI
@@ -4289,14 +4286,11 @@ done98:
 // func values2x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x2bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page102:
 	MOVQ    64(R13), AX
@@ -4442,6 +4436,12 @@ block103:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done105
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk104:
@@ -4456,70 +4456,64 @@ chunk104:
 	MOVQ   $0x00000004, BX
 
 loop107:
-	TESTQ        $0x0000000f, CX
-	JZ           skip108
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
+	TESTQ           $0x0000000f, CX
+	JZ              skip108
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z2
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z3
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z4
+	VPDPBUSD        Z27, Z22, Z6
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z5
+	VPDPBUSD        Z25, Z22, Z7
+	VPBROADCASTD    8(DX), Z21
+	VPBROADCASTD    72(DX), Z22
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VPDPBUSD        Z26, Z22, Z2
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPDPBUSD        Z27, Z22, Z3
+	VPBROADCASTD    12(DX), Z21
+	VPBROADCASTD    76(DX), Z22
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z4
+	VPDPBUSD        Z25, Z22, Z6
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z5
+	VPDPBUSD        Z26, Z22, Z7
 
 skip108:
 	ADDQ         $0x80, SI
@@ -4579,11 +4573,14 @@ done105:
 // func tokens3bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 // Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
 TEXT ·tokens3bits3AVX512(SB), NOSPLIT, $0-96
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	VMOVDQU64 64(AX), Z30
+	VMOVDQU64 128(AX), Z28
+	VMOVDQU64 192(AX), Z19
+	VMOVDQU64 256(AX), Z20
 
 page109:
 	MOVQ    (R13), SI
@@ -4623,172 +4620,163 @@ chunk111:
 	MOVQ $0x00000004, BX
 
 loop112:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VPBROADCASTD 64(DX), Z23
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VPBROADCASTD 68(DX), Z23
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	ADDQ         $0xc0, R12
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop112
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk111
-	PREFETCHT0   (R12)
-	PREFETCHT0   64(R12)
-	ADDQ         $0x80, R12
-	VCVTPH2PS    (R10), Z24
-	VCVTPH2PS    32(R10), Z25
-	VCVTPH2PS    64(R10), Z26
-	VCVTPH2PS    96(R10), Z27
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z25, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z26, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z27, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z25, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z26, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z27, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z24, Z29
-	VMULPS       Z29, Z8, Z8
-	VADDPS       512(DI), Z8, Z8
-	VMOVUPS      Z8, 512(DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z25, Z29
-	VMULPS       Z29, Z9, Z9
-	VADDPS       576(DI), Z9, Z9
-	VMOVUPS      Z9, 576(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z26, Z29
-	VMULPS       Z29, Z10, Z10
-	VADDPS       640(DI), Z10, Z10
-	VMOVUPS      Z10, 640(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z27, Z29
-	VMULPS       Z29, Z11, Z11
-	VADDPS       704(DI), Z11, Z11
-	VMOVUPS      Z11, 704(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block110
-	ADDQ         $0x48, R13
-	DECQ         R15
-	JNZ          page109
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    32(DX), Z22
+	VPBROADCASTD    64(DX), Z23
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z0
+	VPDPBUSD        Z22, Z25, Z4
+	VPDPBUSD        Z23, Z25, Z8
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z1
+	VPDPBUSD        Z22, Z26, Z5
+	VPDPBUSD        Z23, Z26, Z9
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z2
+	VPDPBUSD        Z22, Z27, Z6
+	VPDPBUSD        Z23, Z27, Z10
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z3
+	VPDPBUSD        Z22, Z25, Z7
+	VPDPBUSD        Z23, Z25, Z11
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    36(DX), Z22
+	VPBROADCASTD    68(DX), Z23
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z0
+	VPDPBUSD        Z22, Z26, Z4
+	VPDPBUSD        Z23, Z26, Z8
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z1
+	VPDPBUSD        Z22, Z27, Z5
+	VPDPBUSD        Z23, Z27, Z9
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z2
+	VPDPBUSD        Z22, Z25, Z6
+	VPDPBUSD        Z23, Z25, Z10
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z3
+	VPDPBUSD        Z22, Z26, Z7
+	VPDPBUSD        Z23, Z26, Z11
+	ADDQ            $0x80, SI
+	ADDQ            $0x40, R14
+	ADDQ            $0xc0, R12
+	ADDQ            $0x08, DX
+	DECQ            BX
+	JNZ             loop112
+	ADDQ            $0xa0, DX
+	DECQ            CX
+	JNZ             chunk111
+	PREFETCHT0      (R12)
+	PREFETCHT0      64(R12)
+	ADDQ            $0x80, R12
+	VCVTPH2PS       (R10), Z24
+	VCVTPH2PS       32(R10), Z25
+	VCVTPH2PS       64(R10), Z26
+	VCVTPH2PS       96(R10), Z27
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     (R8), Z24, Z29
+	VMULPS          Z29, Z0, Z0
+	VADDPS          (DI), Z0, Z0
+	VMOVUPS         Z0, (DI)
+	VCVTDQ2PS       Z1, Z1
+	VMULPS.BCST     (R8), Z25, Z29
+	VMULPS          Z29, Z1, Z1
+	VADDPS          64(DI), Z1, Z1
+	VMOVUPS         Z1, 64(DI)
+	VCVTDQ2PS       Z2, Z2
+	VMULPS.BCST     (R8), Z26, Z29
+	VMULPS          Z29, Z2, Z2
+	VADDPS          128(DI), Z2, Z2
+	VMOVUPS         Z2, 128(DI)
+	VCVTDQ2PS       Z3, Z3
+	VMULPS.BCST     (R8), Z27, Z29
+	VMULPS          Z29, Z3, Z3
+	VADDPS          192(DI), Z3, Z3
+	VMOVUPS         Z3, 192(DI)
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(R8), Z24, Z29
+	VMULPS          Z29, Z4, Z4
+	VADDPS          256(DI), Z4, Z4
+	VMOVUPS         Z4, 256(DI)
+	VCVTDQ2PS       Z5, Z5
+	VMULPS.BCST     4(R8), Z25, Z29
+	VMULPS          Z29, Z5, Z5
+	VADDPS          320(DI), Z5, Z5
+	VMOVUPS         Z5, 320(DI)
+	VCVTDQ2PS       Z6, Z6
+	VMULPS.BCST     4(R8), Z26, Z29
+	VMULPS          Z29, Z6, Z6
+	VADDPS          384(DI), Z6, Z6
+	VMOVUPS         Z6, 384(DI)
+	VCVTDQ2PS       Z7, Z7
+	VMULPS.BCST     4(R8), Z27, Z29
+	VMULPS          Z29, Z7, Z7
+	VADDPS          448(DI), Z7, Z7
+	VMOVUPS         Z7, 448(DI)
+	VCVTDQ2PS       Z8, Z8
+	VMULPS.BCST     8(R8), Z24, Z29
+	VMULPS          Z29, Z8, Z8
+	VADDPS          512(DI), Z8, Z8
+	VMOVUPS         Z8, 512(DI)
+	VCVTDQ2PS       Z9, Z9
+	VMULPS.BCST     8(R8), Z25, Z29
+	VMULPS          Z29, Z9, Z9
+	VADDPS          576(DI), Z9, Z9
+	VMOVUPS         Z9, 576(DI)
+	VCVTDQ2PS       Z10, Z10
+	VMULPS.BCST     8(R8), Z26, Z29
+	VMULPS          Z29, Z10, Z10
+	VADDPS          640(DI), Z10, Z10
+	VMOVUPS         Z10, 640(DI)
+	VCVTDQ2PS       Z11, Z11
+	VMULPS.BCST     8(R8), Z27, Z29
+	VMULPS          Z29, Z11, Z11
+	VADDPS          704(DI), Z11, Z11
+	VMOVUPS         Z11, 704(DI)
+	ADDQ            $0x18, R8
+	ADDQ            $0x18, R9
+	ADDQ            $0x80, R10
+	DECQ            R11
+	JNZ             block110
+	ADDQ            $0x48, R13
+	DECQ            R15
+	JNZ             page109
 	VZEROUPPER
 	RET
 
 // func values3x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x4bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page113:
 	MOVQ    64(R13), AX
@@ -4986,6 +4974,12 @@ block114:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done116
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk115:
@@ -5004,76 +4998,70 @@ chunk115:
 	MOVQ   $0x00000008, BX
 
 loop118:
-	TESTQ        $0x00000003, CX
-	JZ           skip119
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
+	TESTQ           $0x00000003, CX
+	JZ              skip119
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VPBROADCASTD    128(DX), Z23
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z4
+	VPDPBUSD        Z25, Z23, Z8
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z5
+	VPDPBUSD        Z26, Z23, Z9
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z2
+	VPDPBUSD        Z27, Z22, Z6
+	VPDPBUSD        Z27, Z23, Z10
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z3
+	VPDPBUSD        Z25, Z22, Z7
+	VPDPBUSD        Z25, Z23, Z11
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VPBROADCASTD    132(DX), Z23
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VPDPBUSD        Z26, Z22, Z4
+	VPDPBUSD        Z26, Z23, Z8
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPDPBUSD        Z27, Z22, Z5
+	VPDPBUSD        Z27, Z23, Z9
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z2
+	VPDPBUSD        Z25, Z22, Z6
+	VPDPBUSD        Z25, Z23, Z10
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z3
+	VPDPBUSD        Z26, Z22, Z7
+	VPDPBUSD        Z26, Z23, Z11
 
 skip119:
 	ADDQ         $0x80, SI
@@ -5163,14 +5151,11 @@ done116:
 // func values3x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x2bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page120:
 	MOVQ    64(R13), AX
@@ -5368,6 +5353,12 @@ block121:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done123
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk122:
@@ -5386,82 +5377,76 @@ chunk122:
 	MOVQ   $0x00000004, BX
 
 loop125:
-	TESTQ        $0x0000000f, CX
-	JZ           skip126
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VPBROADCASTD 136(DX), Z23
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPBROADCASTD 140(DX), Z23
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
+	TESTQ           $0x0000000f, CX
+	JZ              skip126
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VPBROADCASTD    128(DX), Z23
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z2
+	VPDPBUSD        Z25, Z23, Z4
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z3
+	VPDPBUSD        Z26, Z23, Z5
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VPBROADCASTD    132(DX), Z23
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z6
+	VPDPBUSD        Z27, Z22, Z8
+	VPDPBUSD        Z27, Z23, Z10
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z7
+	VPDPBUSD        Z25, Z22, Z9
+	VPDPBUSD        Z25, Z23, Z11
+	VPBROADCASTD    8(DX), Z21
+	VPBROADCASTD    72(DX), Z22
+	VPBROADCASTD    136(DX), Z23
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VPDPBUSD        Z26, Z22, Z2
+	VPDPBUSD        Z26, Z23, Z4
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPDPBUSD        Z27, Z22, Z3
+	VPDPBUSD        Z27, Z23, Z5
+	VPBROADCASTD    12(DX), Z21
+	VPBROADCASTD    76(DX), Z22
+	VPBROADCASTD    140(DX), Z23
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z6
+	VPDPBUSD        Z25, Z22, Z8
+	VPDPBUSD        Z25, Z23, Z10
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z7
+	VPDPBUSD        Z26, Z22, Z9
+	VPDPBUSD        Z26, Z23, Z11
 
 skip126:
 	ADDQ         $0x80, SI
@@ -5533,11 +5518,14 @@ done123:
 // func tokens4bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 // Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
 TEXT ·tokens4bits3AVX512(SB), NOSPLIT, $0-96
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
+	MOVQ      visits+8(FP), R13
+	MOVQ      n+16(FP), R15
+	MOVQ      table+48(FP), AX
+	VMOVDQU64 (AX), Z31
+	VMOVDQU64 64(AX), Z30
+	VMOVDQU64 128(AX), Z28
+	VMOVDQU64 192(AX), Z19
+	VMOVDQU64 256(AX), Z20
 
 page127:
 	MOVQ    (R13), SI
@@ -5581,202 +5569,193 @@ chunk129:
 	MOVQ $0x00000004, BX
 
 loop130:
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 32(DX), Z22
-	VPBROADCASTD 64(DX), Z23
-	VPBROADCASTD 96(DX), Z24
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 36(DX), Z22
-	VPBROADCASTD 68(DX), Z23
-	VPBROADCASTD 100(DX), Z24
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
-	ADDQ         $0x80, SI
-	ADDQ         $0x40, R14
-	ADDQ         $0xc0, R12
-	ADDQ         $0x08, DX
-	DECQ         BX
-	JNZ          loop130
-	ADDQ         $0xa0, DX
-	DECQ         CX
-	JNZ          chunk129
-	PREFETCHT0   (R12)
-	PREFETCHT0   64(R12)
-	ADDQ         $0x80, R12
-	VCVTPH2PS    (R10), Z24
-	VCVTPH2PS    32(R10), Z25
-	VCVTPH2PS    64(R10), Z26
-	VCVTPH2PS    96(R10), Z27
-	VCVTDQ2PS    Z0, Z0
-	VMULPS.BCST  (R8), Z24, Z29
-	VMULPS       Z29, Z0, Z0
-	VADDPS       (DI), Z0, Z0
-	VMOVUPS      Z0, (DI)
-	VCVTDQ2PS    Z1, Z1
-	VMULPS.BCST  (R8), Z25, Z29
-	VMULPS       Z29, Z1, Z1
-	VADDPS       64(DI), Z1, Z1
-	VMOVUPS      Z1, 64(DI)
-	VCVTDQ2PS    Z2, Z2
-	VMULPS.BCST  (R8), Z26, Z29
-	VMULPS       Z29, Z2, Z2
-	VADDPS       128(DI), Z2, Z2
-	VMOVUPS      Z2, 128(DI)
-	VCVTDQ2PS    Z3, Z3
-	VMULPS.BCST  (R8), Z27, Z29
-	VMULPS       Z29, Z3, Z3
-	VADDPS       192(DI), Z3, Z3
-	VMOVUPS      Z3, 192(DI)
-	VCVTDQ2PS    Z4, Z4
-	VMULPS.BCST  4(R8), Z24, Z29
-	VMULPS       Z29, Z4, Z4
-	VADDPS       256(DI), Z4, Z4
-	VMOVUPS      Z4, 256(DI)
-	VCVTDQ2PS    Z5, Z5
-	VMULPS.BCST  4(R8), Z25, Z29
-	VMULPS       Z29, Z5, Z5
-	VADDPS       320(DI), Z5, Z5
-	VMOVUPS      Z5, 320(DI)
-	VCVTDQ2PS    Z6, Z6
-	VMULPS.BCST  4(R8), Z26, Z29
-	VMULPS       Z29, Z6, Z6
-	VADDPS       384(DI), Z6, Z6
-	VMOVUPS      Z6, 384(DI)
-	VCVTDQ2PS    Z7, Z7
-	VMULPS.BCST  4(R8), Z27, Z29
-	VMULPS       Z29, Z7, Z7
-	VADDPS       448(DI), Z7, Z7
-	VMOVUPS      Z7, 448(DI)
-	VCVTDQ2PS    Z8, Z8
-	VMULPS.BCST  8(R8), Z24, Z29
-	VMULPS       Z29, Z8, Z8
-	VADDPS       512(DI), Z8, Z8
-	VMOVUPS      Z8, 512(DI)
-	VCVTDQ2PS    Z9, Z9
-	VMULPS.BCST  8(R8), Z25, Z29
-	VMULPS       Z29, Z9, Z9
-	VADDPS       576(DI), Z9, Z9
-	VMOVUPS      Z9, 576(DI)
-	VCVTDQ2PS    Z10, Z10
-	VMULPS.BCST  8(R8), Z26, Z29
-	VMULPS       Z29, Z10, Z10
-	VADDPS       640(DI), Z10, Z10
-	VMOVUPS      Z10, 640(DI)
-	VCVTDQ2PS    Z11, Z11
-	VMULPS.BCST  8(R8), Z27, Z29
-	VMULPS       Z29, Z11, Z11
-	VADDPS       704(DI), Z11, Z11
-	VMOVUPS      Z11, 704(DI)
-	VCVTDQ2PS    Z12, Z12
-	VMULPS.BCST  12(R8), Z24, Z29
-	VMULPS       Z29, Z12, Z12
-	VADDPS       768(DI), Z12, Z12
-	VMOVUPS      Z12, 768(DI)
-	VCVTDQ2PS    Z13, Z13
-	VMULPS.BCST  12(R8), Z25, Z29
-	VMULPS       Z29, Z13, Z13
-	VADDPS       832(DI), Z13, Z13
-	VMOVUPS      Z13, 832(DI)
-	VCVTDQ2PS    Z14, Z14
-	VMULPS.BCST  12(R8), Z26, Z29
-	VMULPS       Z29, Z14, Z14
-	VADDPS       896(DI), Z14, Z14
-	VMOVUPS      Z14, 896(DI)
-	VCVTDQ2PS    Z15, Z15
-	VMULPS.BCST  12(R8), Z27, Z29
-	VMULPS       Z29, Z15, Z15
-	VADDPS       960(DI), Z15, Z15
-	VMOVUPS      Z15, 960(DI)
-	ADDQ         $0x18, R8
-	ADDQ         $0x18, R9
-	ADDQ         $0x80, R10
-	DECQ         R11
-	JNZ          block128
-	ADDQ         $0x48, R13
-	DECQ         R15
-	JNZ          page127
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    32(DX), Z22
+	VPBROADCASTD    64(DX), Z23
+	VPBROADCASTD    96(DX), Z24
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z0
+	VPDPBUSD        Z22, Z25, Z4
+	VPDPBUSD        Z23, Z25, Z8
+	VPDPBUSD        Z24, Z25, Z12
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z1
+	VPDPBUSD        Z22, Z26, Z5
+	VPDPBUSD        Z23, Z26, Z9
+	VPDPBUSD        Z24, Z26, Z13
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z2
+	VPDPBUSD        Z22, Z27, Z6
+	VPDPBUSD        Z23, Z27, Z10
+	VPDPBUSD        Z24, Z27, Z14
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z3
+	VPDPBUSD        Z22, Z25, Z7
+	VPDPBUSD        Z23, Z25, Z11
+	VPDPBUSD        Z24, Z25, Z15
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    36(DX), Z22
+	VPBROADCASTD    68(DX), Z23
+	VPBROADCASTD    100(DX), Z24
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z0
+	VPDPBUSD        Z22, Z26, Z4
+	VPDPBUSD        Z23, Z26, Z8
+	VPDPBUSD        Z24, Z26, Z12
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z21, Z27, Z1
+	VPDPBUSD        Z22, Z27, Z5
+	VPDPBUSD        Z23, Z27, Z9
+	VPDPBUSD        Z24, Z27, Z13
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z21, Z25, Z2
+	VPDPBUSD        Z22, Z25, Z6
+	VPDPBUSD        Z23, Z25, Z10
+	VPDPBUSD        Z24, Z25, Z14
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z21, Z26, Z3
+	VPDPBUSD        Z22, Z26, Z7
+	VPDPBUSD        Z23, Z26, Z11
+	VPDPBUSD        Z24, Z26, Z15
+	ADDQ            $0x80, SI
+	ADDQ            $0x40, R14
+	ADDQ            $0xc0, R12
+	ADDQ            $0x08, DX
+	DECQ            BX
+	JNZ             loop130
+	ADDQ            $0xa0, DX
+	DECQ            CX
+	JNZ             chunk129
+	PREFETCHT0      (R12)
+	PREFETCHT0      64(R12)
+	ADDQ            $0x80, R12
+	VCVTPH2PS       (R10), Z24
+	VCVTPH2PS       32(R10), Z25
+	VCVTPH2PS       64(R10), Z26
+	VCVTPH2PS       96(R10), Z27
+	VCVTDQ2PS       Z0, Z0
+	VMULPS.BCST     (R8), Z24, Z29
+	VMULPS          Z29, Z0, Z0
+	VADDPS          (DI), Z0, Z0
+	VMOVUPS         Z0, (DI)
+	VCVTDQ2PS       Z1, Z1
+	VMULPS.BCST     (R8), Z25, Z29
+	VMULPS          Z29, Z1, Z1
+	VADDPS          64(DI), Z1, Z1
+	VMOVUPS         Z1, 64(DI)
+	VCVTDQ2PS       Z2, Z2
+	VMULPS.BCST     (R8), Z26, Z29
+	VMULPS          Z29, Z2, Z2
+	VADDPS          128(DI), Z2, Z2
+	VMOVUPS         Z2, 128(DI)
+	VCVTDQ2PS       Z3, Z3
+	VMULPS.BCST     (R8), Z27, Z29
+	VMULPS          Z29, Z3, Z3
+	VADDPS          192(DI), Z3, Z3
+	VMOVUPS         Z3, 192(DI)
+	VCVTDQ2PS       Z4, Z4
+	VMULPS.BCST     4(R8), Z24, Z29
+	VMULPS          Z29, Z4, Z4
+	VADDPS          256(DI), Z4, Z4
+	VMOVUPS         Z4, 256(DI)
+	VCVTDQ2PS       Z5, Z5
+	VMULPS.BCST     4(R8), Z25, Z29
+	VMULPS          Z29, Z5, Z5
+	VADDPS          320(DI), Z5, Z5
+	VMOVUPS         Z5, 320(DI)
+	VCVTDQ2PS       Z6, Z6
+	VMULPS.BCST     4(R8), Z26, Z29
+	VMULPS          Z29, Z6, Z6
+	VADDPS          384(DI), Z6, Z6
+	VMOVUPS         Z6, 384(DI)
+	VCVTDQ2PS       Z7, Z7
+	VMULPS.BCST     4(R8), Z27, Z29
+	VMULPS          Z29, Z7, Z7
+	VADDPS          448(DI), Z7, Z7
+	VMOVUPS         Z7, 448(DI)
+	VCVTDQ2PS       Z8, Z8
+	VMULPS.BCST     8(R8), Z24, Z29
+	VMULPS          Z29, Z8, Z8
+	VADDPS          512(DI), Z8, Z8
+	VMOVUPS         Z8, 512(DI)
+	VCVTDQ2PS       Z9, Z9
+	VMULPS.BCST     8(R8), Z25, Z29
+	VMULPS          Z29, Z9, Z9
+	VADDPS          576(DI), Z9, Z9
+	VMOVUPS         Z9, 576(DI)
+	VCVTDQ2PS       Z10, Z10
+	VMULPS.BCST     8(R8), Z26, Z29
+	VMULPS          Z29, Z10, Z10
+	VADDPS          640(DI), Z10, Z10
+	VMOVUPS         Z10, 640(DI)
+	VCVTDQ2PS       Z11, Z11
+	VMULPS.BCST     8(R8), Z27, Z29
+	VMULPS          Z29, Z11, Z11
+	VADDPS          704(DI), Z11, Z11
+	VMOVUPS         Z11, 704(DI)
+	VCVTDQ2PS       Z12, Z12
+	VMULPS.BCST     12(R8), Z24, Z29
+	VMULPS          Z29, Z12, Z12
+	VADDPS          768(DI), Z12, Z12
+	VMOVUPS         Z12, 768(DI)
+	VCVTDQ2PS       Z13, Z13
+	VMULPS.BCST     12(R8), Z25, Z29
+	VMULPS          Z29, Z13, Z13
+	VADDPS          832(DI), Z13, Z13
+	VMOVUPS         Z13, 832(DI)
+	VCVTDQ2PS       Z14, Z14
+	VMULPS.BCST     12(R8), Z26, Z29
+	VMULPS          Z29, Z14, Z14
+	VADDPS          896(DI), Z14, Z14
+	VMOVUPS         Z14, 896(DI)
+	VCVTDQ2PS       Z15, Z15
+	VMULPS.BCST     12(R8), Z27, Z29
+	VMULPS          Z29, Z15, Z15
+	VADDPS          960(DI), Z15, Z15
+	VMOVUPS         Z15, 960(DI)
+	ADDQ            $0x18, R8
+	ADDQ            $0x18, R9
+	ADDQ            $0x80, R10
+	DECQ            R11
+	JNZ             block128
+	ADDQ            $0x48, R13
+	DECQ            R15
+	JNZ             page127
 	VZEROUPPER
 	RET
 
 // func values4x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x4bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page131:
 	MOVQ    64(R13), AX
@@ -6026,6 +6005,12 @@ block132:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done134
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk133:
@@ -6048,86 +6033,80 @@ chunk133:
 	MOVQ   $0x00000008, BX
 
 loop136:
-	TESTQ        $0x00000003, CX
-	JZ           skip137
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPBROADCASTD 192(DX), Z24
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPBROADCASTD 196(DX), Z24
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
+	TESTQ           $0x00000003, CX
+	JZ              skip137
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VPBROADCASTD    128(DX), Z23
+	VPBROADCASTD    192(DX), Z24
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z4
+	VPDPBUSD        Z25, Z23, Z8
+	VPDPBUSD        Z25, Z24, Z12
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z5
+	VPDPBUSD        Z26, Z23, Z9
+	VPDPBUSD        Z26, Z24, Z13
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z2
+	VPDPBUSD        Z27, Z22, Z6
+	VPDPBUSD        Z27, Z23, Z10
+	VPDPBUSD        Z27, Z24, Z14
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z3
+	VPDPBUSD        Z25, Z22, Z7
+	VPDPBUSD        Z25, Z23, Z11
+	VPDPBUSD        Z25, Z24, Z15
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VPBROADCASTD    132(DX), Z23
+	VPBROADCASTD    196(DX), Z24
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VPDPBUSD        Z26, Z22, Z4
+	VPDPBUSD        Z26, Z23, Z8
+	VPDPBUSD        Z26, Z24, Z12
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPDPBUSD        Z27, Z22, Z5
+	VPDPBUSD        Z27, Z23, Z9
+	VPDPBUSD        Z27, Z24, Z13
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z2
+	VPDPBUSD        Z25, Z22, Z6
+	VPDPBUSD        Z25, Z23, Z10
+	VPDPBUSD        Z25, Z24, Z14
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z3
+	VPDPBUSD        Z26, Z22, Z7
+	VPDPBUSD        Z26, Z23, Z11
+	VPDPBUSD        Z26, Z24, Z15
 
 skip137:
 	ADDQ         $0x80, SI
@@ -6235,14 +6214,11 @@ done134:
 // func values4x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x2bits3AVX512(SB), NOSPLIT, $0-128
-	MOVQ         visits+8(FP), R13
-	MOVQ         n+16(FP), R15
-	MOVQ         table+48(FP), AX
-	VMOVDQU64    (AX), Z31
-	VPBROADCASTD high3<>+0(SB), Z30
-	MOVQ         rounded+64(FP), DX
-	MOVQ         scale+72(FP), R9
-	MOVQ         ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page138:
 	MOVQ    64(R13), AX
@@ -6492,6 +6468,12 @@ block139:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done141
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
+	VMOVDQU64     64(AX), Z30
+	VMOVDQU64     128(AX), Z28
+	VMOVDQU64     192(AX), Z19
+	VMOVDQU64     256(AX), Z20
 	MOVQ          chunks+104(FP), AX
 
 chunk140:
@@ -6514,94 +6496,88 @@ chunk140:
 	MOVQ   $0x00000004, BX
 
 loop143:
-	TESTQ        $0x0000000f, CX
-	JZ           skip144
-	VMOVDQU64    (SI), Z17
-	PREFETCHT0   (R12)
-	VMOVDQU64    64(SI), Z18
-	PREFETCHT0   64(R12)
-	VMOVDQU64    (R14), Z16
-	PREFETCHT0   128(R12)
-	VPBROADCASTD (DX), Z21
-	VPBROADCASTD 64(DX), Z22
-	VPBROADCASTD 128(DX), Z23
-	VPBROADCASTD 192(DX), Z24
-	VMOVDQU64    Z17, Z25
-	VPSLLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x02, Z17, Z26
-	VPSLLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
-	VPBROADCASTD 4(DX), Z21
-	VPBROADCASTD 68(DX), Z22
-	VPBROADCASTD 132(DX), Z23
-	VPBROADCASTD 196(DX), Z24
-	VPSRLD       $0x04, Z17, Z27
-	VMOVDQU64    Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z17, Z28
-	VPSRLD       $0x01, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
-	VPBROADCASTD 8(DX), Z21
-	VPBROADCASTD 72(DX), Z22
-	VPBROADCASTD 136(DX), Z23
-	VPBROADCASTD 200(DX), Z24
-	VMOVDQU64    Z18, Z25
-	VPSRLD       $0x02, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z25
-	VPERMB       Z31, Z25, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x02, Z18, Z26
-	VPSRLD       $0x03, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
-	VPBROADCASTD 12(DX), Z21
-	VPBROADCASTD 76(DX), Z22
-	VPBROADCASTD 140(DX), Z23
-	VPBROADCASTD 204(DX), Z24
-	VPSRLD       $0x04, Z18, Z27
-	VPSRLD       $0x04, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z27
-	VPERMB       Z31, Z27, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x06, Z18, Z28
-	VPSRLD       $0x05, Z16, Z29
-	VPTERNLOGD   $0xd8, Z30, Z29, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
+	TESTQ           $0x0000000f, CX
+	JZ              skip144
+	VMOVDQU64       (SI), Z17
+	PREFETCHT0      (R12)
+	VMOVDQU64       64(SI), Z18
+	PREFETCHT0      64(R12)
+	VMOVDQU64       (R14), Z16
+	PREFETCHT0      128(R12)
+	VPBROADCASTD    (DX), Z21
+	VPBROADCASTD    64(DX), Z22
+	VPBROADCASTD    128(DX), Z23
+	VPBROADCASTD    192(DX), Z24
+	VMOVDQU64       Z17, Z25
+	VPSLLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z29, Z25
+	VPERMB          Z31, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z0
+	VPDPBUSD        Z25, Z22, Z2
+	VPDPBUSD        Z25, Z23, Z4
+	VPDPBUSD        Z25, Z24, Z6
+	VMOVDQU64       Z17, Z26
+	VPTERNLOGD.BCST $0xd8, bit1<>+0(SB), Z16, Z26
+	VPERMB          Z30, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z1
+	VPDPBUSD        Z26, Z22, Z3
+	VPDPBUSD        Z26, Z23, Z5
+	VPDPBUSD        Z26, Z24, Z7
+	VPBROADCASTD    4(DX), Z21
+	VPBROADCASTD    68(DX), Z22
+	VPBROADCASTD    132(DX), Z23
+	VPBROADCASTD    196(DX), Z24
+	VMOVDQU64       Z17, Z27
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z16, Z27
+	VPERMB          Z28, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z8
+	VPDPBUSD        Z27, Z22, Z10
+	VPDPBUSD        Z27, Z23, Z12
+	VPDPBUSD        Z27, Z24, Z14
+	VPSRLD          $0x02, Z17, Z25
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z16, Z25
+	VPERMB          Z19, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z9
+	VPDPBUSD        Z25, Z22, Z11
+	VPDPBUSD        Z25, Z23, Z13
+	VPDPBUSD        Z25, Z24, Z15
+	VPBROADCASTD    8(DX), Z21
+	VPBROADCASTD    72(DX), Z22
+	VPBROADCASTD    136(DX), Z23
+	VPBROADCASTD    200(DX), Z24
+	VMOVDQU64       Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit4<>+0(SB), Z16, Z26
+	VPERMB          Z31, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z0
+	VPDPBUSD        Z26, Z22, Z2
+	VPDPBUSD        Z26, Z23, Z4
+	VPDPBUSD        Z26, Z24, Z6
+	VMOVDQU64       Z18, Z27
+	VPTERNLOGD.BCST $0xd8, bit5<>+0(SB), Z16, Z27
+	VPERMB          Z20, Z27, Z27
+	VPDPBUSD        Z27, Z21, Z1
+	VPDPBUSD        Z27, Z22, Z3
+	VPDPBUSD        Z27, Z23, Z5
+	VPDPBUSD        Z27, Z24, Z7
+	VPBROADCASTD    12(DX), Z21
+	VPBROADCASTD    76(DX), Z22
+	VPBROADCASTD    140(DX), Z23
+	VPBROADCASTD    204(DX), Z24
+	VMOVDQU64       Z18, Z25
+	VPSRLD          $0x04, Z16, Z29
+	VPTERNLOGD.BCST $0xd8, bit2<>+0(SB), Z29, Z25
+	VPERMB          Z28, Z25, Z25
+	VPDPBUSD        Z25, Z21, Z8
+	VPDPBUSD        Z25, Z22, Z10
+	VPDPBUSD        Z25, Z23, Z12
+	VPDPBUSD        Z25, Z24, Z14
+	VPSRLD          $0x02, Z18, Z26
+	VPTERNLOGD.BCST $0xd8, bit3<>+0(SB), Z29, Z26
+	VPERMB          Z19, Z26, Z26
+	VPDPBUSD        Z26, Z21, Z9
+	VPDPBUSD        Z26, Z22, Z11
+	VPDPBUSD        Z26, Z23, Z13
+	VPDPBUSD        Z26, Z24, Z15
 
 skip144:
 	ADDQ         $0x80, SI
@@ -6738,20 +6714,20 @@ loop148:
 	VPDPBUSD     Z21, Z26, Z1
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z21, Z27, Z2
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
 	VPBROADCASTD 4(DX), Z21
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z21, Z25, Z4
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z21, Z26, Z4
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z5
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z21, Z25, Z6
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z5
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z21, Z27, Z6
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z7
+	VPDPBUSD     Z21, Z26, Z7
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
@@ -6805,13 +6781,11 @@ loop148:
 // func values1x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x4bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page149:
 	MOVQ    64(R13), AX
@@ -6903,6 +6877,8 @@ block150:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done152
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk151:
@@ -6935,20 +6911,20 @@ loop154:
 	VPDPBUSD     Z26, Z21, Z1
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
 	VPBROADCASTD 4(DX), Z21
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z4
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z4
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z5
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z6
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z5
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
+	VPDPBUSD     Z26, Z21, Z7
 
 skip155:
 	ADDQ         $0x00000100, SI
@@ -7005,13 +6981,11 @@ done152:
 // func values1x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values1x2bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page156:
 	MOVQ    64(R13), AX
@@ -7103,6 +7077,8 @@ block157:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done159
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk158:
@@ -7132,21 +7108,21 @@ loop161:
 	VPBROADCASTD 4(DX), Z21
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
 	VPBROADCASTD 8(DX), Z21
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPSRLD       $0x04, Z19, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
 	VPBROADCASTD 12(DX), Z21
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPSRLD       $0x04, Z20, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z3
 
 skip162:
 	ADDQ         $0x00000100, SI
@@ -7258,26 +7234,26 @@ loop166:
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z21, Z25, Z8
-	VPDPBUSD     Z22, Z25, Z12
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z21, Z26, Z8
+	VPDPBUSD     Z22, Z26, Z12
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z9
+	VPDPBUSD     Z22, Z27, Z13
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z21, Z25, Z10
+	VPDPBUSD     Z22, Z25, Z14
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z9
-	VPDPBUSD     Z22, Z26, Z13
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z21, Z27, Z10
-	VPDPBUSD     Z22, Z27, Z14
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z11
-	VPDPBUSD     Z22, Z28, Z15
+	VPDPBUSD     Z21, Z26, Z11
+	VPDPBUSD     Z22, Z26, Z15
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
@@ -7355,13 +7331,11 @@ loop166:
 // func values2x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x4bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page167:
 	MOVQ    64(R13), AX
@@ -7505,6 +7479,8 @@ block168:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done170
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk169:
@@ -7549,26 +7525,26 @@ loop172:
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z27, Z21, Z2
 	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z8
-	VPDPBUSD     Z25, Z22, Z12
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z8
+	VPDPBUSD     Z26, Z22, Z12
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z9
+	VPDPBUSD     Z27, Z22, Z13
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z10
+	VPDPBUSD     Z25, Z22, Z14
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z9
-	VPDPBUSD     Z26, Z22, Z13
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z10
-	VPDPBUSD     Z27, Z22, Z14
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z11
-	VPDPBUSD     Z28, Z22, Z15
+	VPDPBUSD     Z26, Z21, Z11
+	VPDPBUSD     Z26, Z22, Z15
 
 skip173:
 	ADDQ         $0x00000100, SI
@@ -7647,13 +7623,11 @@ done170:
 // func values2x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values2x2bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page174:
 	MOVQ    64(R13), AX
@@ -7797,6 +7771,8 @@ block175:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done177
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk176:
@@ -7835,28 +7811,28 @@ loop179:
 	VPERMB       Z31, Z18, Z27
 	VPDPBUSD     Z27, Z21, Z4
 	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z5
+	VPDPBUSD     Z25, Z22, Z7
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPSRLD       $0x04, Z19, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z4
-	VPDPBUSD     Z27, Z22, Z6
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z5
-	VPDPBUSD     Z28, Z22, Z7
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z4
+	VPDPBUSD     Z25, Z22, Z6
+	VPSRLD       $0x04, Z20, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z5
+	VPDPBUSD     Z26, Z22, Z7
 
 skip180:
 	ADDQ         $0x00000100, SI
@@ -7980,32 +7956,32 @@ loop184:
 	VPDPBUSD     Z21, Z27, Z2
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
+	VPDPBUSD     Z23, Z25, Z11
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
 	VPBROADCASTD 68(DX), Z23
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z21, Z26, Z0
+	VPDPBUSD     Z22, Z26, Z4
+	VPDPBUSD     Z23, Z26, Z8
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z1
+	VPDPBUSD     Z22, Z27, Z5
+	VPDPBUSD     Z23, Z27, Z9
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z21, Z25, Z2
+	VPDPBUSD     Z22, Z25, Z6
+	VPDPBUSD     Z23, Z25, Z10
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
+	VPDPBUSD     Z21, Z26, Z3
+	VPDPBUSD     Z22, Z26, Z7
+	VPDPBUSD     Z23, Z26, Z11
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
@@ -8095,13 +8071,11 @@ loop184:
 // func values3x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x4bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page185:
 	MOVQ    64(R13), AX
@@ -8297,6 +8271,8 @@ block186:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done188
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk187:
@@ -8341,32 +8317,32 @@ loop190:
 	VPDPBUSD     Z27, Z21, Z2
 	VPDPBUSD     Z27, Z22, Z6
 	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
+	VPDPBUSD     Z25, Z23, Z11
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
 	VPBROADCASTD 132(DX), Z23
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z4
+	VPDPBUSD     Z26, Z23, Z8
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z5
+	VPDPBUSD     Z27, Z23, Z9
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z10
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
+	VPDPBUSD     Z26, Z21, Z3
+	VPDPBUSD     Z26, Z22, Z7
+	VPDPBUSD     Z26, Z23, Z11
 
 skip191:
 	ADDQ         $0x00000100, SI
@@ -8455,13 +8431,11 @@ done188:
 // func values3x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values3x2bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page192:
 	MOVQ    64(R13), AX
@@ -8657,6 +8631,8 @@ block193:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done195
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk194:
@@ -8704,35 +8680,35 @@ loop197:
 	VPDPBUSD     Z27, Z21, Z6
 	VPDPBUSD     Z27, Z22, Z8
 	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z7
+	VPDPBUSD     Z25, Z22, Z9
+	VPDPBUSD     Z25, Z23, Z11
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
 	VPBROADCASTD 136(DX), Z23
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPSRLD       $0x04, Z19, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPDPBUSD     Z26, Z23, Z4
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
+	VPDPBUSD     Z27, Z23, Z5
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
 	VPBROADCASTD 140(DX), Z23
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z6
-	VPDPBUSD     Z27, Z22, Z8
-	VPDPBUSD     Z27, Z23, Z10
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z7
-	VPDPBUSD     Z28, Z22, Z9
-	VPDPBUSD     Z28, Z23, Z11
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z6
+	VPDPBUSD     Z25, Z22, Z8
+	VPDPBUSD     Z25, Z23, Z10
+	VPSRLD       $0x04, Z20, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z7
+	VPDPBUSD     Z26, Z22, Z9
+	VPDPBUSD     Z26, Z23, Z11
 
 skip198:
 	ADDQ         $0x00000100, SI
@@ -8876,38 +8852,38 @@ loop202:
 	VPDPBUSD     Z22, Z27, Z6
 	VPDPBUSD     Z23, Z27, Z10
 	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z21, Z25, Z3
+	VPDPBUSD     Z22, Z25, Z7
+	VPDPBUSD     Z23, Z25, Z11
+	VPDPBUSD     Z24, Z25, Z15
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 36(DX), Z22
 	VPBROADCASTD 68(DX), Z23
 	VPBROADCASTD 100(DX), Z24
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z21, Z25, Z0
-	VPDPBUSD     Z22, Z25, Z4
-	VPDPBUSD     Z23, Z25, Z8
-	VPDPBUSD     Z24, Z25, Z12
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z21, Z26, Z0
+	VPDPBUSD     Z22, Z26, Z4
+	VPDPBUSD     Z23, Z26, Z8
+	VPDPBUSD     Z24, Z26, Z12
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z21, Z27, Z1
+	VPDPBUSD     Z22, Z27, Z5
+	VPDPBUSD     Z23, Z27, Z9
+	VPDPBUSD     Z24, Z27, Z13
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z21, Z25, Z2
+	VPDPBUSD     Z22, Z25, Z6
+	VPDPBUSD     Z23, Z25, Z10
+	VPDPBUSD     Z24, Z25, Z14
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z21, Z26, Z1
-	VPDPBUSD     Z22, Z26, Z5
-	VPDPBUSD     Z23, Z26, Z9
-	VPDPBUSD     Z24, Z26, Z13
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z21, Z27, Z2
-	VPDPBUSD     Z22, Z27, Z6
-	VPDPBUSD     Z23, Z27, Z10
-	VPDPBUSD     Z24, Z27, Z14
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z21, Z28, Z3
-	VPDPBUSD     Z22, Z28, Z7
-	VPDPBUSD     Z23, Z28, Z11
-	VPDPBUSD     Z24, Z28, Z15
+	VPDPBUSD     Z21, Z26, Z3
+	VPDPBUSD     Z22, Z26, Z7
+	VPDPBUSD     Z23, Z26, Z11
+	VPDPBUSD     Z24, Z26, Z15
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000100, R12
 	ADDQ         $0x08, DX
@@ -9017,13 +8993,11 @@ loop202:
 // func values4x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x4bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page203:
 	MOVQ    64(R13), AX
@@ -9271,6 +9245,8 @@ block204:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done206
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk205:
@@ -9323,38 +9299,38 @@ loop208:
 	VPDPBUSD     Z27, Z22, Z6
 	VPDPBUSD     Z27, Z23, Z10
 	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z3
+	VPDPBUSD     Z25, Z22, Z7
+	VPDPBUSD     Z25, Z23, Z11
+	VPDPBUSD     Z25, Z24, Z15
 	VPBROADCASTD 4(DX), Z21
 	VPBROADCASTD 68(DX), Z22
 	VPBROADCASTD 132(DX), Z23
 	VPBROADCASTD 196(DX), Z24
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z4
-	VPDPBUSD     Z25, Z23, Z8
-	VPDPBUSD     Z25, Z24, Z12
-	VPSRLD       $0x04, Z19, Z26
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z4
+	VPDPBUSD     Z26, Z23, Z8
+	VPDPBUSD     Z26, Z24, Z12
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z5
+	VPDPBUSD     Z27, Z23, Z9
+	VPDPBUSD     Z27, Z24, Z13
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z2
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z10
+	VPDPBUSD     Z25, Z24, Z14
+	VPSRLD       $0x04, Z20, Z26
 	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z5
-	VPDPBUSD     Z26, Z23, Z9
-	VPDPBUSD     Z26, Z24, Z13
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z2
-	VPDPBUSD     Z27, Z22, Z6
-	VPDPBUSD     Z27, Z23, Z10
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z3
-	VPDPBUSD     Z28, Z22, Z7
-	VPDPBUSD     Z28, Z23, Z11
-	VPDPBUSD     Z28, Z24, Z15
+	VPDPBUSD     Z26, Z21, Z3
+	VPDPBUSD     Z26, Z22, Z7
+	VPDPBUSD     Z26, Z23, Z11
+	VPDPBUSD     Z26, Z24, Z15
 
 skip209:
 	ADDQ         $0x00000100, SI
@@ -9461,13 +9437,11 @@ done206:
 // func values4x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
 TEXT ·values4x2bits4AVX512(SB), NOSPLIT, $0-128
-	MOVQ      visits+8(FP), R13
-	MOVQ      n+16(FP), R15
-	MOVQ      table+48(FP), AX
-	VMOVDQU64 (AX), Z31
-	MOVQ      rounded+64(FP), DX
-	MOVQ      scale+72(FP), R9
-	MOVQ      ld+88(FP), R8
+	MOVQ visits+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ rounded+64(FP), DX
+	MOVQ scale+72(FP), R9
+	MOVQ ld+88(FP), R8
 
 page210:
 	MOVQ    64(R13), AX
@@ -9715,6 +9689,8 @@ block211:
 	VPMOVD2M      Z29, K1
 	KORTESTW      K1, K1
 	JNE           done213
+	MOVQ          table+48(FP), AX
+	VMOVDQU64     (AX), Z31
 	MOVQ          chunks+104(FP), AX
 
 chunk212:
@@ -9771,42 +9747,42 @@ loop215:
 	VPDPBUSD     Z27, Z22, Z10
 	VPDPBUSD     Z27, Z23, Z12
 	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x04, Z18, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
+	VPSRLD       $0x04, Z18, Z25
+	VPERMB       Z31, Z25, Z25
+	VPDPBUSD     Z25, Z21, Z9
+	VPDPBUSD     Z25, Z22, Z11
+	VPDPBUSD     Z25, Z23, Z13
+	VPDPBUSD     Z25, Z24, Z15
 	VPBROADCASTD 8(DX), Z21
 	VPBROADCASTD 72(DX), Z22
 	VPBROADCASTD 136(DX), Z23
 	VPBROADCASTD 200(DX), Z24
-	VPERMB       Z31, Z19, Z25
-	VPDPBUSD     Z25, Z21, Z0
-	VPDPBUSD     Z25, Z22, Z2
-	VPDPBUSD     Z25, Z23, Z4
-	VPDPBUSD     Z25, Z24, Z6
-	VPSRLD       $0x04, Z19, Z26
-	VPERMB       Z31, Z26, Z26
-	VPDPBUSD     Z26, Z21, Z1
-	VPDPBUSD     Z26, Z22, Z3
-	VPDPBUSD     Z26, Z23, Z5
-	VPDPBUSD     Z26, Z24, Z7
+	VPERMB       Z31, Z19, Z26
+	VPDPBUSD     Z26, Z21, Z0
+	VPDPBUSD     Z26, Z22, Z2
+	VPDPBUSD     Z26, Z23, Z4
+	VPDPBUSD     Z26, Z24, Z6
+	VPSRLD       $0x04, Z19, Z27
+	VPERMB       Z31, Z27, Z27
+	VPDPBUSD     Z27, Z21, Z1
+	VPDPBUSD     Z27, Z22, Z3
+	VPDPBUSD     Z27, Z23, Z5
+	VPDPBUSD     Z27, Z24, Z7
 	VPBROADCASTD 12(DX), Z21
 	VPBROADCASTD 76(DX), Z22
 	VPBROADCASTD 140(DX), Z23
 	VPBROADCASTD 204(DX), Z24
-	VPERMB       Z31, Z20, Z27
-	VPDPBUSD     Z27, Z21, Z8
-	VPDPBUSD     Z27, Z22, Z10
-	VPDPBUSD     Z27, Z23, Z12
-	VPDPBUSD     Z27, Z24, Z14
-	VPSRLD       $0x04, Z20, Z28
-	VPERMB       Z31, Z28, Z28
-	VPDPBUSD     Z28, Z21, Z9
-	VPDPBUSD     Z28, Z22, Z11
-	VPDPBUSD     Z28, Z23, Z13
-	VPDPBUSD     Z28, Z24, Z15
+	VPERMB       Z31, Z20, Z25
+	VPDPBUSD     Z25, Z21, Z8
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z12
+	VPDPBUSD     Z25, Z24, Z14
+	VPSRLD       $0x04, Z20, Z26
+	VPERMB       Z31, Z26, Z26
+	VPDPBUSD     Z26, Z21, Z9
+	VPDPBUSD     Z26, Z22, Z11
+	VPDPBUSD     Z26, Z23, Z13
+	VPDPBUSD     Z26, Z24, Z15
 
 skip216:
 	ADDQ         $0x00000100, SI

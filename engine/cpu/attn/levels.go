@@ -23,7 +23,12 @@ type levels struct {
 	squares [16]float32
 	plain   bool     // codes are the bytes of the table already
 	index   [64]byte // a table that gives the code itself
+	placed  []byte   // tables for codes that stand elsewhere in an index, see placements
 }
+
+// placements are where the three bits of a code stand in the six of an index,
+// one table each: the first of the low two, and the third.
+var placements = [5][2]int{{0, 4}, {2, 1}, {4, 2}, {4, 3}, {2, 5}}
 
 func newLevels(t *kv.Type, s kv.Side) *levels {
 	l := &levels{}
@@ -54,11 +59,26 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	for i := range l.table {
 		l.table[i] = byte(int32(ints[i%len(ints)]) + l.zero)
 	}
+	l.place(c.Bits)
 	for i := range l.float {
 		l.float[i] = c.Levels[i%len(c.Levels)]
 		l.squares[i] = float32(l.float[i] * l.float[i])
 	}
 	return l
+}
+
+// place makes the tables of placements; codes that are not of three bits have
+// one, the table itself.
+func (l *levels) place(bits int) {
+	if bits != 3 {
+		l.placed = l.table[:]
+		return
+	}
+	for _, at := range placements {
+		for i := range 64 {
+			l.placed = append(l.placed, l.table[i>>at[0]&3|i>>at[1]&1<<2])
+		}
+	}
 }
 
 // integers rounds levels to multiples of a common unit, at most 127 of them.

@@ -65,6 +65,9 @@ func (p *codes) run() bool {
 	return avx512() && !p.float && p.min < 0 && p.sign.bits == 0
 }
 
+// placed is the tables of the kernels; those over bytes read none.
+func (p *codes) placed() *byte { return unsafe.SliceData(p.levels.placed) }
+
 // check panics if visits reach beyond their pages, or n rows beyond x.
 func (p *codes) check(x []float32, n int, visits []Visit) {
 	for i := range visits {
@@ -112,7 +115,7 @@ func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) boo
 // tokens calls a kernel for one panel of queries.
 func (p *codes) tokens(f tokensRunFunc, dst []float32, q *operand, group int, visits []Visit) {
 	at := group * q.blocks * panel
-	f(&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.high.at, p.scale, &p.levels.table[0],
+	f(&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.high.at, p.scale, p.placed(),
 		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, q.values/q.blocks/32)
 }
 
@@ -128,7 +131,7 @@ func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Vi
 		return 0, 0
 	}
 	var f valuesRunFunc
-	table, high, chunk := &p.levels.table[0], p.high.at, p.chunk
+	table, high, chunk := p.placed(), p.high.at, p.chunk
 	switch y := p.cyclic; {
 	case y != nil && n <= trellisRows:
 		f, table, high, chunk = valuesTrellis512[n-1], &y.table[0], y.bits, 32

@@ -39,8 +39,8 @@ func fused512(a *asm) {
 
 // fused is one kernel: n rows of vecs vectors of sums, per of them a query. In
 // planes of less than 8 bits Z16 to Z20 are planes, Z21 to Z24 the other
-// operand, Z25 to Z29 free, Z30 the high plane's mask, Z31 the table; of bytes
-// Z24 to Z27 are codes and Z28 the other operand.
+// operand, Z25 to Z27 and Z29 free; Z31, Z30, Z28, Z19 and Z20 are tables. Of
+// bytes Z24 to Z27 are codes and Z28 the other operand.
 type fused struct {
 	*asm
 	bits, n, per, vecs int
@@ -69,14 +69,47 @@ func (f *fused) group() int {
 func (f *fused) open() {
 	f.ld("visits", reg.R13)
 	f.ld("n", reg.R15)
+}
+
+// places is where the bits of a step's code stand in its byte when they are
+// looked up, and which table reads them there: a byte permute reads six bits of
+// an index, and what stands in the others does no harm. So most steps need no
+// shift, where it would cost as much as looking up.
+func (f *fused) places() []place {
+	switch f.bits {
+	case 2:
+		return []place{{}, {low: 2}, {low: 4}, {low: 6}}
+	case 3:
+		return []place{
+			{table: 0, high: -4, at: 4}, {table: 1, at: 1}, {table: 2, at: 2}, {table: 3, low: 2, at: 3},
+			{table: 0, at: 4}, {table: 4, at: 5}, {table: 2, high: 4, at: 2}, {table: 3, low: 2, high: 4, at: 3},
+		}
+	}
+	return []place{{}, {low: 4}}
+}
+
+// place is a step's: its table, how far the planes are shifted, to the right,
+// and the bit of the high plane after that.
+type place struct{ table, low, high, at int }
+
+// tables loads the tables; RAX is overwritten. They are in the order of
+// placements in package attn.
+func (f *fused) tables() {
 	if f.bits == 8 {
 		return
 	}
-	f.ld("table", reg.RAX)
-	f.VMOVDQU64(at(reg.RAX, 0), reg.Z31)
-	if f.bits == 3 {
-		f.VPBROADCASTD(f.word("high3", 0x04040404), reg.Z30)
+	n := 0
+	for _, p := range f.places() {
+		n = max(n, p.table+1)
 	}
+	f.ld("table", reg.RAX)
+	for i := range n {
+		f.VMOVDQU64(at(reg.RAX, 64*i), f.table(i))
+	}
+}
+
+func (f *fused) table(i int) reg.VecPhysical {
+	return []reg.VecPhysical{reg.Z31, reg.Z30, reg.Z28, reg.Z19, reg.Z20}[i]
 }
 
 // page puts the addresses of a visit's planes and scales into RSI, R14 and R10,
@@ -151,20 +184,24 @@ func (f *fused) step(s int) reg.VecPhysical {
 	if f.bits == 8 {
 		return zs[24+s]
 	}
-	per := 8 / f.low()
-	src, idx := zs[17+s/per], zs[25+s%4]
-	shift := s % per * f.low()
-	if f.bits == 3 {
-		f.shift(shift, src, idx)
-		f.shift(s-2, reg.Z16, reg.Z29)
-		f.VPTERNLOGD(imm(0xd8), reg.Z30, reg.Z29, idx)
-	} else if shift > 0 {
-		f.shift(shift, src, idx)
-	} else {
-		f.VPERMB(reg.Z31, src, idx)
-		return idx
+	all, per := f.places(), 8/f.low()
+	p := all[s%len(all)]
+	src, idx := zs[17+s/per], zs[25+s%3]
+	if p.low > 0 || f.bits == 3 {
+		f.shift(p.low, src, idx)
+		src = idx
 	}
-	f.VPERMB(reg.Z31, idx, idx)
+	if f.bits == 3 {
+		high := reg.Z16
+		if p.high != 0 {
+			high = reg.Z29
+			if s == 0 || all[s-1].high != p.high {
+				f.shift(p.high, reg.Z16, high)
+			}
+		}
+		f.VPTERNLOGD_BCST(imm(0xd8), f.word(fmt.Sprintf("bit%d", p.at), 0x01010101<<p.at), high, idx)
+	}
+	f.VPERMB(f.table(p.table), src, idx)
 	return idx
 }
 
@@ -190,6 +227,7 @@ func (f *fused) tokens() {
 		"(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)",
 		"adds the scores of %d rows of queries, %d a query, with codes of %d bits of n pages; chunks are those of 32 values of a block.", f.n, f.per, f.bits)
 	f.open()
+	f.tables()
 	page, block, chunk, loop := f.label("page"), f.label("block"), f.label("chunk"), f.label("loop")
 	f.Label(page)
 	f.page()
@@ -294,6 +332,7 @@ func (f *fused) values() {
 	f.ld("blocks", reg.R11)
 	f.Label(block)
 	f.round(done)
+	f.tables()
 	f.ld("chunks", reg.RAX)
 	f.Label(chunk)
 	f.chunk()
