@@ -68,22 +68,22 @@ type attnForms struct{ kForm, vForm, kExact, vExact, kSinks, vSinks *attn.Form }
 
 // attnWorker is one worker's memory; layers of one shape share it.
 type attnWorker struct {
-	queries     *attn.Queries
-	exact       *attn.Queries // the same for exact keys
-	sinks       *attn.Queries // and for sinks
-	sinkScores  []float32
-	scores      []float32
-	sum         []float32 // of the part in progress, a row of Padded values for each query
-	scratch     *attn.Scratch
-	levelled    []float32 // a key or a query, its channels levelled
-	turned      []float32 // a key, then the queries of a row, after their rope
-	out         []float32 // of one query head
-	offset      []float32 // what levelled keys lack in the scores of each query
-	part, total []softmax
-	visits      [longPages]attn.Visit
-	single      [1]attn.Visit
-	following   []byte // the page that is read after the job's
-	turn        prepared
+	queries      *attn.Queries
+	exact        *attn.Queries // the same for exact keys
+	sinks        *attn.Queries // and for sinks
+	sinkScores   []float32
+	scores       []float32
+	sum          []float32 // of the part in progress, a row of Padded values for each query
+	scratch      *attn.Scratch
+	levelled     []float32 // a key or a query, its channels levelled
+	turned       []float32 // a key, then the queries of a row, after their rope
+	out          []float32 // of one query head
+	offset       []float32 // what levelled keys lack in the scores of each query
+	part, total  []softmax
+	keys, values [longPages]attn.Visit
+	single       [1]attn.Visit
+	following    []byte // the page that is read after the job's
+	turn         prepared
 	attnCounted
 }
 

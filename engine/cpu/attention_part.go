@@ -123,6 +123,26 @@ func (r *read) at(p *pages, pg int) []byte {
 	return r.head(p.packed[pg], p.head)
 }
 
+// find gives visits the pages from pg on.
+func (r *read) find(visits []attn.Visit, p *pages, pg int) {
+	n := r.form.PageBytes()
+	var rest []byte // of the run behind page last
+	last := int32(-1)
+	for i := range visits {
+		page := p.packed[pg+i]
+		switch {
+		case r.early(p, pg+i) == p.rows:
+			rest = nil
+			visits[i].Page = r.side.exact.head(p.exact[pg+i], p.head)
+			continue
+		case page != last+1 || len(rest) == 0:
+			rest = r.run(page, p.head)
+		}
+		visits[i].Page = rest[:n:n]
+		rest, last = rest[n:], page
+	}
+}
+
 // runPart computes the softmax of a job over one part of the context: all its
 // scores first, so that the weights are relative to the largest of the part.
 func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
@@ -132,51 +152,54 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	p.find()
 	k, v := t.keys(), t.values()
 	n := hi - lo
+	keys, values := w.keys[:n], w.values[:n]
+	k.find(keys, &p, lo)
+	v.find(values, &p, lo)
 	ahead := min(n, t.kForm.Ahead())
-	visits := w.visits[:n]
-	for i := range visits {
+	for i := range keys {
 		// Field by field: what is copied as a whole waits for what was just stored.
-		at, page := &visits[i], k.at(&p, lo+i)
-		at.Page, at.Next, at.At, at.Cells = page, nil, i*stride, p.cells(lo+i)
+		at := &keys[i]
+		at.Next, at.At, at.Cells = nil, i*stride, p.cells(lo+i)
 		if i >= ahead {
-			visits[i-ahead].Next = page
+			keys[i-ahead].Next = at.Page
 		}
 	}
 	for i := range ahead {
-		ask(&visits[n-ahead+i], v.at(&p, lo+i))
+		ask(&keys[n-ahead+i], values[i].Page)
 	}
 	if n == 1 && hi == j.hi {
 		w.scratch.Then = w.following
 	}
-	t.score(w, &p, &k, lo, visits)
+	t.score(w, &p, &k, lo, keys)
 	w.scratch.Then = nil
 	var used [longPages]uint64
 	t.weigh(w, j, lo, used[:n], to)
 	w.sum = to[0].acc[:w.queries.N*t.vForm.Padded]
 	clear(w.sum)
-	visits = visits[:0]
-	for i, u := range used {
-		if u == 0 {
+	ahead = t.vForm.Ahead()
+	n = 0
+	for i := range values {
+		if used[i] == 0 {
 			continue
 		}
-		page := v.at(&p, lo+i)
-		if m := len(visits) - t.vForm.Ahead(); m >= 0 {
-			visits[m].Next = page
+		at := &values[n]
+		at.Page, at.Next, at.At, at.Used = values[i].Page, nil, i*stride, used[i]
+		if n >= ahead {
+			values[n-ahead].Next = at.Page
 		}
-		visits = visits[:len(visits)+1]
-		at := &visits[len(visits)-1]
-		at.Page, at.Next, at.At, at.Used = page, nil, i*stride, u
+		n++
 	}
-	ahead = min(len(visits), t.vForm.Ahead())
+	values = values[:n]
+	ahead = min(n, ahead)
 	for i := range ahead {
-		at := &visits[len(visits)-ahead+i]
+		at := &values[n-ahead+i]
 		if hi+i == j.hi {
 			ask(at, w.following)
 			break
 		}
 		ask(at, k.at(&p, hi+i))
 	}
-	t.accumulate(w, &p, &v, lo, visits)
+	t.accumulate(w, &p, &v, lo, values)
 }
 
 // score writes the scores of pages lo on: of the packed form where a row reads

@@ -96,6 +96,12 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 
 // head is one KV head of a page.
 func (s *store) head(page int32, head int) []byte {
+	n := s.form.PageBytes()
+	return s.run(page, head)[:n:n]
+}
+
+// run is one KV head of a page and of those behind it in its run.
+func (s *store) run(page int32, head int) []byte {
 	data, i, pages := s.data, int(page), s.pages
 	if i >= pages {
 		data, i, pages = s.beyond, i-pages, len(s.beyond)/s.page
@@ -104,7 +110,7 @@ func (s *store) head(page int32, head int) []byte {
 	run := min(runPages, pages-first)
 	n := s.form.PageBytes()
 	off := first*s.page + (head*run+i-first)*n
-	return data[off : off+n : off+n]
+	return data[off : off+(run-(i-first))*n]
 }
 
 // part is the store of a part.
