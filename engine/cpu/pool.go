@@ -210,12 +210,14 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 			from, to := part(int(uint32(limit)), of, p.workers)
 			did := uint64(0)
 			for {
-				task, ok := s.claim(of, epoch, from, to)
-				if !ok {
+				task, n := s.claim(of, epoch, from, to, k == 0)
+				if n == 0 {
 					break
 				}
-				p.do(s, worker, task)
-				did++
+				for i := range n {
+					p.do(s, worker, task+i)
+				}
+				did += uint64(n)
 			}
 			// Added once a share: the word is every worker's. Who did the last
 			// task need not look at the shares of others, lines of theirs.
@@ -238,27 +240,31 @@ func part(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// claim takes a task of a share, from from to to-1; false if there are none
-// left. While a run lasts, a share that has the word of another run is one
-// that nobody has claimed from.
-func (s *stage) claim(of int, epoch uint32, from, to int) (int, bool) {
+// claim takes tasks of a share, which has from to to-1; n is 0 if there are none
+// left. While a run lasts, a share that has the word of another run is one that
+// nobody has claimed from. A worker takes half of what is left of its own share,
+// since a claim waits for all that was stored before it, and one task of another's.
+func (s *stage) claim(of int, epoch uint32, from, to int, own bool) (task, n int) {
 	if from == to {
-		return 0, false
+		return 0, 0
 	}
 	next := &s.count.next[of].next
 	for {
 		v := next.Load()
-		task := from
+		task, n := from, 1
 		if uint32(v>>32) == epoch {
 			task = int(uint32(v))
 		} else if uint32(s.limit.Load()>>32) != epoch {
-			return 0, false
+			return 0, 0
 		}
 		if task == to {
-			return 0, false
+			return 0, 0
 		}
-		if next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+1)) {
-			return task, true
+		if own {
+			n = (to - task + 1) / 2
+		}
+		if next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+n)) {
+			return task, n
 		}
 	}
 }
