@@ -40,6 +40,10 @@ func partStart(part int) int {
 	return (part - shortParts + 1) * longPages
 }
 
+// roomFor is the most parts that n pages in a row can have: parts are short at
+// first, so a range has most where it begins with the last page of the first.
+func roomFor(n int) int { return partOf(n+shortPages-2) + 1 }
+
 // attention is the Attend op of one layer.
 type attention struct {
 	graph.Attention
@@ -182,7 +186,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		c.unstored[n.Out] = t.inPlace
 	}
 	t.block = max(1, maxQueries/t.group)
-	shape := attnShape{t.attnForms, t.group, t.block, partOf(p.sizes.Pages[l.group]) + 1}
+	shape := attnShape{t.attnForms, t.group, t.block, roomFor(p.sizes.Pages[l.group])}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if p.backend.heads != nil {
 		c.stage(newStage(func() int { return 1 }, t.tell))

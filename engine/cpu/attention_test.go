@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -32,6 +33,8 @@ type attnRig struct {
 	sinks          []float32
 	channels       []kv.Channels
 	cells          int
+	seqs           int // 0: 4
+	layers         int // each asks with what the one before gave; 0: 1
 	rows           int // of a batch
 	sparseV        float32
 	options        backend.Options
@@ -85,11 +88,15 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	if r.sinks != nil {
 		sinks = floatWeight("sinks", r.sinks, len(r.sinks))
 	}
-	plan, err := g.Finish(g.Gather(g.Attend(q, k, v, graph.Attention{
-		Softcap: r.softcap, Sinks: sinks,
-		Heads: r.heads, KVHeads: r.kvHeads, DimK: r.dim, DimV: r.dimV, Window: r.window, MLA: r.mla,
-		Scale: float32(1 / math.Sqrt(float64(r.dim))), RopeBase: 10000,
-	})))
+	layers := max(r.layers, 1)
+	for i := range layers {
+		q = g.Attend(q, k, v, graph.Attention{
+			Layer: i, Softcap: r.softcap, Sinks: sinks,
+			Heads: r.heads, KVHeads: r.kvHeads, DimK: r.dim, DimV: r.dimV, Window: r.window, MLA: r.mla,
+			Scale: float32(1 / math.Sqrt(float64(r.dim))), RopeBase: 10000,
+		})
+	}
+	plan, err := g.Finish(g.Gather(q))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +108,11 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		t.Fatal(err)
 	}
 	none := 0
-	run.layout, err = kv.Resolve(want, []kv.LayerInfo{{
+	run.layout, err = kv.Resolve(want, slices.Repeat([]kv.LayerInfo{{
 		Cached: true, Heads: r.heads, KVHeads: r.kvHeads, HeadDimK: r.dim, HeadDimV: r.dimV,
 		Window: r.window, Share: -1, MLA: r.mla, RopeBase: 10000,
-	}}, kv.Settings{
-		Cells: r.cells, Seqs: 4, UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
+	}}, layers), kv.Settings{
+		Cells: r.cells, Seqs: cmp.Or(r.seqs, 4), UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
 		ExactWindow: &r.exact.Newest, ExactSinks: &r.exact.Sinks,
 	})
 	if err != nil {
@@ -455,7 +462,7 @@ func TestNoAllocation(t *testing.T) {
 }
 
 // What a worker holds does not grow with the context; parts of it add a row of
-// values for every 512 cells.
+// values for every 2,048 cells, and some for the short ones.
 func TestWorkerMemory(t *testing.T) {
 	c := attnRig{k: "q8_0", v: "turbo3", heads: 8, kvHeads: 2, dim: 128, dimV: 128, rows: 64, options: backend.Options{Threads: 1}}
 	c.random(7)
@@ -469,7 +476,7 @@ func TestWorkerMemory(t *testing.T) {
 	}
 	bytes(1024) // what is made once
 	const more = 32768 - 1024
-	parts := more / 512 * 8 * c.heads / c.kvHeads
+	parts := (more/2048 + shortParts) * 8 * c.heads / c.kvHeads
 	if n, limit := bytes(32768)-bytes(1024), uint64(parts*(4*c.dimV+64)+more); n > limit {
 		t.Errorf("32,768 cells take %d bytes more than 1,024, want at most %d", n, limit)
 	}
