@@ -15,34 +15,39 @@ import (
 )
 
 // A part is pages whose softmax is computed on its own; the parts of a row are
-// combined in order, whoever computed them. They are short at first, so that a
-// context of some thousand cells is work for several, and long then, since a new
-// part is a new stream of memory and has to be combined.
+// combined in order, whoever computed them.
 const (
 	shortPages = 512 / kv.PageCells
 	longPages  = 2048 / kv.PageCells
-	shortParts = longPages / shortPages
 )
 
-// partOf is the part of a page.
-func partOf(page int) int {
-	if page < longPages {
-		return page / shortPages
+// cuts is how many pages, from the first on, are in short parts; those behind
+// are in long ones. Short parts make a context of some thousand cells work for
+// several workers; a new part is a new stream of memory and has to be combined.
+type cuts int
+
+// cutsFor is the cuts of a layer: the fewer its heads, the more short parts.
+func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
+
+// part is the part of a page.
+func (c cuts) part(page int) int {
+	if n := int(c); page >= n {
+		return n/shortPages + (page-n)/longPages
 	}
-	return shortParts - 1 + page/longPages
+	return page / shortPages
 }
 
-// partStart is the first page of a part.
-func partStart(part int) int {
-	if part < shortParts {
-		return part * shortPages
+// start is the first page of a part.
+func (c cuts) start(part int) int {
+	if n := int(c); part > n/shortPages {
+		return n + (part-n/shortPages)*longPages
 	}
-	return (part - shortParts + 1) * longPages
+	return part * shortPages
 }
 
-// roomFor is the most parts that n pages in a row can have: parts are short at
-// first, so a range has most where it begins with the last page of the first.
-func roomFor(n int) int { return partOf(n+shortPages-2) + 1 }
+// room is the most parts that n pages in a row can have: a range has most where
+// it begins with the last page of the first part.
+func (c cuts) room(n int) int { return c.part(n+shortPages-2) + 1 }
 
 // attention is the Attend op of one layer.
 type attention struct {
@@ -52,6 +57,7 @@ type attention struct {
 	out     graph.Value
 	cache   *layerCache
 	sinks   []float32
+	cuts    cuts
 	group   int         // query heads that share a KV head
 	block   int         // rows whose queries are worked on together
 	per     int         // jobs of a task in this batch
@@ -87,7 +93,7 @@ type attnWorker struct {
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
 	following    []byte // the page that is read after the job's
-	turn         prepared
+	ready        prepared
 	attnCounted
 }
 
@@ -163,7 +169,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	t := &attention{
 		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
-		sinks: p.weights.floats(a.Sinks), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
+		sinks: p.weights.floats(a.Sinks), cuts: cutsFor(a.KVHeads), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
 		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.sinks.form, l.v.sinks.form},
 		temper:    l.temper,
 	}
@@ -186,7 +192,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		c.unstored[n.Out] = t.inPlace
 	}
 	t.block = max(1, maxQueries/t.group)
-	shape := attnShape{t.attnForms, t.group, t.block, roomFor(p.sizes.Pages[l.group])}
+	shape := attnShape{t.attnForms, t.group, t.block, t.cuts.room(p.sizes.Pages[l.group])}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
 	if p.backend.heads != nil {
 		c.stage(newStage(func() int { return 1 }, t.tell))
@@ -345,14 +351,14 @@ func (t *attention) findSplit(task int) (job, bool) {
 			continue
 		}
 		head, at := task/n, (lo/size+task%n)*size
-		first, part := partOf(lo), partOf(max(lo, at))
-		if partStart(part) < at && at > lo {
+		first, part := t.cuts.part(lo), t.cuts.part(max(lo, at))
+		if t.cuts.start(part) < at && at > lo {
 			part++ // it began in a piece before
 		}
-		end := partOf(min(hi, at+size)-1) + 1
+		end := t.cuts.part(min(hi, at+size)-1) + 1
 		return job{
 			span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
-			split: i*t.KVHeads + head, part: part - first, end: end - first, parts: partOf(hi-1) + 1 - first,
+			split: i*t.KVHeads + head, part: part - first, end: end - first, parts: t.cuts.part(hi-1) + 1 - first,
 		}, part < end
 	}
 	return job{}, false
@@ -398,10 +404,9 @@ func (t *attention) job(w *attnWorker, j *job) {
 // prepare makes the queries of a job ready, unless the worker has just had them.
 func (t *attention) prepare(w *attnWorker, j *job) {
 	is := prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
-	if j.split >= 0 && w.turn == is {
+	if j.split >= 0 && w.ready == is {
 		return
 	}
-	w.turn = is
 	w.queries.N = j.rows * t.group
 	for r := range j.rows {
 		row := j.first + r
@@ -410,6 +415,7 @@ func (t *attention) prepare(w *attnWorker, j *job) {
 			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
 		}
 	}
+	w.ready = is
 }
 
 // runWhole works on all parts of the context, one after another.
@@ -417,7 +423,7 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()
 	}
-	for part := partOf(j.lo); part <= partOf(j.hi-1); part++ {
+	for part := t.cuts.part(j.lo); part <= t.cuts.part(j.hi-1); part++ {
 		t.runPart(w, j, part, w.part[:w.queries.N])
 		for i := range w.queries.N {
 			w.total[i].merge(&w.part[i])
@@ -457,7 +463,7 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(part int) []softmax { return t.partial[(j.split*t.parts+part)*t.group:][:t.group] }
 	for part := j.part; part < j.end; part++ {
-		t.runPart(w, j, partOf(j.lo)+part, at(part))
+		t.runPart(w, j, t.cuts.part(j.lo)+part, at(part))
 	}
 	if int(t.arrived[j.split].Add(int32(j.end-j.part))) < j.parts {
 		return
@@ -473,7 +479,8 @@ func (t *attention) runSplit(w *attnWorker, j *job) {
 	}
 }
 
-// weigh turns the scores of a part, pages lo to lo+len(used), into weights.
+// weigh turns the scores of a part, pages lo to lo+len(used), into weights; parts
+// get the maximum and the sum of each query.
 func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []softmax) {
 	b := t.p.b
 	length := b.Spans[j.span].Len

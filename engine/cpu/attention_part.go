@@ -31,7 +31,7 @@ func ask(v *attn.Visit, next []byte) {
 	}
 }
 
-// following is the first page that the task after j reads, where j is one row's;
+// following is the first page that the job after j reads, where j is one row's;
 // nil if there is none.
 func (t *attention) following(j *job) []byte {
 	b := t.p.b
@@ -144,9 +144,10 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 }
 
 // runPart computes the softmax of a job over one part of the context: all its
-// scores first, so that the weights are relative to the largest of the part.
+// scores first, so that the weights are relative to the largest of the part. to
+// is that of each query, of which nothing is kept; their sums lie side by side.
 func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
-	lo, hi := max(j.lo, partStart(part)), min(j.hi, partStart(part+1))
+	lo, hi := max(j.lo, t.cuts.start(part)), min(j.hi, t.cuts.start(part+1))
 	stride := w.queries.N * attn.Cells
 	p := pages{job: j, t: t}
 	p.find()
@@ -174,7 +175,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	w.scratch.Then = nil
 	var used [longPages]uint64
 	t.weigh(w, j, lo, used[:n], to)
-	w.sum = to[0].acc[:w.queries.N*t.vForm.Padded]
+	w.sum = to[0].acc[:len(to)*t.vForm.Padded]
 	clear(w.sum)
 	ahead = t.vForm.Ahead()
 	n = 0

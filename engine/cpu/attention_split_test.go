@@ -90,21 +90,24 @@ func TestSplitTogether(t *testing.T) {
 // The parts of any pages in a row have memory, and where contexts are divided
 // every part is the work of one task.
 func TestParts(t *testing.T) {
-	for lo := range 2 * longPages {
-		for n := 1; n <= 3*longPages; n++ {
-			if parts := partOf(lo+n-1) + 1 - partOf(lo); parts > roomFor(n) {
-				t.Fatalf("pages %d to %d have %d parts, memory for %d", lo, lo+n-1, parts, roomFor(n))
+	for _, heads := range []int{1, 2, 3, 8} {
+		c := cutsFor(heads)
+		for lo := range int(c) + longPages {
+			for n := 1; n <= int(c)+2*longPages; n++ {
+				if parts := c.part(lo+n-1) + 1 - c.part(lo); parts > c.room(n) {
+					t.Fatalf("pages %d to %d have %d parts, memory for %d", lo, lo+n-1, parts, c.room(n))
+				}
+			}
+		}
+		for part := range int(c)/shortPages + 4 {
+			for page := c.start(part); page < c.start(part+1); page++ {
+				if c.part(page) != part {
+					t.Fatalf("page %d of part %d is in part %d", page, part, c.part(page))
+				}
 			}
 		}
 	}
-	const heads = 2
-	for part := range 3 * shortParts {
-		for page := partStart(part); page < partStart(part+1); page++ {
-			if partOf(page) != part {
-				t.Fatalf("page %d of part %d is in part %d", page, part, partOf(page))
-			}
-		}
-	}
+	const heads = 3
 	for _, workers := range []int{1, 2, 5} {
 		for _, window := range []int{0, 1, 64, 130, 600, 2050, 2500} {
 			for page := range 4 * longPages {
@@ -113,7 +116,7 @@ func TestParts(t *testing.T) {
 					b.Spans = append(b.Spans, llm.Span{First: i, Rows: 1, Len: int(pos) + 1})
 				}
 				testParts(t, &attention{
-					Attention: graph.Attention{KVHeads: heads, Window: window}, p: &program{b: b},
+					Attention: graph.Attention{KVHeads: heads, Window: window}, p: &program{b: b}, cuts: cutsFor(heads),
 					attnMemory: &attnMemory{workers: make([]*attnWorker, workers), jobs: 8 * workers},
 				})
 			}
@@ -134,7 +137,7 @@ func testParts(t *testing.T, a *attention) {
 			continue
 		}
 		lo, hi := a.pages(b.Spans[j.span], j.first, 1)
-		if j.lo != lo || j.hi != hi || j.split != j.span*a.KVHeads+j.head || j.parts != partOf(hi-1)+1-partOf(lo) {
+		if j.lo != lo || j.hi != hi || j.split != j.span*a.KVHeads+j.head || j.parts != a.cuts.part(hi-1)+1-a.cuts.part(lo) {
 			t.Fatalf("position %d, window %d: task %d is %+v", b.Pos[j.span], a.Window, task, j)
 		}
 		for part := j.part; part < j.end; part++ {

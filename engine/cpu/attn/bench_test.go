@@ -10,7 +10,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// partPages is how many pages the backend gives to a kernel at once.
+// partPages is how many pages the backend gives to a kernel at once, at most:
+// longPages of package cpu.
 const partPages = 32
 
 // stepBench is one decode step of one KV head over a context.

@@ -543,11 +543,8 @@ loop17:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -556,6 +553,9 @@ loop17:
 	VPDPBUSD       Z17, Z20, Z1
 
 skip18:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX
@@ -1085,11 +1085,8 @@ loop30:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -1104,6 +1101,9 @@ loop30:
 	VPDPBUSD       Z17, Z21, Z3
 
 skip31:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX
@@ -1704,11 +1704,8 @@ loop43:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -1729,6 +1726,9 @@ loop43:
 	VPDPBUSD       Z17, Z22, Z5
 
 skip44:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX
@@ -2427,11 +2427,8 @@ loop56:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -2458,6 +2455,9 @@ loop56:
 	VPDPBUSD       Z17, Z23, Z7
 
 skip57:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX
@@ -3140,11 +3140,8 @@ loop69:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -3177,6 +3174,9 @@ loop69:
 	VPDPBUSD       Z17, Z20, Z9
 
 skip70:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX
@@ -3941,11 +3941,8 @@ loop82:
 	VMOVDQU8       Z24, K1, Z17
 	VPUNPCKLWD     Z17, Z16, Z18
 	VPUNPCKHWD     Z17, Z16, Z17
-	MOVQ           bits+32(FP), R9
-	SHLQ           $0x05, R9
 	PREFETCHT0     (R12)
 	PREFETCHT0     64(R12)
-	ADDQ           R9, R12
 	VPBROADCASTD   (DX), Z20
 	VPDPBUSD       Z14, Z20, Z0
 	VPDPBUSD       Z13, Z20, Z1
@@ -3984,6 +3981,9 @@ loop82:
 	VPDPBUSD       Z17, Z21, Z11
 
 skip83:
+	MOVQ         bits+32(FP), R9
+	SHLQ         $0x05, R9
+	ADDQ         R9, R12
 	LEAQ         (SI)(R14*2), SI
 	LEAQ         (AX)(R14*2), AX
 	RORW         $0x02, CX

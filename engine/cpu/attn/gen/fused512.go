@@ -66,6 +66,7 @@ func (f *fused) group() int {
 	return 8
 }
 
+// open puts the visits and their number into R13 and R15.
 func (f *fused) open() {
 	f.ld("visits", reg.R13)
 	f.ld("n", reg.R15)
@@ -73,8 +74,8 @@ func (f *fused) open() {
 
 // places is where the bits of a step's code stand in its byte when they are
 // looked up, and which table reads them there: a byte permute reads six bits of
-// an index, and what stands in the others does no harm. So most steps need no
-// shift, where it would cost as much as looking up.
+// an index, and what stands in the others does no harm. So with three bits most
+// steps need no shift, which would cost as much as looking up.
 func (f *fused) places() []place {
 	switch f.bits {
 	case 2:
@@ -108,6 +109,7 @@ func (f *fused) tables() {
 	}
 }
 
+// table is where table i is.
 func (f *fused) table(i int) reg.VecPhysical {
 	return []reg.VecPhysical{reg.Z31, reg.Z30, reg.Z28, reg.Z19, reg.Z20}[i]
 }
@@ -143,7 +145,7 @@ func (f *fused) param(name string) int {
 }
 
 // load takes the planes of eight steps, or bytes of as many as there are
-// vectors, and asks for those ahead.
+// vectors, and asks for as many lines ahead.
 func (f *fused) load() {
 	if f.bits == 8 {
 		for v := range f.vecs {

@@ -422,9 +422,8 @@ func (y trellis) eight(sum func(i, v int) reg.VecPhysical) {
 	var levels [2][2]reg.VecPhysical
 	levels[0][0], levels[0][1] = y.quad(at(reg.RSI, 0), at(reg.RAX, 0), 12)
 	levels[1][0], levels[1][1] = y.quad(ix(reg.RSI, reg.R14, 1, 0), ix(reg.RAX, reg.R14, 1, 0), 16)
-	y.ld("bits", reg.R9)
-	y.SHLQ(imm(5), reg.R9)
-	y.ask(reg.R9)
+	y.PREFETCHT0(at(reg.R12, 0))
+	y.PREFETCHT0(at(reg.R12, 64))
 	for four, x := range levels {
 		for i := range y.n {
 			w := zs[20+i%4]
@@ -456,6 +455,9 @@ func (y trellis) chunk() {
 	y.JZ(operand.LabelRef(skip))
 	y.eight(sum)
 	y.Label(skip)
+	y.ld("bits", reg.R9)
+	y.SHLQ(imm(5), reg.R9) // what eight tokens take
+	y.ADDQ(reg.R9, reg.R12)
 	y.LEAQ(ix(reg.RSI, reg.R14, 2, 0), reg.RSI)
 	y.LEAQ(ix(reg.RAX, reg.R14, 2, 0), reg.RAX)
 	y.RORW(imm(2), reg.CX)
