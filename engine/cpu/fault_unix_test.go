@@ -57,12 +57,12 @@ func TestFault(t *testing.T) {
 					read()
 				}
 			})})
-			if err := p.run(&broken); err == nil || !strings.Contains(err.Error(), "cut short") {
+			if err := p.run(&broken, false); err == nil || !strings.Contains(err.Error(), "cut short") {
 				t.Errorf("%s, task %d: %v", name, task, err)
 			}
 		}
 		sound := p.ready([]stage{newStage(func() int { return 2 }, func(int, int) {})})
-		if err := p.run(&sound); err != nil {
+		if err := p.run(&sound, false); err != nil {
 			t.Errorf("%s, the run after it: %v", name, err)
 		}
 	}

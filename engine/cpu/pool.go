@@ -21,6 +21,7 @@ import (
 type pool struct {
 	workers int
 	stages  atomic.Pointer[[]stage] // of the run in progress
+	short   atomic.Bool             // its tasks are short
 	epoch   atomic.Uint32
 	closed  atomic.Bool
 	fault   atomic.Pointer[fault] // the first of the run in progress
@@ -153,9 +154,10 @@ func (p *pool) close() {
 	p.done.Wait()
 }
 
-// run executes the stages in order and returns when all are done. The error
-// says that mapped weights could not be read.
-func (p *pool) run(stages *[]stage) error {
+// run executes the stages in order and returns when all are done; short says that
+// their tasks take no longer than some claims. The error says that mapped
+// weights could not be read.
+func (p *pool) run(stages *[]stage, short bool) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p.fault.Store(nil)
 	epoch := p.epoch.Load() + 1
@@ -165,6 +167,7 @@ func (p *pool) run(stages *[]stage) error {
 		s.limit.Store(uint64(epoch)<<32 | uint64(s.tasks()))
 	}
 	p.stages.Store(stages)
+	p.short.Store(short)
 	p.begin(epoch)
 	p.work(0, epoch, *stages)
 	if f := p.fault.Load(); f != nil {
@@ -199,6 +202,7 @@ func (p *pool) do(s *stage, worker, task int) {
 // has begun.
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	var ahead []byte // the weights that the worker reads next
+	short := p.short.Load()
 	for i := range stages {
 		s := &stages[i]
 		limit := s.limit.Load()
@@ -210,7 +214,7 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 			from, to := part(int(uint32(limit)), of, p.workers)
 			did := uint64(0)
 			for {
-				task, n := s.claim(of, epoch, from, to, k == 0)
+				task, n := s.claim(of, epoch, from, to, short && k == 0)
 				if n == 0 {
 					break
 				}
@@ -240,11 +244,12 @@ func part(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// claim takes tasks of a share, which has from to to-1; n is 0 if there are none
-// left. While a run lasts, a share that has the word of another run is one that
-// nobody has claimed from. A worker takes half of what is left of its own share,
-// since a claim waits for all that was stored before it, and one task of another's.
-func (s *stage) claim(of int, epoch uint32, from, to int, own bool) (task, n int) {
+// claim takes a task of a share, which has from to to-1, or half of what is left;
+// n is 0 if there are none left. While a run lasts, a share that has the word of
+// another run is one that nobody has claimed from. A claim waits for all that was
+// stored before it, so a worker takes half of its own share where tasks are short;
+// where they are long, others may take what it does not come to.
+func (s *stage) claim(of int, epoch uint32, from, to int, half bool) (task, n int) {
 	if from == to {
 		return 0, 0
 	}
@@ -260,7 +265,7 @@ func (s *stage) claim(of int, epoch uint32, from, to int, own bool) (task, n int
 		if task == to {
 			return 0, 0
 		}
-		if own {
+		if half {
 			n = (to - task + 1) / 2
 		}
 		if next.CompareAndSwap(v, uint64(epoch)<<32|uint64(task+n)) {

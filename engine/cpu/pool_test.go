@@ -24,8 +24,8 @@ func TestPool(t *testing.T) {
 		}
 		p.ready(list)
 		const runs = 200
-		for range runs {
-			if err := p.run(&list); err != nil {
+		for i := range runs {
+			if err := p.run(&list, i%2 == 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -89,7 +89,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 			p.span[span.First+r] = int32(s)
 		}
 	}
-	err := p.backend.pool.run(&p.stages)
+	err := p.backend.pool.run(&p.stages, len(b.Tokens) == 1)
 	p.b = nil
 	return err
 }

@@ -118,7 +118,7 @@ func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 	for turn, begun := 0, time.Now(); turn <= roofTries || time.Since(begun) < time.Duration(len(fs))*roofTime; turn++ {
 		for i := range runs {
 			start := time.Now()
-			if err := b.pool.run(&runs[i]); err != nil {
+			if err := b.pool.run(&runs[i], false); err != nil {
 				panic(err) // no file is behind this memory
 			}
 			if s := time.Since(start).Seconds(); turn == 1 || turn > 1 && s < best[i] {
