@@ -82,8 +82,14 @@ func (f *fused) places() []place {
 		return []place{{}, {low: 2}, {low: 4}, {low: 6}}
 	case 3:
 		return []place{
-			{table: 0, high: -4, at: 4}, {table: 1, at: 1}, {table: 2, at: 2}, {table: 3, low: 2, at: 3},
-			{table: 0, at: 4}, {table: 4, at: 5}, {table: 2, high: 4, at: 2}, {table: 3, low: 2, high: 4, at: 3},
+			{table: 0, high: -4, at: 4},
+			{table: 1, at: 1},
+			{table: 2, at: 2},
+			{table: 3, low: 2, at: 3},
+			{table: 0, at: 4},
+			{table: 4, at: 5},
+			{table: 2, high: 4, at: 2},
+			{table: 3, low: 2, high: 4, at: 3},
 		}
 	}
 	return []place{{}, {low: 4}}
