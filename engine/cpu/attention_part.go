@@ -130,6 +130,7 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	last := int32(-1)
 	for i := range visits {
 		page := p.packed[pg+i]
+		visits[i].Odd = r.isOdd(page, p.head)
 		switch {
 		case r.early(p, pg+i) == p.rows:
 			rest = nil
@@ -184,7 +185,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 			continue
 		}
 		at := &values[n]
-		at.Page, at.Next, at.At, at.Used = values[i].Page, nil, i*stride, used[i]
+		at.Page, at.Next, at.At, at.Used, at.Odd = values[i].Page, nil, i*stride, used[i], values[i].Odd
 		if n >= ahead {
 			values[n-ahead].Next = at.Page
 		}

@@ -73,6 +73,8 @@ type store struct {
 	beyond memory // pages after those of data
 	pages  int    // of data
 	page   int    // bytes of a page of all KV heads
+	heads  int
+	odd    []bool // [page][head] of data: it may have odd cells; nil where the form has none
 }
 
 const runPages = 32
@@ -87,11 +89,34 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 		if d == 0 && c == 0 && n >= cells {
 			run = cells
 			copy(to, from)
-		} else {
-			s.form.Copy(to, int(d), from, int(c), scratch)
+			s.mark(dst/cells, head, s.isOdd(src/cells, head))
+		} else if s.form.Copy(to, int(d), from, int(c), scratch) {
+			s.mark(dst/cells, head, true)
 		}
 		dst, src, n = dst+run, src+run, n-run
 	}
+}
+
+// isOdd reports whether one KV head of a page may have odd cells.
+func (s *store) isOdd(page int32, head int) bool {
+	return s.odd != nil && s.odd[int(page)*s.heads+head]
+}
+
+func (s *store) mark(page int32, head int, odd bool) {
+	if s.odd != nil {
+		s.odd[int(page)*s.heads+head] = odd
+	}
+}
+
+// write encodes one KV head of a cell. Cells of a page are written from the
+// first on: with it the page begins anew.
+func (s *store) write(page int32, head, cell int, x []float32, at kv.At, scratch *attn.Scratch) (saturated int) {
+	scratch.Odd = false
+	saturated = s.form.Write(s.head(page, head), cell, x, at, scratch)
+	if scratch.Odd || cell == 0 {
+		s.mark(page, head, scratch.Odd)
+	}
+	return saturated
 }
 
 // head is one KV head of a page.
@@ -229,7 +254,10 @@ func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn
 
 func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Options) {
 	s.form = c.form(formKey{t: t, dim: dim, Options: o})
-	s.pages, s.page = pages, heads*s.form.PageBytes()
+	s.pages, s.page, s.heads = pages, heads*s.form.PageBytes(), heads
+	if s.form.Twins() {
+		s.odd = make([]bool, pages*heads)
+	}
 	c.want(&s.data, pages*s.page)
 }
 
@@ -348,7 +376,9 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 	}
 	n, cells := st.form.RowBytes(), int32(st.form.Cells())
 	for h := range heads {
-		st.form.Put(st.head(cell/cells, h), int(cell%cells), src[h*n:(h+1)*n])
+		if st.form.Put(st.head(cell/cells, h), int(cell%cells), src[h*n:(h+1)*n]) {
+			st.mark(cell/cells, h, true)
+		}
 	}
 	return nil
 }

@@ -173,13 +173,13 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
 	if exact {
-		saturated += s.exact.form.Write(s.exact.head(w.exact, w.head), cell, x, w.at, scratch)
+		saturated += s.exact.write(w.exact, w.head, cell, x, w.at, scratch)
 	}
 	if !exact || !s.late {
-		saturated += s.form.Write(s.head(w.page, w.head), cell, packed, w.at, scratch)
+		saturated += s.store.write(w.page, w.head, cell, packed, w.at, scratch)
 	}
 	if s.sinks.form != nil && w.at.Pos < s.sinks.form.Cells() {
-		saturated += s.sinks.form.Write(s.sinks.head(w.seq, w.head), w.at.Pos, x, w.at, scratch)
+		saturated += s.sinks.write(w.seq, w.head, w.at.Pos, x, w.at, scratch)
 	}
 	return saturated
 }

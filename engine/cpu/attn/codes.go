@@ -38,6 +38,8 @@ type codes struct {
 	rest                 int // offset of the unread bytes
 	unread               []span
 	unreadBytes          int
+	read                 span  // the bytes that attention reads
+	twin                 *twin // nil: values are no images of others
 }
 
 // plane is where some bits of every code lie in a page.
@@ -131,7 +133,7 @@ func unread(t *kv.Type) (list []span, ok bool) {
 	return list, true
 }
 
-func newCodes(g kv.Segment, o Options) *codes {
+func newCodes(g kv.Segment, o Options, alone bool) *codes {
 	t := g.Form
 	p := &codes{
 		Segment: g, side: o.Side, float: o.Float,
@@ -139,21 +141,16 @@ func newCodes(g kv.Segment, o Options) *codes {
 		min: -1, resScale: -1,
 	}
 	p.levels, p.encode, p.cyclic = newLevels(t, o.Side), encoderOf(t), newTrellis(t, o.Side)
+	if alone && imaged(g, o, p.levels) {
+		p.values /= 2
+	}
 	at := g.At * Cells
 	take := func(bytes int) int {
 		first := at
 		at += bytes
 		return first
 	}
-	bits := t.Codes.Bits
-	p.low.bits = bits &^ 1
-	if p.cyclic != nil {
-		p.low.bits = bits
-	}
-	p.low.at = take(p.values * p.low.bits * Cells / 8)
-	if p.low.bits < bits {
-		p.high = plane{take(p.values * Cells / 8), 1}
-	}
+	p.planesAt(take)
 	line := 2 * Cells * g.Blocks
 	if reads(t.Residual) {
 		p.sign = plane{take(p.values * Cells / 8), 1}
@@ -163,12 +160,29 @@ func newCodes(g kv.Segment, o Options) *codes {
 	if t.Scale.Affine {
 		p.min = take(line)
 	}
+	p.read = span{g.At * Cells, at - g.At*Cells}
+	if p.values < g.Blocks*t.Elems {
+		p.twin = newTwin(p, take)
+	}
 	p.unread, _ = unread(t)
 	for _, u := range p.unread {
 		p.unreadBytes += u.n
 	}
 	p.rest = take(p.unreadBytes * Cells * g.Blocks)
 	return p
+}
+
+// planesAt places the codes.
+func (p *codes) planesAt(take func(bytes int) int) {
+	bits := p.Form.Codes.Bits
+	p.low.bits = bits &^ 1
+	if p.cyclic != nil {
+		p.low.bits = bits
+	}
+	p.low.at = take(p.values * p.low.bits * Cells / 8)
+	if p.low.bits < bits {
+		p.high = plane{take(p.values * Cells / 8), 1}
+	}
 }
 
 func (p *codes) first(dim int) part {
@@ -178,12 +192,12 @@ func (p *codes) first(dim int) part {
 	return p
 }
 
-func (p *codes) reads() int { return (p.Form.Bytes - p.unreadBytes) * p.Blocks * Cells }
+func (p *codes) reads() int { return p.read.n }
 
 func (p *codes) scratch() int { return p.values * Cells }
 
 // put takes a row apart. A block's codes go to the planes as they are.
-func (p *codes) put(page []byte, cell int, row []byte) {
+func (p *codes) put(page []byte, cell int, row []byte) (odd bool) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
 	t := p.Form
@@ -199,9 +213,9 @@ func (p *codes) put(page []byte, cell int, row []byte) {
 		if t.Codes.Packing == kv.Int8 && p.side == kv.K {
 			flip(c)
 		}
-		p.scatter(page, p.low, cell, b, c, 0)
-		if p.high.bits > 0 {
-			p.scatter(page, p.high, cell, b, c, p.low.bits)
+		p.scatterAll(page, cell, b, c)
+		if p.twin != nil && halfAt(block[t.Scale.At:]) != 0 && !p.twin.images(c) {
+			odd = true
 		}
 		p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
 		if p.min >= 0 {
@@ -216,6 +230,7 @@ func (p *codes) put(page []byte, cell int, row []byte) {
 			rest = rest[copy(rest[:u.n], block[u.at:]):]
 		}
 	}
+	return odd
 }
 
 // get puts a row together.
@@ -232,10 +247,7 @@ func (p *codes) get(row, page []byte, cell int) {
 			continue
 		}
 		clear(c)
-		p.gather(c, page, p.low, cell, b, 0)
-		if p.high.bits > 0 {
-			p.gather(c, page, p.high, cell, b, p.low.bits)
-		}
+		p.gatherAll(c, page, cell, b)
 		if t.Codes.Packing == kv.Int8 && p.side == kv.K {
 			flip(c)
 		}
@@ -278,6 +290,30 @@ func (p *codes) step(cell, d int) (step, at int) {
 	}
 	group := d/p.chunk*16 + cell/4
 	return group*(p.chunk/16) + d%p.chunk/16, d%16*4 + cell%4
+}
+
+// scatterAll writes the codes of block b into the planes.
+func (p *codes) scatterAll(page []byte, cell, b int, c []uint8) {
+	if p.twin != nil {
+		p.twin.second.scatterAll(page, cell, b, c[p.values:])
+		c = c[:p.values]
+	}
+	p.scatter(page, p.low, cell, b, c, 0)
+	if p.high.bits > 0 {
+		p.scatter(page, p.high, cell, b, c, p.low.bits)
+	}
+}
+
+// gatherAll adds the codes of block b to c.
+func (p *codes) gatherAll(c []uint8, page []byte, cell, b int) {
+	if p.twin != nil {
+		p.twin.second.gatherAll(c[p.values:], page, cell, b)
+		c = c[:p.values]
+	}
+	p.gather(c, page, p.low, cell, b, 0)
+	if p.high.bits > 0 {
+		p.gather(c, page, p.high, cell, b, p.low.bits)
+	}
 }
 
 // scatter writes bits first and up of the codes of block b into a plane.

@@ -24,6 +24,11 @@ func (p *codes) room(n int) prepared {
 		}
 	} else {
 		r.codes = newOperand(n, p.values, p.Blocks, p.per())
+		if p.twin != nil {
+			for i := range r.halves {
+				r.halves[i] = newOperand(n, p.values, p.Blocks, p.per())
+			}
+		}
 		if p.levels.plain {
 			r.rest = make([]float32, p.values)
 		}
@@ -46,6 +51,10 @@ func (p *codes) per() int {
 }
 
 func (p *codes) prepare(r *prepared, i int, q, res []float32) {
+	if p.twin != nil {
+		p.prepareTwin(r, i, q)
+		return
+	}
 	q = q[p.Lane : p.Lane+p.values]
 	res = res[min(p.Lane, len(res)):]
 	if p.float {
@@ -88,6 +97,30 @@ func (p *codes) sum(r *prepared, i int, q []float32) {
 }
 
 func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
+	for len(visits) > 0 {
+		even := p.evens(visits)
+		if even == 0 {
+			v := &visits[0]
+			p.scoresOdd(dst[v.At:], r, n, v.Page, s)
+			even = 1
+		} else {
+			p.scoresEven(dst, r, n, visits[:even], s)
+		}
+		visits = visits[even:]
+	}
+}
+
+// evens is how many of the first visits are of pages that are read in one way.
+func (p *codes) evens(visits []Visit) int {
+	for i := range visits {
+		if visits[i].Odd && p.twin != nil {
+			return i
+		}
+	}
+	return len(visits)
+}
+
+func (p *codes) scoresEven(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	if p.tokensRun(dst, r, n, visits) {
 		return
 	}
@@ -190,6 +223,21 @@ func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef 
 }
 
 func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
+	for len(visits) > 0 {
+		even := p.evens(visits)
+		if even == 0 {
+			if v := &visits[0]; v.Used != 0 {
+				p.accumulateOdd(acc, ld, w[v.At:], n, v, s)
+			}
+			even = 1
+		} else {
+			p.accumulateEven(acc, ld, w, n, visits[:even], s)
+		}
+		visits = visits[even:]
+	}
+}
+
+func (p *codes) accumulateEven(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
 	done, blocks := p.valuesRun(acc, ld, w, n, visits, s)
 	for i := done; i < len(visits); i++ {
 		if v := &visits[i]; v.Used != 0 {

@@ -41,11 +41,11 @@ func encoderOf(t *kv.Type) encoder {
 func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
 		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
-		p.put(page, cell, s.row)
+		s.Odd = p.put(page, cell, s.row)
 		return saturated
 	}
 	group := max(p.elems, p.Form.Rotation.Size)
-	for first := 0; first < p.values; first += group {
+	for first := 0; first < p.Blocks*p.elems; first += group {
 		v := s.value[:group]
 		n := 0
 		if first < len(x) {
@@ -62,10 +62,7 @@ func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) 
 // store puts the codes of a block and its scale in place; the result is 1 if
 // the scale was saturated.
 func (p *codes) store(page []byte, cell, block int, c []uint8, scale float32) int {
-	p.scatter(page, p.low, cell, block, c, 0)
-	if p.high.bits > 0 {
-		p.scatter(page, p.high, cell, block, c, p.low.bits)
-	}
+	p.scatterAll(page, cell, block, c)
 	return putScale(page[p.scale+2*(block*Cells+cell):], scale)
 }
 
@@ -124,6 +121,7 @@ func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Sc
 	if m := sqrt32(sum); m > t.Scale.Floor {
 		n /= m
 	}
+	s.Odd = p.twin != nil && n != 0 && !p.twin.images(c)
 	for i := 0; i < len(c); i += p.elems {
 		saturated += p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
 	}

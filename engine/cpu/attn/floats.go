@@ -75,22 +75,23 @@ func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch)
 	return saturated
 }
 
-func (p *floats) put(page []byte, cell int, row []byte) {
+func (p *floats) put(page []byte, cell int, row []byte) (odd bool) {
 	a, row := p.area(page), row[p.At:]
 	if p.side == kv.V {
 		for c := 0; c < p.Dim; c += 64 {
 			copy(a[p.place(cell, c)*p.size:], row[c*p.size:min(c+64, p.Dim)*p.size])
 		}
-		return
+		return false
 	}
 	a = a[cell*p.size:]
 	if p.size == 2 {
 		spreadHalves(a, row[:2*p.Dim])
-		return
+		return false
 	}
 	for d := range p.Dim {
 		binary.LittleEndian.PutUint32(a[4*d*Cells:], binary.LittleEndian.Uint32(row[4*d:]))
 	}
+	return false
 }
 
 // spreadHalvesGeneric puts 16-bit values a line of K apart.

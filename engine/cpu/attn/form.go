@@ -38,7 +38,8 @@ type part interface {
 	// saturated, as kv.Type.Encode does.
 	write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
 	// put and get move a cell between the page and a head's row.
-	put(page []byte, cell int, row []byte)
+	// put says whether the cell is odd.
+	put(page []byte, cell int, row []byte) (odd bool)
 	get(row, page []byte, cell int)
 	// room makes the memory of n queries; prepare fills that of query i from
 	// the rotated query and its second vector.
@@ -81,7 +82,7 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 		case g.Form.Float:
 			f.parts = append(f.parts, newFloats(g, o))
 		case arrangeable(g.Form):
-			f.parts = append(f.parts, newCodes(g, o))
+			f.parts = append(f.parts, newCodes(g, o, len(f.segments) == 1))
 		default:
 			f.parts = append(f.parts, newRows(g, Cells))
 		}
@@ -166,11 +167,13 @@ func (f *Form) relevel(dst []float32, exact *Form, page []byte, cell int, level 
 	}
 }
 
-// Put stores a cell that comes in the format's own bytes.
-func (f *Form) Put(page []byte, cell int, row []byte) {
+// Put stores a cell that comes in the format's own bytes. odd says that it is one
+// for which Visit.Odd has to be set.
+func (f *Form) Put(page []byte, cell int, row []byte) (odd bool) {
 	for _, p := range f.parts {
-		p.put(page, cell, row)
+		odd = p.put(page, cell, row) || odd
 	}
+	return odd
 }
 
 // Get is the inverse of Put.
@@ -180,11 +183,18 @@ func (f *Form) Get(row, page []byte, cell int) {
 	}
 }
 
-// Copy copies a cell from one page to another.
-func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) {
+// Copy copies a cell from one page to another; odd is as Put has it.
+func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) (odd bool) {
 	row := s.row[:f.row]
 	f.Get(row, src, from)
-	f.Put(dst, cell, row)
+	return f.Put(dst, cell, row)
+}
+
+// Twins reports whether attention reads but one half of the rotated values, the
+// other being its image, where a page has no odd cells.
+func (f *Form) Twins() bool {
+	p, ok := f.parts[0].(*codes)
+	return ok && p.twin != nil
 }
 
 // Visit is a page that attention reads, and where its scores stand.
@@ -194,6 +204,7 @@ type Visit struct {
 	At    int    // the page's [queries][Cells] scores, and weights later, begin there
 	Cells int    // that are filled: the first ones
 	Used  uint64 // a bit for each cell that has a weight
+	Odd   bool   // a cell may be odd, see Form.Put
 }
 
 // ahead is how many bytes behind the page what comes next is, 0 for nothing.
@@ -242,6 +253,9 @@ func (f *Form) View(dim int) *Form {
 func (f *Form) Finish(dst, acc []float32) {
 	for i := range f.segments {
 		g := &f.segments[i]
+		if p, ok := f.parts[min(i, len(f.parts)-1)].(*codes); ok && p.twin != nil {
+			p.twin.mirror(acc)
+		}
 		unrotate(g, dst, acc[g.Lane:g.Lane+g.Blocks*g.Form.Elems])
 	}
 }
@@ -252,6 +266,8 @@ type Scratch struct {
 	// values as the page has cells; nil: what Next says goes on.
 	Then []byte
 
+	Odd   bool // the cell that was written last is odd, see Form.Put
+	half  [2][64]float32
 	row   []byte // a head of one cell
 	codes []byte // a page of codes, a byte each
 	turn  []byte // a chunk of them, turned

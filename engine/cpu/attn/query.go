@@ -16,11 +16,12 @@ type Queries struct {
 
 // prepared is what a part needs to know about the queries.
 type prepared struct {
-	rows, res   []float32 // [n][values]: the queries as they are
-	coef, signs []float32 // [panel][chunk of 64 values][6][64]: float arithmetic
-	codes, bits operand   // int8 arithmetic
-	rest        []float32 // what rounding one query left, or one in steps of a trellis
-	sums        []float32 // [n][block]: sum of the query's values, for affine forms
+	rows, res   []float32  // [n][values]: the queries as they are
+	coef, signs []float32  // [panel][chunk of 64 values][6][64]: float arithmetic
+	codes, bits operand    // int8 arithmetic
+	halves      [2]operand // of odd pages, see twin
+	rest        []float32  // what rounding one query left, or one in steps of a trellis
+	sums        []float32  // [n][block]: sum of the query's values, for affine forms
 }
 
 // operand is queries in int8, one scale a block. A query has a row, or two

@@ -37,7 +37,10 @@ func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) i
 	return p.Form.Encode(p.cell(page, cell), x, at)
 }
 
-func (p *rows) put(page []byte, cell int, row []byte) { copy(p.cell(page, cell), row[p.At:]) }
+func (p *rows) put(page []byte, cell int, row []byte) (odd bool) {
+	copy(p.cell(page, cell), row[p.At:])
+	return false
+}
 
 func (p *rows) get(row, page []byte, cell int) { copy(row[p.At:], p.cell(page, cell)) }
 

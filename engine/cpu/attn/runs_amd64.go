@@ -72,7 +72,7 @@ func (p *codes) placed() *byte { return unsafe.SliceData(p.levels.placed) }
 func (p *codes) check(x []float32, n int, visits []Visit) {
 	for i := range visits {
 		v := &visits[i]
-		_, _ = v.Page[p.At*Cells+p.reads()-1], x[v.At+n*Cells-1]
+		_, _ = v.Page[p.read.at+p.read.n-1], x[v.At+n*Cells-1]
 	}
 }
 
@@ -144,6 +144,6 @@ func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Vi
 	p.check(w, n, visits)
 	_ = acc[(n-1)*ld+p.Lane+p.values-1]
 	left, blocksLeft := f(&acc[p.Lane], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, high, p.scale,
-		table, &w[0], &s.w8.pos[0][0], &s.w8.scale[0], p.levels.unit, 4*ld, p.Blocks, p.elems/chunk)
+		table, &w[0], &s.w8.pos[0][0], &s.w8.scale[0], p.levels.unit, 4*ld, p.Blocks, p.values/p.Blocks/chunk)
 	return len(visits) - left, (p.Blocks - blocksLeft) % p.Blocks
 }

@@ -1,0 +1,215 @@
+package attn
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"godwit/engine/kv"
+)
+
+func TestTwins(t *testing.T) {
+	for _, c := range []struct {
+		typ   string
+		dim   int
+		o     Options
+		twins bool
+	}{
+		{"turbo2", 64, Options{Side: kv.V}, true},
+		{"turbo3", 40, Options{}, true},
+		{"turbo4", 64, Options{}, true},
+		{"turbo3", 80, Options{}, false},
+		{"turbo3", 128, Options{}, false},
+		{"turbo3", 192, Options{}, false},
+		{"turbo3", 64, Options{Float: true}, false},
+		{"turbo3", 64, Options{Few: 4}, false},
+		{"q8_0", 64, Options{}, false},
+		{"tbq3", 64, Options{}, false},
+		{"gw3", 64, Options{}, false},
+	} {
+		typ, err := kv.Parse(c.typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typ, _ = typ.Fit(c.dim, c.o.Side)
+		if f := New(typ, c.dim, c.o); f.Twins() != c.twins {
+			t.Errorf("%s with heads of %d, %+v: twins %v", c.typ, c.dim, c.o, f.Twins())
+		}
+	}
+}
+
+// eachTwin calls f for the types and head sizes of which one half is read.
+func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
+	eachTier(t, func(t *testing.T) {
+		for _, typ := range []*kv.Type{kv.Turbo2, kv.Turbo3, kv.Turbo4} {
+			for _, dim := range []int{40, 64} {
+				t.Run(typ.Name, func(t *testing.T) { f(t, New(typ, dim, Options{Side: side})) })
+			}
+		}
+	})
+}
+
+// A page without odd cells gives the same bits whether one half is read or both.
+func TestTwinBits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 1))
+	for _, n := range []int{1, 3, 7} {
+		eachTwin(t, kv.K, func(t *testing.T, f *Form) {
+			page, _, _ := pageOf(rng, f, Cells)
+			q := queriesOf(rng, f, n)
+			s := NewScratch(f)
+			one, both := make([]float32, n*Cells), make([]float32, n*Cells)
+			f.Scores(one, q, []Visit{{Page: page, Cells: Cells}}, s)
+			f.Scores(both, q, []Visit{{Page: page, Cells: Cells, Odd: true}}, s)
+			same(t, "scores", one, both)
+		})
+		eachTwin(t, kv.V, func(t *testing.T, f *Form) {
+			page, _, _ := pageOf(rng, f, Cells)
+			w := make([]float32, n*Cells)
+			for i := range w {
+				w[i] = rng.Float32()
+			}
+			s := NewScratch(f)
+			one, both := make([]float32, n*f.Padded), make([]float32, n*f.Padded)
+			f.Accumulate(one, w, n, []Visit{{Page: page, Used: allCells}}, s)
+			f.Accumulate(both, w, n, []Visit{{Page: page, Used: allCells, Odd: true}}, s)
+			same(t, "sums", one, both)
+		})
+	}
+}
+
+func queriesOf(rng *rand.Rand, f *Form, n int) *Queries {
+	q := f.NewQueries(n)
+	q.N = n
+	for i := range n {
+		q.Set(i, random(rng, f.HeadDim))
+	}
+	return q
+}
+
+// oddRow is a row whose rotated values lie on the boundary of two codes.
+func oddRow(rng *rand.Rand, dim int) []float32 {
+	x := make([]float32, dim)
+	for _, i := range rng.Perm(dim)[:2] {
+		x[i] = 6
+	}
+	return x
+}
+
+// Cells whose halves are no images of each other are found however they come,
+// stay as they are, and are read in both halves, among others that are not.
+func TestOdd(t *testing.T) {
+	for _, side := range bothSides {
+		eachTwin(t, side, func(t *testing.T, f *Form) {
+			rng := rand.New(rand.NewPCG(32, uint64(f.HeadDim)))
+			s := NewScratch(f)
+			pages := [3][]byte{}
+			var values [3][][]float32 // in the rotated domain
+			for p := range pages {
+				pages[p] = make([]byte, f.PageBytes())
+				for c := range Cells {
+					x := random(rng, f.HeadDim)
+					odd := p == 1 && c%3 == 0
+					switch {
+					case odd:
+						x = oddRow(rng, f.HeadDim)
+					case c == 5:
+						clear(x)
+					}
+					row, back := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
+					f.Type.Encode(row, x, kv.At{})
+					if f.Put(pages[p], c, row) != odd {
+						t.Fatalf("page %d cell %d stored as odd: %v", p, c, !odd)
+					}
+					if f.Get(back, pages[p], c); !slices.Equal(row, back) {
+						t.Fatalf("page %d cell %d: stored % x, leaves % x", p, c, row, back)
+					}
+					if f.Write(pages[p], c, x, kv.At{}, s); s.Odd != odd {
+						t.Fatalf("page %d cell %d written as odd: %v", p, c, s.Odd)
+					}
+					if f.Get(back, pages[p], c); !slices.Equal(row, back) {
+						t.Fatalf("page %d cell %d: written % x, leaves % x", p, c, row, back)
+					}
+					v := make([]float32, f.Padded)
+					f.Type.DecodeRotated(v, row)
+					values[p] = append(values[p], v)
+				}
+			}
+			visits := []Visit{{Page: pages[0]}, {Page: pages[1], Odd: true}, {Page: pages[2]}}
+			const n = 3
+			for i := range visits {
+				visits[i].At, visits[i].Cells, visits[i].Used = i*n*Cells, Cells, allCells
+			}
+			far := func() float64 {
+				if side == kv.K {
+					return farScores(f, rand.New(rand.NewPCG(33, 1)), n, visits, values[:], s)
+				}
+				return farSums(f, rand.New(rand.NewPCG(33, 1)), n, visits, values[:], s)
+			}
+			both := far()
+			visits[1].Odd = false
+			if one := far(); !(both < 0.01) || !(one > 2*both) {
+				t.Errorf("off by %g; by %g where the page is read as if it were even", both, one)
+			}
+		})
+	}
+}
+
+// farScores is how far scores are from those of the decoded values: the root mean square of
+// the difference over that of the scores.
+func farScores(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]float32, s *Scratch) float64 {
+	q := f.NewQueries(n)
+	q.N = n
+	rot := make([][]float32, n)
+	for i := range n {
+		x := random(rng, f.HeadDim)
+		q.Set(i, x)
+		rot[i] = make([]float32, f.Padded)
+		f.Type.RotateQuery(rot[i], nil, x)
+	}
+	dst := make([]float32, len(visits)*n*Cells)
+	f.Scores(dst, q, visits, s)
+	var sum, off float64
+	for p := range visits {
+		for i := range n {
+			for c, v := range values[p] {
+				var want float64
+				for j := range v {
+					want += float64(rot[i][j]) * float64(v[j])
+				}
+				sum += want * want
+				off += math.Pow(want-float64(dst[visits[p].At+i*Cells+c]), 2)
+			}
+		}
+	}
+	return math.Sqrt(off / sum)
+}
+
+// farSums is how far finished sums are from those of the decoded values, likewise.
+func farSums(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]float32, s *Scratch) float64 {
+	w := make([]float32, len(visits)*n*Cells)
+	for i := range w {
+		w[i] = rng.Float32()
+	}
+	acc := make([]float32, n*f.Padded)
+	f.Accumulate(acc, w, n, visits, s)
+	var sum, off float64
+	for i := range n {
+		want := make([]float32, f.Padded)
+		for p := range visits {
+			for c, v := range values[p] {
+				for j := range v {
+					want[j] += w[visits[p].At+i*Cells+c] * v[j]
+				}
+			}
+		}
+		got, out := make([]float32, f.HeadDim), make([]float32, f.HeadDim)
+		f.Finish(got, acc[i*f.Padded:][:f.Padded])
+		f.Type.UnrotateOutput(out, want)
+		for j := range out {
+			sum += float64(out[j]) * float64(out[j])
+			off += math.Pow(float64(out[j]-got[j]), 2)
+		}
+	}
+	return math.Sqrt(off / sum)
+}
