@@ -94,6 +94,7 @@ type attnWorker struct {
 	single       [1]attn.Visit
 	following    []byte // the page that is read after the job's
 	ready        prepared
+	prefix       prefix
 	attnCounted
 }
 
@@ -106,13 +107,22 @@ type prepared struct {
 	head  int
 }
 
+// prefix says of which split job a worker has added up how many parts, the first
+// ones: into the first, so that they need not travel to whoever combines the rest.
+type prefix struct {
+	t     *attention
+	epoch uint32
+	split int
+	parts int
+}
+
 // attnMemory is what layers of one shape share.
 type attnMemory struct {
 	workers []*attnWorker
-	partial []softmax      // [job that is split][part][query]
-	arrived []atomic.Int32 // finished parts of each split job
-	jobs    int            // that may be split
-	parts   int            // of the longest context
+	partial []softmax       // [job that is split][part][query]
+	arrived []atomic.Uint64 // finished parts of each split job; in the upper half, those added up
+	jobs    int             // that may be split
+	parts   int             // of the longest context
 }
 
 // attnShape is what that memory depends on.
@@ -244,6 +254,9 @@ type job struct {
 	parts       int // of the whole job
 }
 
+// last reports whether a job has the last part of its context.
+func (j *job) last() bool { return j.split < 0 || j.end == j.parts }
+
 // splits reports whether the spans of this batch are so few that their
 // contexts are divided among the workers.
 func (t *attention) splits() bool {
@@ -374,9 +387,12 @@ func (t *attention) run(worker, task int) {
 			list = append(list, j)
 		}
 	}
+	if len(list) == 0 {
+		return
+	}
 	if t.p.shares(len(t.p.b.Tokens)) {
 		for i := range list {
-			t.ask(&list[i])
+			t.ask(w, &list[i])
 		}
 	}
 	for i := range list {
@@ -387,11 +403,11 @@ func (t *attention) run(worker, task int) {
 
 // job works on one job.
 func (t *attention) job(w *attnWorker, j *job) {
-	if t.k != graph.None && !t.early() && (j.split < 0 || j.end == j.parts) {
+	if t.k != graph.None && !t.early() && j.last() {
 		t.writeRow(w, j.span, j.head, j.first)
 	}
 	t.prepare(w, j)
-	if w.following = nil; t.single() && j.end == j.parts {
+	if w.following = nil; t.single() && j.last() {
 		w.following = t.following(j)
 	}
 	if j.split >= 0 {
@@ -401,9 +417,14 @@ func (t *attention) job(w *attnWorker, j *job) {
 	}
 }
 
+// prepared is what a worker has when the queries of a job are ready.
+func (t *attention) prepared(j *job) prepared {
+	return prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
+}
+
 // prepare makes the queries of a job ready, unless the worker has just had them.
 func (t *attention) prepare(w *attnWorker, j *job) {
-	is := prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
+	is := t.prepared(j)
 	if j.split >= 0 && w.ready == is {
 		return
 	}
@@ -462,20 +483,37 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 // runSplit works on some parts; whoever finishes the last combines them.
 func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(part int) []softmax { return t.partial[(j.split*t.parts+part)*t.group:][:t.group] }
+	epoch := t.p.backend.pool.epoch.Load()
+	first, from, added := at(0), t.cuts.part(j.lo), 0
 	for part := j.part; part < j.end; part++ {
-		t.runPart(w, j, t.cuts.part(j.lo)+part, at(part))
+		switch {
+		case part == 0:
+			t.runPart(w, j, from, first)
+			for g := range first {
+				first[g].settle()
+			}
+		case w.prefix == prefix{t, epoch, j.split, part}:
+			t.runPart(w, j, from+part, w.part[:t.group])
+			for g := range first {
+				first[g].merge(&w.part[g])
+			}
+		default:
+			t.runPart(w, j, from+part, at(part))
+			continue
+		}
+		added++
+		w.prefix = prefix{t, epoch, j.split, part + 1}
 	}
-	if int(t.arrived[j.split].Add(int32(j.end-j.part))) < j.parts {
+	done := t.arrived[j.split].Add(uint64(added)<<32 | uint64(j.end-j.part))
+	if int(uint32(done)) < j.parts {
 		return
 	}
 	t.arrived[j.split].Store(0)
-	for g := range t.group {
-		total := &w.total[g]
-		total.reset()
-		for part := range j.parts {
-			total.merge(&at(part)[g])
+	for g := range first {
+		for part := int(done >> 32); part < j.parts; part++ {
+			first[g].merge(&at(part)[g])
 		}
-		t.finish(w, total, w.offset[g], j.first, j.head*t.group+g)
+		t.finish(w, &first[g], w.offset[g], j.first, j.head*t.group+g)
 	}
 }
 

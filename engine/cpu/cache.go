@@ -204,7 +204,7 @@ func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 	for range workers {
 		m.workers = append(m.workers, newAttnWorker(s))
 	}
-	m.arrived = make([]atomic.Int32, m.jobs)
+	m.arrived = make([]atomic.Uint64, m.jobs)
 	m.partial = newSoftmaxes(m.jobs*s.group*s.parts, s.vForm.Padded)
 	return m
 }

@@ -32,11 +32,18 @@ func (p *program) own(v graph.Value, row, from, n int) {
 	}
 }
 
-// ask asks for the queries, keys and values of a job, and owns its output.
-func (t *attention) ask(j *job) {
+// ask asks for the queries of a job unless the worker has them ready, and, where it
+// has the last part, for the keys and values that it writes; it owns the output then.
+func (t *attention) ask(w *attnWorker, j *job) {
 	q, o := t.group*t.DimK, t.group*t.DimV
+	ready := j.split >= 0 && w.ready == t.prepared(j)
 	for row := j.first; row < j.first+j.rows; row++ {
-		kernel.PrefetchRow(t.p.row(t.q, row)[j.head*q:][:q])
+		if !ready {
+			kernel.PrefetchRow(t.p.row(t.q, row)[j.head*q:][:q])
+		}
+		if !j.last() {
+			continue
+		}
 		if t.k != graph.None {
 			kernel.PrefetchRow(t.p.row(t.k, row)[j.head*t.DimK:][:t.DimK])
 		}

@@ -25,6 +25,13 @@ func (s *softmax) reset() {
 	clear(s.acc)
 }
 
+// settle makes a part without weights one to which others can be added.
+func (s *softmax) settle() {
+	if s.sum == 0 {
+		s.reset()
+	}
+}
+
 // raise makes top, not less than the maximum so far, the maximum.
 func (s *softmax) raise(top float32) {
 	if top > s.max && s.sum > 0 {
