@@ -118,26 +118,28 @@ func (r *read) early(p *pages, pg int) int {
 // at is the page that the last row of a job reads.
 func (r *read) at(p *pages, pg int) []byte {
 	if r.early(p, pg) == p.rows {
-		return r.side.exact.head(p.exact[pg], p.head)
+		return r.side.exact.read(p.exact[pg], p.head)
 	}
-	return r.head(p.packed[pg], p.head)
+	return r.side.read(p.packed[pg], p.head)
 }
 
 // find gives visits the pages from pg on.
 func (r *read) find(visits []attn.Visit, p *pages, pg int) {
-	n := r.form.PageBytes()
+	n := r.form.ReadBytes()
 	var rest []byte // of the run behind page last
 	last := int32(-1)
 	for i := range visits {
 		page := p.packed[pg+i]
-		visits[i].Odd = r.isOdd(page, p.head)
+		if visits[i].Rest = nil; r.isOdd(page, p.head) {
+			visits[i].Rest = r.head(page, p.head).Rest
+		}
 		switch {
 		case r.early(p, pg+i) == p.rows:
 			rest = nil
-			visits[i].Page = r.side.exact.head(p.exact[pg+i], p.head)
+			visits[i].Page = r.side.exact.read(p.exact[pg+i], p.head)
 			continue
 		case page != last+1 || len(rest) == 0:
-			rest = r.run(page, p.head)
+			rest, _ = r.run(page, p.head)
 		}
 		visits[i].Page = rest[:n:n]
 		rest, last = rest[n:], page
@@ -185,7 +187,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 			continue
 		}
 		at := &values[n]
-		at.Page, at.Next, at.At, at.Used, at.Odd = values[i].Page, nil, i*stride, used[i], values[i].Odd
+		at.Page, at.Next, at.At, at.Used, at.Rest = values[i].Page, nil, i*stride, used[i], values[i].Rest
 		if n >= ahead {
 			values[n-ahead].Next = at.Page
 		}
@@ -221,10 +223,10 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 		pg, one := lo+i, w.alone(&visits[i])
 		exact := k.early(p, pg)
 		if exact < p.rows {
-			one[0].Page = k.head(p.packed[pg], p.head)
+			one[0].Page = k.side.read(p.packed[pg], p.head)
 			t.scorePacked(w, k, one)
 		}
-		one[0].Page = k.side.exact.head(p.exact[pg], p.head)
+		one[0].Page = k.side.exact.read(p.exact[pg], p.head)
 		w.exact.N = exact * t.group
 		k.exact.Scores(w.scores, w.exact, one, w.scratch)
 		w.kBytes += k.exact.ReadBytes()
@@ -235,7 +237,7 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 	}
 	w.sinks.N = w.queries.N
 	n := min(visits[0].Cells, k.sinks.Cells())
-	k.sinks.Scores(w.sinkScores, w.sinks, w.alone(&attn.Visit{Page: k.side.sinks.head(p.seq, p.head), Cells: n}), w.scratch)
+	k.sinks.Scores(w.sinkScores, w.sinks, w.alone(&attn.Visit{Page: k.side.sinks.read(p.seq, p.head), Cells: n}), w.scratch)
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
 		copy(w.scores[i:i+n], w.sinkScores[i:])
 	}
@@ -280,11 +282,11 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 		pg, one := page(i), w.alone(&visits[i])
 		exact := v.early(p, pg)
 		rows := exact * t.group
-		one[0].Page = v.side.exact.head(p.exact[pg], p.head)
+		one[0].Page = v.side.exact.read(p.exact[pg], p.head)
 		v.exact.Accumulate(w.sum, w.scores, rows, one, w.scratch)
 		w.vBytes += v.exact.ReadBytes()
 		if exact < p.rows {
-			one[0].Page, one[0].At = v.head(p.packed[pg], p.head), one[0].At+rows*attn.Cells
+			one[0].Page, one[0].At = v.side.read(p.packed[pg], p.head), one[0].At+rows*attn.Cells
 			v.packed.Accumulate(w.sum[rows*v.packed.Padded:], w.scores, w.queries.N-rows, one, w.scratch)
 			w.vBytes += v.packed.ReadBytes()
 		}
@@ -303,7 +305,7 @@ func (t *attention) accumulateSinks(w *attnWorker, p *pages, v *read, first *att
 	if sinks == 0 {
 		return
 	}
-	v.sinks.Accumulate(w.sum, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.head(p.seq, p.head), Used: sinks}), w.scratch)
+	v.sinks.Accumulate(w.sum, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.read(p.seq, p.head), Used: sinks}), w.scratch)
 	first.Used &^= sinks
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
 		clear(w.scores[i : i+n])

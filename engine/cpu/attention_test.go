@@ -450,7 +450,7 @@ func TestNoAllocation(t *testing.T) {
 	if testing.Short() { // an emulated processor
 		context = 1000
 	}
-	for i, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}, {"gw2", "turbo3"}} {
+	for i, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}, {"gw2", "turbo3"}, {"turbo3", "turbo4"}} {
 		c := attnRig{exact: kv.Window{Sinks: i, Newest: 32 * i}, k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
 		c.random(7)
 		r := c.open(t)

@@ -64,9 +64,9 @@ type side struct {
 	late         bool // pages are packed from exact ones
 }
 
-// store is the pages of a part. Those of one KV head lie side by side in runs of
-// runPages, so that reading it is one stream of memory; a short context keeps to
-// the first of them.
+// store is the pages of a part. What attention reads of those of one KV head lies
+// side by side in runs of runPages, so that reading it is one stream of memory;
+// behind it lies the rest of them. A short context keeps to the first run.
 type store struct {
 	form   *attn.Form // nil: there is none
 	data   memory
@@ -86,13 +86,15 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 	for n > 0 {
 		d, c, run := dst%cells, src%cells, int32(1)
 		to, from := s.head(dst/cells, head), s.head(src/cells, head)
+		odd := s.isOdd(src/cells, head)
 		if d == 0 && c == 0 && n >= cells {
 			run = cells
-			copy(to, from)
-			s.mark(dst/cells, head, s.isOdd(src/cells, head))
-		} else if s.form.Copy(to, int(d), from, int(c), scratch) {
-			s.mark(dst/cells, head, true)
+			copy(to.Read, from.Read)
+			copy(to.Rest, from.Rest)
+		} else {
+			odd = s.form.Copy(to, int(d), from, int(c), scratch)
 		}
+		s.mark(dst/cells, head, int(d), odd)
 		dst, src, n = dst+run, src+run, n-run
 	}
 }
@@ -102,40 +104,48 @@ func (s *store) isOdd(page int32, head int) bool {
 	return s.odd != nil && s.odd[int(page)*s.heads+head]
 }
 
-func (s *store) mark(page int32, head int, odd bool) {
-	if s.odd != nil {
+// mark notes that a cell of a page is odd, or is not. Whoever writes cells of a page
+// begins with the first, with which the page is new.
+func (s *store) mark(page int32, head, cell int, odd bool) {
+	if s.odd != nil && (odd || cell == 0) {
 		s.odd[int(page)*s.heads+head] = odd
 	}
 }
 
-// write encodes one KV head of a cell. Cells of a page are written from the
-// first on: with it the page begins anew.
+// write encodes one KV head of a cell.
 func (s *store) write(page int32, head, cell int, x []float32, at kv.At, scratch *attn.Scratch) (saturated int) {
 	scratch.Odd = false
 	saturated = s.form.Write(s.head(page, head), cell, x, at, scratch)
-	if scratch.Odd || cell == 0 {
-		s.mark(page, head, scratch.Odd)
-	}
+	s.mark(page, head, cell, scratch.Odd)
 	return saturated
 }
 
 // head is one KV head of a page.
-func (s *store) head(page int32, head int) []byte {
-	n := s.form.PageBytes()
-	return s.run(page, head)[:n:n]
+func (s *store) head(page int32, head int) attn.Page {
+	read, rest := s.run(page, head)
+	n, m := s.form.ReadBytes(), s.form.PageBytes()-s.form.ReadBytes()
+	return attn.Page{Read: read[:n:n], Rest: rest[:m:m]}
 }
 
-// run is one KV head of a page and of those behind it in its run.
-func (s *store) run(page int32, head int) []byte {
+// read is what attention reads of one KV head of a page.
+func (s *store) read(page int32, head int) []byte {
+	read, _ := s.run(page, head)
+	n := s.form.ReadBytes()
+	return read[:n:n]
+}
+
+// run is one KV head of a page and of those behind it in its run: what attention
+// reads of them, and the rest.
+func (s *store) run(page int32, head int) (read, rest []byte) {
 	data, i, pages := s.data, int(page), s.pages
 	if i >= pages {
 		data, i, pages = s.beyond, i-pages, len(s.beyond)/s.page
 	}
 	first := i &^ (runPages - 1)
-	run := min(runPages, pages-first)
-	n := s.form.PageBytes()
-	off := first*s.page + (head*run+i-first)*n
-	return data[off : off+(run-(i-first))*n]
+	run, at := min(runPages, pages-first), i-first
+	n, all := s.form.ReadBytes(), s.form.PageBytes()
+	data = data[first*s.page+head*run*all:][:run*all]
+	return data[at*n : run*n], data[run*n+at*(all-n):]
 }
 
 // part is the store of a part.
@@ -376,9 +386,8 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 	}
 	n, cells := st.form.RowBytes(), int32(st.form.Cells())
 	for h := range heads {
-		if st.form.Put(st.head(cell/cells, h), int(cell%cells), src[h*n:(h+1)*n]) {
-			st.mark(cell/cells, h, true)
-		}
+		at := int(cell % cells)
+		st.mark(cell/cells, h, at, st.form.Put(st.head(cell/cells, h), at, src[h*n:(h+1)*n]))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -58,40 +59,46 @@ func TestCopyCells(t *testing.T) {
 	}
 }
 
-// Every page of every KV head has memory of its own, all of it is used, and the
-// pages of a head lie side by side as far as a run goes.
+// Every page of every KV head has memory of its own, all of it is used, and what
+// attention reads of the pages of a head lies side by side as far as a run goes.
 func TestPages(t *testing.T) {
-	const heads, beyond = 3, 5
-	typ, err := kv.Parse("q8_0")
-	if err != nil {
-		t.Fatal(err)
+	for _, typ := range []*kv.Type{kv.Q8_0, kv.Turbo3, kv.Turbo4} {
+		for _, pages := range []int{0, 1, runPages - 1, runPages, runPages + 1, 3*runPages + 7} {
+			t.Run(fmt.Sprintf("%s/%d", typ.Name, pages), func(t *testing.T) {
+				testPages(t, attn.New(typ, 64, attn.Options{Side: kv.K}), pages)
+			})
+		}
 	}
-	form := attn.New(typ, 64, attn.Options{Side: kv.K})
-	n := form.PageBytes()
-	for _, pages := range []int{0, 1, runPages - 1, runPages, runPages + 1, 3*runPages + 7} {
-		s := store{form: form, pages: pages, page: heads * n, data: make(memory, pages*heads*n), beyond: make(memory, beyond*heads*n)}
-		seen := make(map[*byte]bool)
-		for p := range int32(pages + beyond) {
-			for h := range heads {
-				b := s.head(p, h)
-				if len(b) != n || cap(b) != n || seen[&b[0]] {
-					t.Fatalf("%d pages: page %d of head %d has %d bytes, taken: %v", pages, p, h, len(b), seen[&b[0]])
-				}
-				seen[&b[0]] = true
+}
+
+func testPages(t *testing.T, form *attn.Form, pages int) {
+	const heads, beyond = 3, 5
+	n, read := form.PageBytes(), form.ReadBytes()
+	s := store{form: form, pages: pages, page: heads * n, data: make(memory, pages*heads*n), beyond: make(memory, beyond*heads*n)}
+	for p := range int32(pages + beyond) {
+		for h := range heads {
+			page := s.head(p, h)
+			if r := s.read(p, h); &r[0] != &page.Read[0] || len(r) != read || cap(r) != read {
+				t.Fatalf("what is read of page %d of head %d is not in the page", p, h)
+			}
+			if len(page.Read) != read || cap(page.Read) != read || len(page.Rest) != n-read || cap(page.Rest) != n-read {
+				t.Fatalf("page %d of head %d has %d and %d bytes", p, h, len(page.Read), len(page.Rest))
+			}
+			for _, b := range [][]byte{page.Read, page.Rest} {
 				for i := range b {
 					b[i]++
 				}
 			}
 		}
-		for i, b := range append(bytes.Clone(s.data), s.beyond...) {
-			if b != 1 {
-				t.Fatalf("%d pages: byte %d is in %d pages", pages, i, b)
-			}
+	}
+	for i, b := range append(bytes.Clone(s.data), s.beyond...) {
+		if b != 1 {
+			t.Fatalf("byte %d is in %d pages", i, b)
 		}
-		for p := int32(1); int(p) < min(pages, runPages); p++ {
-			if a, b := s.head(p-1, 1), s.head(p, 1); uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&a[0])) != uintptr(n) {
-				t.Fatalf("%d pages: page %d of a head is not behind page %d", pages, p, p-1)
-			}
+	}
+	for p := int32(1); int(p) < min(pages, runPages); p++ {
+		if a, b := s.read(p-1, 1), s.read(p, 1); uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&a[0])) != uintptr(read) {
+			t.Fatalf("page %d of a head is not behind page %d", p, p-1)
 		}
 	}
 }
@@ -174,7 +181,7 @@ func movesOdd(t *testing.T, odd *rigRun, page int32) {
 			return odd.prog.WriteRow(0, kv.K, kv.Packed, to+1, row)
 		},
 	} {
-		k.mark(last, 0, false)
+		k.mark(last, 0, 0, false)
 		if err := move(); err != nil {
 			t.Fatal(err)
 		}

@@ -73,13 +73,14 @@ func TestRoundTrip(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(dim)))
 		f := New(typ, dim, Options{Side: s})
 		scratch := NewScratch(f)
-		page := make([]byte, f.PageBytes())
+		memory := make([]byte, f.PageBytes())
+		page := f.Page(memory)
 		fill := func(b []byte) {
 			for i := range b {
 				b[i] = byte(rng.Uint32())
 			}
 		}
-		fill(page)
+		fill(memory)
 		rows := make([][]byte, Cells)
 		for _, c := range rng.Perm(Cells) {
 			rows[c] = make([]byte, f.RowBytes())
@@ -92,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 				f.Put(page, c, rows[c])
 			}
 		}
-		other := make([]byte, f.PageBytes())
+		other := f.Page(make([]byte, f.PageBytes()))
 		got := make([]byte, f.RowBytes())
 		for c, want := range rows {
 			fill(got)
@@ -113,8 +114,8 @@ func TestRoundTrip(t *testing.T) {
 
 // pageOf is a page of encoded rows, and the values that they give back in the
 // rotated domain.
-func pageOf(rng *rand.Rand, f *Form, cells int) (page []byte, rows [][]byte, values [][]float32) {
-	page = make([]byte, f.PageBytes())
+func pageOf(rng *rand.Rand, f *Form, cells int) (page Page, rows [][]byte, values [][]float32) {
+	page = f.Page(make([]byte, f.PageBytes()))
 	scratch := NewScratch(f)
 	for c := range cells {
 		x := random(rng, f.HeadDim)
@@ -247,7 +248,7 @@ func testScores(t *testing.T, f *Form) {
 		f.Type.RotateQuery(rot[i], res[i], x)
 	}
 	dst := make([]float32, n*Cells)
-	f.Scores(dst, q, []Visit{{Page: page, Next: page[Cells/2:], Cells: cells}}, NewScratch(f))
+	f.Scores(dst, q, []Visit{{Page: page.Read, Next: page.Read[Cells/2:], Cells: cells}}, NewScratch(f))
 	for i := range n {
 		for c := range cells {
 			var want float64
@@ -315,7 +316,7 @@ func testAccumulate(t *testing.T, f *Form) {
 	for i := range acc {
 		acc[i] = float32(i % 7)
 	}
-	f.Accumulate(acc, w, n, []Visit{{Page: page, Used: used}}, NewScratch(f))
+	f.Accumulate(acc, w, n, []Visit{{Page: page.Read, Used: used}}, NewScratch(f))
 	list := roundings(f)
 	for i := range n {
 		for _, r := range list {

@@ -39,12 +39,12 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 		return New(f, dim, Options{Side: s})
 	}
 	s := &stepBench{k: form(kName, kv.K), v: form(vName, kv.V), pages: ctx / Cells}
-	s.heads = max(1, size/(s.pages*(s.k.PageBytes()+s.v.PageBytes())))
+	s.heads = max(1, size/(s.pages*(s.k.ReadBytes()+s.v.ReadBytes())))
 	rng := rand.New(rand.NewPCG(1, 1))
 	fill := func(f *Form) []byte {
 		page, _, _ := pageOf(rng, f, Cells)
-		data := huge(b, s.heads*s.pages*f.PageBytes())
-		for d := data; len(d) > 0; d = d[copy(d, page):] {
+		data := huge(b, s.heads*s.pages*f.ReadBytes())
+		for d := data; len(d) > 0; d = d[copy(d, page.Read):] {
 		}
 		return data
 	}
@@ -65,7 +65,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 
 // run attends over the context of one head in parts, as the backend does.
 func (s *stepBench) run(head int, scale float32) {
-	k, v := s.k.PageBytes(), s.v.PageBytes()
+	k, v := s.k.ReadBytes(), s.v.ReadBytes()
 	kPage := func(p int) []byte { return s.kData[(head*s.pages+min(p, s.pages-1))*k:][:k] }
 	vPage := func(p int) []byte { return s.vData[(head*s.pages+min(p, s.pages-1))*v:][:v] }
 	n := s.q.N * Cells

@@ -20,13 +20,14 @@ import (
 // A plane of b bits holds 8/b steps in 64 bytes, the first in the lowest bits.
 // Codes of 3 and 5 bits take two planes, 8-bit codes one. The planes are
 // followed by the sign plane of a residual, the scales, minima and residual
-// scales [block][64 tokens], and the bytes of a row that attention does not
-// read, so a page takes exactly the bytes of its rows.
+// scales [block][64 tokens]. What attention does not read is the rest of the page:
+// the planes of a second half (see twin), and bytes of rows. Both together take
+// exactly the bytes of the rows.
 type codes struct {
 	kv.Segment
 	side   kv.Side
 	float  bool
-	values int // of a head, zeros at the end included
+	values int // of a head, zeros at the end included; of those, half where they have a twin
 	elems  int // of a block
 	chunk  int // values side by side in a page of V
 	levels *levels
@@ -35,9 +36,10 @@ type codes struct {
 
 	low, high, sign      plane
 	scale, min, resScale int // offsets in the page; -1: none
-	rest                 int // offset of the unread bytes
+	rest                 int // offset of the unread bytes in the rest of the page
 	unread               []span
 	unreadBytes          int
+	restBytes            int   // of the page
 	read                 span  // the bytes that attention reads
 	twin                 *twin // nil: values are no images of others
 }
@@ -45,7 +47,7 @@ type codes struct {
 // plane is where some bits of every code lie in a page.
 type plane struct{ at, bits int }
 
-// span is a stretch of a block's bytes.
+// span is a stretch of the bytes of a block or a page.
 type span struct{ at, n int }
 
 // arrangeable reports whether a simple form has the shape that codes takes.
@@ -133,7 +135,7 @@ func unread(t *kv.Type) (list []span, ok bool) {
 	return list, true
 }
 
-func newCodes(g kv.Segment, o Options, alone bool) *codes {
+func newCodes(g kv.Segment, begin places, o Options, alone bool) *codes {
 	t := g.Form
 	p := &codes{
 		Segment: g, side: o.Side, float: o.Float,
@@ -144,12 +146,8 @@ func newCodes(g kv.Segment, o Options, alone bool) *codes {
 	if alone && imaged(g, o, p.levels) {
 		p.values /= 2
 	}
-	at := g.At * Cells
-	take := func(bytes int) int {
-		first := at
-		at += bytes
-		return first
-	}
+	at, rest := begin.read, begin.rest
+	take := takeFrom(&at)
 	p.planesAt(take)
 	line := 2 * Cells * g.Blocks
 	if reads(t.Residual) {
@@ -160,7 +158,8 @@ func newCodes(g kv.Segment, o Options, alone bool) *codes {
 	if t.Scale.Affine {
 		p.min = take(line)
 	}
-	p.read = span{g.At * Cells, at - g.At*Cells}
+	p.read = span{begin.read, at - begin.read}
+	take = takeFrom(&rest)
 	if p.values < g.Blocks*t.Elems {
 		p.twin = newTwin(p, take)
 	}
@@ -169,7 +168,17 @@ func newCodes(g kv.Segment, o Options, alone bool) *codes {
 		p.unreadBytes += u.n
 	}
 	p.rest = take(p.unreadBytes * Cells * g.Blocks)
+	p.restBytes = rest - begin.rest
 	return p
+}
+
+// takeFrom places one thing behind another, from at on.
+func takeFrom(at *int) func(bytes int) int {
+	return func(bytes int) int {
+		first := *at
+		*at += bytes
+		return first
+	}
 }
 
 // planesAt places the codes.
@@ -194,19 +203,21 @@ func (p *codes) first(dim int) part {
 
 func (p *codes) reads() int { return p.read.n }
 
+func (p *codes) rests() int { return p.restBytes }
+
 func (p *codes) scratch() int { return p.values * Cells }
 
 // put takes a row apart. A block's codes go to the planes as they are.
-func (p *codes) put(page []byte, cell int, row []byte) (odd bool) {
+func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
 	t := p.Form
-	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
+	rest := page.Rest[p.rest+cell*p.unreadBytes*p.Blocks:]
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
 		if p.cyclic != nil {
-			p.cyclic.put(p.strings(page, b), cell, block[t.Codes.At:])
-			p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
+			p.cyclic.put(p.strings(page.Read, b), cell, block[t.Codes.At:])
+			p.putHalf(page.Read, p.scale, cell, b, block, t.Scale.At)
 			continue
 		}
 		unpack(c, &t.Codes, block)
@@ -214,17 +225,15 @@ func (p *codes) put(page []byte, cell int, row []byte) (odd bool) {
 			flip(c)
 		}
 		p.scatterAll(page, cell, b, c)
-		if p.twin != nil && halfAt(block[t.Scale.At:]) != 0 && !p.twin.images(c) {
-			odd = true
-		}
-		p.putHalf(page, p.scale, cell, b, block, t.Scale.At)
+		p.putHalf(page.Read, p.scale, cell, b, block, t.Scale.At)
+		odd = odd || p.odd(page, cell, c)
 		if p.min >= 0 {
-			p.putHalf(page, p.min, cell, b, block, t.Scale.Min)
+			p.putHalf(page.Read, p.min, cell, b, block, t.Scale.Min)
 		}
 		if p.resScale >= 0 {
-			p.putHalf(page, p.resScale, cell, b, block, t.Residual.At)
+			p.putHalf(page.Read, p.resScale, cell, b, block, t.Residual.At)
 			unstream(c, block[t.Residual.Bits:], 1)
-			p.scatter(page, p.sign, cell, b, c, 0)
+			p.scatter(page.Read, p.sign, cell, b, c, 0)
 		}
 		for _, u := range p.unread {
 			rest = rest[copy(rest[:u.n], block[u.at:]):]
@@ -234,16 +243,16 @@ func (p *codes) put(page []byte, cell int, row []byte) (odd bool) {
 }
 
 // get puts a row together.
-func (p *codes) get(row, page []byte, cell int) {
+func (p *codes) get(row []byte, page Page, cell int) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
 	t := p.Form
-	rest := page[p.rest+cell*p.unreadBytes*p.Blocks:]
+	rest := page.Rest[p.rest+cell*p.unreadBytes*p.Blocks:]
 	for b := range p.Blocks {
 		block := row[p.At+b*t.Bytes:][:t.Bytes]
 		if p.cyclic != nil {
-			p.cyclic.get(block[t.Codes.At:], p.strings(page, b), cell)
-			p.getHalf(block, t.Scale.At, page, p.scale, cell, b)
+			p.cyclic.get(block[t.Codes.At:], p.strings(page.Read, b), cell)
+			p.getHalf(block, t.Scale.At, page.Read, p.scale, cell, b)
 			continue
 		}
 		clear(c)
@@ -252,14 +261,14 @@ func (p *codes) get(row, page []byte, cell int) {
 			flip(c)
 		}
 		pack(block, &t.Codes, c)
-		p.getHalf(block, t.Scale.At, page, p.scale, cell, b)
+		p.getHalf(block, t.Scale.At, page.Read, p.scale, cell, b)
 		if p.min >= 0 {
-			p.getHalf(block, t.Scale.Min, page, p.min, cell, b)
+			p.getHalf(block, t.Scale.Min, page.Read, p.min, cell, b)
 		}
 		if p.resScale >= 0 {
-			p.getHalf(block, t.Residual.At, page, p.resScale, cell, b)
+			p.getHalf(block, t.Residual.At, page.Read, p.resScale, cell, b)
 			clear(c)
-			p.gather(c, page, p.sign, cell, b, 0)
+			p.gather(c, page.Read, p.sign, cell, b, 0)
 			putStream(block[t.Residual.Bits:], c, 1)
 		}
 		for _, u := range p.unread {
@@ -293,11 +302,15 @@ func (p *codes) step(cell, d int) (step, at int) {
 }
 
 // scatterAll writes the codes of block b into the planes.
-func (p *codes) scatterAll(page []byte, cell, b int, c []uint8) {
+func (p *codes) scatterAll(page Page, cell, b int, c []uint8) {
 	if p.twin != nil {
-		p.twin.second.scatterAll(page, cell, b, c[p.values:])
+		p.twin.second.scatterPlanes(page.Rest, cell, b, c[p.values:])
 		c = c[:p.values]
 	}
+	p.scatterPlanes(page.Read, cell, b, c)
+}
+
+func (p *codes) scatterPlanes(page []byte, cell, b int, c []uint8) {
 	p.scatter(page, p.low, cell, b, c, 0)
 	if p.high.bits > 0 {
 		p.scatter(page, p.high, cell, b, c, p.low.bits)
@@ -305,11 +318,15 @@ func (p *codes) scatterAll(page []byte, cell, b int, c []uint8) {
 }
 
 // gatherAll adds the codes of block b to c.
-func (p *codes) gatherAll(c []uint8, page []byte, cell, b int) {
+func (p *codes) gatherAll(c []uint8, page Page, cell, b int) {
 	if p.twin != nil {
-		p.twin.second.gatherAll(c[p.values:], page, cell, b)
+		p.twin.second.gatherPlanes(c[p.values:], page.Rest, cell, b)
 		c = c[:p.values]
 	}
+	p.gatherPlanes(c, page.Read, cell, b)
+}
+
+func (p *codes) gatherPlanes(c []uint8, page []byte, cell, b int) {
 	p.gather(c, page, p.low, cell, b, 0)
 	if p.high.bits > 0 {
 		p.gather(c, page, p.high, cell, b, p.low.bits)

@@ -25,9 +25,7 @@ func (p *codes) room(n int) prepared {
 	} else {
 		r.codes = newOperand(n, p.values, p.Blocks, p.per())
 		if p.twin != nil {
-			for i := range r.halves {
-				r.halves[i] = newOperand(n, p.values, p.Blocks, p.per())
-			}
+			p.roomTwin(&r, n)
 		}
 		if p.levels.plain {
 			r.rest = make([]float32, p.values)
@@ -101,7 +99,7 @@ func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scr
 		even := p.evens(visits)
 		if even == 0 {
 			v := &visits[0]
-			p.scoresOdd(dst[v.At:], r, n, v.Page, s)
+			p.scoresOdd(dst[v.At:], r, n, v, s)
 			even = 1
 		} else {
 			p.scoresEven(dst, r, n, visits[:even], s)
@@ -113,7 +111,7 @@ func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scr
 // evens is how many of the first visits are of pages that are read in one way.
 func (p *codes) evens(visits []Visit) int {
 	for i := range visits {
-		if visits[i].Odd && p.twin != nil {
+		if visits[i].Rest != nil && p.twin != nil {
 			return i
 		}
 	}
@@ -126,19 +124,21 @@ func (p *codes) scoresEven(dst []float32, r *prepared, n int, visits []Visit, s 
 	}
 	for i := range visits {
 		v := &visits[i]
-		p.scoresPage(dst[v.At:], r, n, v.Page, v.ahead(), s)
+		p.scoresPage(dst[v.At:], r, n, v.Page, v.Page, v.ahead(), s)
 	}
 }
 
-func (p *codes) scoresPage(dst []float32, r *prepared, n int, page []byte, ahead int, s *Scratch) {
+// scoresPage adds the scores of codes of a page, and of what else belongs to them
+// in meta, the page or the one that they are the rest of.
+func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte, ahead int, s *Scratch) {
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
 	} else {
 		if pl := p.planes(page); p.planar() && pl.reads(n) {
-			dotTokens(&dotTokensArgs{dst: dst, n: n, planes: pl, q: &r.codes, scales: page[p.scale:], ahead: ahead})
+			dotTokens(&dotTokensArgs{dst: dst, n: n, planes: pl, q: &r.codes, scales: meta[p.scale:], ahead: ahead})
 		} else {
 			tile, far := p.expand(page, ahead, allCells, s)
-			dotTokensAll(dst, n, tile, &r.codes, page[p.scale:], far)
+			dotTokensAll(dst, n, tile, &r.codes, meta[p.scale:], far)
 		}
 		if p.sign.bits > 0 {
 			expand(s.codes, page[p.sign.at:], nil, p.sign.bits, &signLevels, p.values, ahead)
@@ -241,19 +241,18 @@ func (p *codes) accumulateEven(acc []float32, ld int, w []float32, n int, visits
 	done, blocks := p.valuesRun(acc, ld, w, n, visits, s)
 	for i := done; i < len(visits); i++ {
 		if v := &visits[i]; v.Used != 0 {
-			p.accumulatePage(acc, ld, w[v.At:], n, v, blocks, s)
+			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.Page, v.ahead(), v.Used, blocks, s)
 		}
 		blocks = 0
 	}
 }
 
-// accumulatePage adds a page without its first blocks.
-func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, v *Visit, blocks int, s *Scratch) {
-	page := v.Page
+// accumulatePage adds a page without its first blocks; meta is as in scoresPage.
+func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, page, meta []byte, ahead int, used uint64, blocks int, s *Scratch) {
 	if p.float {
-		p.accumulateFloat(acc, ld, w, n, page, v.ahead(), v.Used, s)
+		p.accumulateFloat(acc, ld, w, n, page, ahead, used, s)
 	} else {
-		p.accumulateInt(acc, ld, w, n, v, blocks, s)
+		p.accumulateInt(acc, ld, w, n, page, meta, ahead, used, blocks, s)
 	}
 	if p.min < 0 {
 		return
@@ -272,8 +271,7 @@ func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, v *Vis
 	}
 }
 
-func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, visit *Visit, blocks int, s *Scratch) {
-	page, ahead, used := visit.Page, visit.ahead(), visit.Used
+func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page, meta []byte, ahead int, used uint64, blocks int, s *Scratch) {
 	groups := groupsOf(used)
 	pl := p.planes(page)
 	fused := p.side == kv.V && p.planar() && pl.reads(n)
@@ -285,7 +283,7 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, visit *
 		v := dotValuesArgs{ld: ld, n: min(panel, n-i), vecs: p.chunk / 16, groups: groups}
 		for d := blocks * p.elems; d < p.values; d += p.chunk {
 			if d%p.elems == 0 {
-				s.w8.set(w[i*Cells:], v.n, page[p.scale+d/p.elems*2*Cells:], p.levels.unit)
+				s.w8.set(w[i*Cells:], v.n, meta[p.scale+d/p.elems*2*Cells:], p.levels.unit)
 			}
 			v.acc, v.w, v.scale, v.ahead = acc[i*ld+p.Lane+d:], &s.w8.pos, &s.w8.scale, ahead
 			if fused {

@@ -11,7 +11,7 @@ import (
 
 // encoder writes a group of values, those that are rotated together, into a
 // cell. It has the bytes and the result of the type's own Encode.
-type encoder func(p *codes, page []byte, cell, first int, x []float32, s *Scratch) (saturated int)
+type encoder func(p *codes, page Page, cell, first int, x []float32, s *Scratch) (saturated int)
 
 // encoderOf returns the encoder of a form, or nil if only the type's own will do.
 func encoderOf(t *kv.Type) encoder {
@@ -38,7 +38,7 @@ func encoderOf(t *kv.Type) encoder {
 }
 
 // write encodes a head's values of the part into a cell.
-func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
+func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
 		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
 		s.Odd = p.put(page, cell, s.row)
@@ -55,15 +55,15 @@ func (p *codes) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) 
 		saturated += p.encode(p, page, cell, first, v, s)
 	}
 	n := p.unreadBytes * p.Blocks
-	clear(page[p.rest+cell*n:][:n])
+	clear(page.Rest[p.rest+cell*n:][:n])
 	return saturated
 }
 
 // store puts the codes of a block and its scale in place; the result is 1 if
 // the scale was saturated.
-func (p *codes) store(page []byte, cell, block int, c []uint8, scale float32) int {
+func (p *codes) store(page Page, cell, block int, c []uint8, scale float32) int {
 	p.scatterAll(page, cell, block, c)
-	return putScale(page[p.scale+2*(block*Cells+cell):], scale)
+	return putScale(page.Read[p.scale+2*(block*Cells+cell):], scale)
 }
 
 // putScale stores v as f16; the result is 1 if it had to be saturated.
@@ -100,7 +100,7 @@ func saturatedHalves(x []float32) (n int) {
 }
 
 // encodeCorrected is the rule CorrectedNorm.
-func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeCorrected(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
 	inv := float32(0)
@@ -121,15 +121,15 @@ func (p *codes) encodeCorrected(page []byte, cell, first int, x []float32, s *Sc
 	if m := sqrt32(sum); m > t.Scale.Floor {
 		n /= m
 	}
-	s.Odd = p.twin != nil && n != 0 && !p.twin.images(c)
 	for i := 0; i < len(c); i += p.elems {
 		saturated += p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
 	}
+	s.Odd = p.odd(page, cell, c)
 	return saturated
 }
 
 // encodeNorm is the rule Norm.
-func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeNorm(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
 	c := s.code8[:len(x)]
@@ -144,7 +144,7 @@ func (p *codes) encodeNorm(page []byte, cell, first int, x []float32, s *Scratch
 }
 
 // encodeRMS is the rule RMS with a scale for each block.
-func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeRMS(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	c := s.code8[:p.elems]
@@ -163,7 +163,7 @@ func (p *codes) encodeRMS(page []byte, cell, first int, x []float32, s *Scratch)
 }
 
 // encodeOuter is the rule OuterAmax.
-func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeOuter(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	d := maxAbs(x) / t.Scale.Outer
@@ -178,7 +178,7 @@ func (p *codes) encodeOuter(page []byte, cell, first int, x []float32, s *Scratc
 }
 
 // encodeRotated is the rule RotatedNorm; a NaN value takes code 0.
-func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeRotated(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
 	n := sqrt32(sumSquares(x))
@@ -201,7 +201,7 @@ func (p *codes) encodeRotated(page []byte, cell, first int, x []float32, s *Scra
 
 // encodeAmax is the rule StockAmax. Blocks that are not finite go through the
 // type's own encoder.
-func (p *codes) encodeAmax(page []byte, cell, first int, x []float32, s *Scratch) (saturated int) {
+func (p *codes) encodeAmax(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	if t.Rotation.Size > 0 {
 		forward(&t.Rotation, x, t.Rotation.Forward)

@@ -10,7 +10,7 @@ import (
 // are kept as they are, and loaded and weighed by the kernels of floats.
 type few struct{ *rows }
 
-func newFew(g kv.Segment, cells int) few { return few{newRows(g, cells)} }
+func newFew(g kv.Segment, begin places, cells int) few { return few{newRows(g, begin, cells)} }
 
 func (p few) first(dim int) part {
 	if p.First >= dim {
@@ -63,7 +63,7 @@ func (p few) accumulate(acc []float32, ld int, w []float32, n int, visits []Visi
 	for j := range visits {
 		v := &visits[j]
 		for i := 0; i < n; i += panel {
-			p.mulAdd(acc[i*ld+p.Lane:], ld, w[v.At+i*Cells:], min(panel, n-i), v.Page[p.At*p.cells:], v.Used)
+			p.mulAdd(acc[i*ld+p.Lane:], ld, w[v.At+i*Cells:], min(panel, n-i), v.Page[p.at:], v.Used)
 		}
 	}
 }

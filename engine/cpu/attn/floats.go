@@ -19,16 +19,17 @@ type floats struct {
 	stored dtype.Type
 	side   kv.Side
 	size   int // bytes of a value
+	at     int // of the part in a page
 }
 
-func newFloats(g kv.Segment, o Options) *floats {
+func newFloats(g kv.Segment, begin places, o Options) *floats {
 	g.Dim = g.Blocks * g.Form.Elems
-	return &floats{Segment: g, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
+	return &floats{Segment: g, at: begin.read, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
 }
 
 // area is the part's share of a page.
 func (p *floats) area(page []byte) []byte {
-	return page[p.At*Cells : (p.At+p.Dim*p.size)*Cells]
+	return page[p.at:][:p.Dim*p.size*Cells]
 }
 
 func (p *floats) first(dim int) part {
@@ -44,6 +45,8 @@ func (p *floats) first(dim int) part {
 
 func (p *floats) reads() int { return p.Dim * p.size * Cells }
 
+func (p *floats) rests() int { return 0 }
+
 func (p *floats) scratch() int { return 0 }
 
 // place is where value d of a cell lies, in values.
@@ -55,7 +58,7 @@ func (p *floats) place(cell, d int) int {
 	return c*Cells + cell*min(64, p.Dim-c) + d - c
 }
 
-func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
+func (p *floats) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	row := s.row[p.At : p.At+p.Dim*p.size]
 	if size := p.Form.Rotation.Size; size > 0 {
 		v := s.value[:p.Dim]
@@ -75,8 +78,8 @@ func (p *floats) write(page []byte, cell int, x []float32, at kv.At, s *Scratch)
 	return saturated
 }
 
-func (p *floats) put(page []byte, cell int, row []byte) (odd bool) {
-	a, row := p.area(page), row[p.At:]
+func (p *floats) put(page Page, cell int, row []byte) (odd bool) {
+	a, row := p.area(page.Read), row[p.At:]
 	if p.side == kv.V {
 		for c := 0; c < p.Dim; c += 64 {
 			copy(a[p.place(cell, c)*p.size:], row[c*p.size:min(c+64, p.Dim)*p.size])
@@ -101,8 +104,8 @@ func spreadHalvesGeneric(dst, src []byte) {
 	}
 }
 
-func (p *floats) get(row, page []byte, cell int) {
-	a, row := p.area(page), row[p.At:]
+func (p *floats) get(row []byte, page Page, cell int) {
+	a, row := p.area(page.Read), row[p.At:]
 	for d := range p.Dim {
 		copy(row[d*p.size:][:p.size], a[p.place(cell, d)*p.size:])
 	}

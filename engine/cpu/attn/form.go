@@ -36,11 +36,11 @@ type Form struct {
 type part interface {
 	// write encodes the part's values of a head into a cell and counts what was
 	// saturated, as kv.Type.Encode does.
-	write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
+	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
 	// put and get move a cell between the page and a head's row.
 	// put says whether the cell is odd.
-	put(page []byte, cell int, row []byte) (odd bool)
-	get(row, page []byte, cell int)
+	put(page Page, cell int, row []byte) (odd bool)
+	get(row []byte, page Page, cell int)
 	// room makes the memory of n queries; prepare fills that of query i from
 	// the rotated query and its second vector.
 	room(n int) prepared
@@ -53,8 +53,10 @@ type part interface {
 	// first is the part, or less of it, without the values of the head from dim
 	// on; nil if there are none.
 	first(dim int) part
-	// reads is the number of bytes of a page that attention reads.
+	// reads is the number of bytes of a page that attention reads, rests that of
+	// the others.
 	reads() int
+	rests() int
 	// scratch is the number of bytes that a decoded tile takes.
 	scratch() int
 }
@@ -73,21 +75,38 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 	if f.cells = Cells; o.Few > 0 {
 		f.cells = o.Few
 	}
+	var at places
 	for _, g := range f.segments {
+		var p part
 		switch {
 		case o.Few > 0 && g.Form.Float:
-			f.parts = append(f.parts, newFew(g, o.Few))
+			p = newFew(g, at, o.Few)
 		case o.Few > 0:
-			f.parts = append(f.parts, newRows(g, o.Few))
+			p = newRows(g, at, o.Few)
 		case g.Form.Float:
-			f.parts = append(f.parts, newFloats(g, o))
+			p = newFloats(g, at, o)
 		case arrangeable(g.Form):
-			f.parts = append(f.parts, newCodes(g, o, len(f.segments) == 1))
+			p = newCodes(g, at, o, len(f.segments) == 1)
 		default:
-			f.parts = append(f.parts, newRows(g, Cells))
+			p = newRows(g, at, Cells)
 		}
+		f.parts = append(f.parts, p)
+		at.read, at.rest = at.read+p.reads(), at.rest+p.rests()
 	}
 	return f
+}
+
+// Page is one head of a page: what attention reads of it, and the rest, which may
+// lie elsewhere.
+type Page struct{ Read, Rest []byte }
+
+// places is where a part begins in the two.
+type places struct{ read, rest int }
+
+// Page divides PageBytes bytes that lie side by side.
+func (f *Form) Page(b []byte) Page {
+	n := f.ReadBytes()
+	return Page{b[:n:n], b[n:]}
 }
 
 // RowBytes is the size of one head of one cell in the format's own bytes.
@@ -115,7 +134,7 @@ const aheadBytes = 10 << 10
 
 // Write encodes one head into a cell. It returns the number of blocks whose
 // scale was infinite or NaN, as kv.Type.Encode does.
-func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
+func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	for i, p := range f.parts {
 		g := &f.segments[i]
 		saturated += p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
@@ -127,16 +146,16 @@ func (f *Form) Write(page []byte, cell int, x []float32, at kv.At, s *Scratch) (
 // same rotation. The form is one that is packed by page. level, where it is not
 // nil, is what the packed form has ahead of its rotation and the exact one has
 // not. The result is that of Write, over all cells.
-func (f *Form) Pack(page []byte, exact *Form, from []byte, level *kv.Channels, s *Scratch) (saturated int) {
+func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Scratch) (saturated int) {
 	for c := 0; c < f.cells; c += abreast {
-		exact.rotated(s.head, f.Padded, from, c)
+		exact.rotated(s.head, f.Padded, from.Read, c)
 		for i := 0; level != nil && i < abreast; i++ {
 			f.relevel(s.head[i*f.Padded:], exact, from, c+i, level, s)
 		}
 		for i, p := range f.parts {
 			g := &f.segments[i]
 			for b := range g.Blocks {
-				saturated += p.(*codes).packTrellis(page, c, abreast, b, s.head[g.Lane+b*g.Form.Elems:], f.Padded, s.paths)
+				saturated += p.(*codes).packTrellis(page.Read, c, abreast, b, s.head[g.Lane+b*g.Form.Elems:], f.Padded, s.paths)
 			}
 		}
 	}
@@ -151,7 +170,7 @@ func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 }
 
 // relevel turns a cell back, levels it and rotates it as f does.
-func (f *Form) relevel(dst []float32, exact *Form, page []byte, cell int, level *kv.Channels, s *Scratch) {
+func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *kv.Channels, s *Scratch) {
 	row, v := s.row[:exact.row], s.value[:f.HeadDim]
 	exact.Get(row, page, cell)
 	exact.Type.Decode(v, row, kv.At{})
@@ -168,8 +187,8 @@ func (f *Form) relevel(dst []float32, exact *Form, page []byte, cell int, level 
 }
 
 // Put stores a cell that comes in the format's own bytes. odd says that it is one
-// for which Visit.Odd has to be set.
-func (f *Form) Put(page []byte, cell int, row []byte) (odd bool) {
+// for which Visit.Rest has to be set.
+func (f *Form) Put(page Page, cell int, row []byte) (odd bool) {
 	for _, p := range f.parts {
 		odd = p.put(page, cell, row) || odd
 	}
@@ -177,14 +196,14 @@ func (f *Form) Put(page []byte, cell int, row []byte) (odd bool) {
 }
 
 // Get is the inverse of Put.
-func (f *Form) Get(row, page []byte, cell int) {
+func (f *Form) Get(row []byte, page Page, cell int) {
 	for _, p := range f.parts {
 		p.get(row, page, cell)
 	}
 }
 
 // Copy copies a cell from one page to another; odd is as Put has it.
-func (f *Form) Copy(dst []byte, cell int, src []byte, from int, s *Scratch) (odd bool) {
+func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (odd bool) {
 	row := s.row[:f.row]
 	f.Get(row, src, from)
 	return f.Put(dst, cell, row)
@@ -199,12 +218,12 @@ func (f *Form) Twins() bool {
 
 // Visit is a page that attention reads, and where its scores stand.
 type Visit struct {
-	Page  []byte
+	Page  []byte // what attention reads of it
 	Next  []byte // what memory is asked for meanwhile; nil: nothing
 	At    int    // the page's [queries][Cells] scores, and weights later, begin there
 	Cells int    // that are filled: the first ones
 	Used  uint64 // a bit for each cell that has a weight
-	Odd   bool   // a cell may be odd, see Form.Put
+	Rest  []byte // the rest of the page if a cell may be odd, see Form.Put
 }
 
 // ahead is how many bytes behind the page what comes next is, 0 for nothing.
@@ -251,11 +270,11 @@ func (f *Form) View(dim int) *Form {
 
 // Finish turns a finished accumulator back; acc is overwritten.
 func (f *Form) Finish(dst, acc []float32) {
+	if f.Twins() {
+		f.parts[0].(*codes).twin.mirror(acc)
+	}
 	for i := range f.segments {
 		g := &f.segments[i]
-		if p, ok := f.parts[min(i, len(f.parts)-1)].(*codes); ok && p.twin != nil {
-			p.twin.mirror(acc)
-		}
 		unrotate(g, dst, acc[g.Lane:g.Lane+g.Blocks*g.Form.Elems])
 	}
 }
@@ -266,18 +285,18 @@ type Scratch struct {
 	// values as the page has cells; nil: what Next says goes on.
 	Then []byte
 
-	Odd   bool // the cell that was written last is odd, see Form.Put
-	half  [2][64]float32
-	row   []byte // a head of one cell
-	codes []byte // a page of codes, a byte each
-	turn  []byte // a chunk of them, turned
-	tile  []byte // [64][64] float32
-	sums  [panel * Cells]float32
-	value []float32 // a row, or a group that is rotated together
-	head  []float32 // the values of the heads of cells that lie abreast
-	code8 []byte    // its codes
-	w8    weights8
-	paths *paths // of the trellis encoder; nil without trellis codes
+	Odd           bool   // the cell that was written last is odd, see Form.Put
+	row           []byte // a head of one cell
+	codes         []byte // a page of codes, a byte each
+	turn          []byte // a chunk of them, turned
+	tile          []byte // [64][64] float32
+	sums          [panel * Cells]float32
+	first, second [panel * 64]float32 // sums of an odd page's halves
+	value         []float32           // a row, or a group that is rotated together
+	head          []float32           // the values of the heads of cells that lie abreast
+	code8         []byte              // its codes
+	w8            weights8
+	paths         *paths // of the trellis encoder; nil without trellis codes
 }
 
 // NewScratch makes a worker's memory for some forms.

@@ -116,7 +116,7 @@ loop4:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block2
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page1
 	VZEROUPPER
@@ -310,7 +310,7 @@ skip11:
 	JNZ          block6
 
 skip9:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page5
 
@@ -523,7 +523,7 @@ skip18:
 	JNZ          block13
 
 skip16:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page12
 
@@ -687,7 +687,7 @@ loop22:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block20
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page19
 	VZEROUPPER
@@ -973,7 +973,7 @@ skip29:
 	JNZ          block24
 
 skip27:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page23
 
@@ -1239,7 +1239,7 @@ skip36:
 	JNZ          block31
 
 skip34:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page30
 
@@ -1421,7 +1421,7 @@ loop40:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block38
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page37
 	VZEROUPPER
@@ -1775,7 +1775,7 @@ skip47:
 	JNZ          block42
 
 skip45:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page41
 
@@ -2121,7 +2121,7 @@ skip54:
 	JNZ          block49
 
 skip52:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page48
 
@@ -2337,7 +2337,7 @@ loop58:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block56
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page55
 	VZEROUPPER
@@ -2775,7 +2775,7 @@ skip65:
 	JNZ          block60
 
 skip63:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page59
 
@@ -3201,7 +3201,7 @@ skip72:
 	JNZ          block67
 
 skip70:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page66
 
@@ -3344,7 +3344,7 @@ loop76:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block74
-	ADDQ            $0x50, R13
+	ADDQ            $0x60, R13
 	DECQ            R15
 	JNZ             page73
 	VZEROUPPER
@@ -3574,7 +3574,7 @@ skip83:
 	JNZ          block78
 
 skip81:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page77
 
@@ -3781,7 +3781,7 @@ skip90:
 	JNZ          block85
 
 skip88:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page84
 
@@ -3966,7 +3966,7 @@ loop94:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block92
-	ADDQ            $0x50, R13
+	ADDQ            $0x60, R13
 	DECQ            R15
 	JNZ             page91
 	VZEROUPPER
@@ -4273,7 +4273,7 @@ skip101:
 	JNZ          block96
 
 skip99:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page95
 
@@ -4560,7 +4560,7 @@ skip108:
 	JNZ          block103
 
 skip106:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page102
 
@@ -4763,7 +4763,7 @@ loop112:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block110
-	ADDQ            $0x50, R13
+	ADDQ            $0x60, R13
 	DECQ            R15
 	JNZ             page109
 	VZEROUPPER
@@ -5138,7 +5138,7 @@ skip119:
 	JNZ          block114
 
 skip117:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page113
 
@@ -5505,7 +5505,7 @@ skip126:
 	JNZ          block121
 
 skip124:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page120
 
@@ -5742,7 +5742,7 @@ loop130:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block128
-	ADDQ            $0x50, R13
+	ADDQ            $0x60, R13
 	DECQ            R15
 	JNZ             page127
 	VZEROUPPER
@@ -6201,7 +6201,7 @@ skip137:
 	JNZ          block132
 
 skip135:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page131
 
@@ -6648,7 +6648,7 @@ skip144:
 	JNZ          block139
 
 skip142:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page138
 
@@ -6772,7 +6772,7 @@ loop148:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block146
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page145
 	VZEROUPPER
@@ -6968,7 +6968,7 @@ skip155:
 	JNZ          block150
 
 skip153:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page149
 
@@ -7156,7 +7156,7 @@ skip162:
 	JNZ          block157
 
 skip160:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page156
 
@@ -7322,7 +7322,7 @@ loop166:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block164
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page163
 	VZEROUPPER
@@ -7610,7 +7610,7 @@ skip173:
 	JNZ          block168
 
 skip171:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page167
 
@@ -7878,7 +7878,7 @@ skip180:
 	JNZ          block175
 
 skip178:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page174
 
@@ -8062,7 +8062,7 @@ loop184:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block182
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page181
 	VZEROUPPER
@@ -8418,7 +8418,7 @@ skip191:
 	JNZ          block186
 
 skip189:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page185
 
@@ -8766,7 +8766,7 @@ skip198:
 	JNZ          block193
 
 skip196:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page192
 
@@ -8984,7 +8984,7 @@ loop202:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block200
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page199
 	VZEROUPPER
@@ -9424,7 +9424,7 @@ skip209:
 	JNZ          block204
 
 skip207:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page203
 
@@ -9852,7 +9852,7 @@ skip216:
 	JNZ          block211
 
 skip214:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page210
 
@@ -10025,7 +10025,7 @@ skip223:
 	JNZ          block218
 
 skip221:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page217
 
@@ -10182,7 +10182,7 @@ skip230:
 	JNZ          block225
 
 skip228:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page224
 
@@ -10434,7 +10434,7 @@ skip237:
 	JNZ          block232
 
 skip235:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page231
 
@@ -10658,7 +10658,7 @@ skip244:
 	JNZ          block239
 
 skip242:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page238
 
@@ -10989,7 +10989,7 @@ skip251:
 	JNZ          block246
 
 skip249:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page245
 
@@ -11280,7 +11280,7 @@ skip258:
 	JNZ          block253
 
 skip256:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page252
 
@@ -11690,7 +11690,7 @@ skip265:
 	JNZ          block260
 
 skip263:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page259
 
@@ -12048,7 +12048,7 @@ skip272:
 	JNZ          block267
 
 skip270:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page266
 
@@ -12174,7 +12174,7 @@ loop276:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block274
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page273
 	VZEROUPPER
@@ -12354,7 +12354,7 @@ loop280:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block278
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page277
 	VZEROUPPER
@@ -12592,7 +12592,7 @@ loop284:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block282
-	ADDQ         $0x50, R13
+	ADDQ         $0x60, R13
 	DECQ         R15
 	JNZ          page281
 	VZEROUPPER

@@ -235,12 +235,12 @@ func testRuns(t *testing.T, f *Form) {
 		page, _, _ := pageOf(rng, f, Cells)
 		for _, p := range f.parts {
 			if c, ok := p.(*codes); ok && i == 2 { // in any of the blocks
-				page[c.scale+2*rng.IntN(Cells*c.Blocks)+1] ^= 0x80
+				page.Read[c.scale+2*rng.IntN(Cells*c.Blocks)+1] ^= 0x80
 			}
 		}
-		visits[i] = Visit{Page: page, At: (pages - 1 - i) * most * Cells, Cells: Cells, Used: rng.Uint64() & rng.Uint64()}
+		visits[i] = Visit{Page: page.Read, At: (pages - 1 - i) * most * Cells, Cells: Cells, Used: rng.Uint64() & rng.Uint64()}
 		if i > 0 {
-			visits[i-1].Next = page
+			visits[i-1].Next = page.Read
 		}
 	}
 	visits[1].Used = 0

@@ -66,7 +66,7 @@ func TestWrite(t *testing.T) {
 			rng := rand.New(rand.NewPCG(11, uint64(dim)))
 			f := New(typ, dim, Options{Side: s})
 			scratch := NewScratch(f)
-			page := randomBytes(rng, f.PageBytes())
+			page := f.Page(randomBytes(rng, f.PageBytes()))
 			want, got := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
 			for i, x := range rough(rng, dim) {
 				at := kv.At{Pos: i}

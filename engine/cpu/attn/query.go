@@ -19,7 +19,7 @@ type prepared struct {
 	rows, res   []float32  // [n][values]: the queries as they are
 	coef, signs []float32  // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand    // int8 arithmetic
-	halves      [2]operand // of odd pages, see twin
+	halves      []prepared // those of odd pages, see twin
 	rest        []float32  // what rounding one query left, or one in steps of a trellis
 	sums        []float32  // [n][block]: sum of the query's values, for affine forms
 }

@@ -12,10 +12,11 @@ type rows struct {
 	values int
 	bytes  int
 	cells  int // of a page
+	at     int // of the part in a page
 }
 
-func newRows(g kv.Segment, cells int) *rows {
-	return &rows{Segment: g, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim), cells: cells}
+func newRows(g kv.Segment, begin places, cells int) *rows {
+	return &rows{Segment: g, at: begin.read, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim), cells: cells}
 }
 
 func (p *rows) first(dim int) part {
@@ -27,22 +28,24 @@ func (p *rows) first(dim int) part {
 
 func (p *rows) reads() int { return p.bytes * p.cells }
 
+func (p *rows) rests() int { return 0 }
+
 func (p *rows) scratch() int { return 0 }
 
 func (p *rows) cell(page []byte, cell int) []byte {
-	return page[p.At*p.cells+cell*p.bytes:][:p.bytes]
+	return page[p.at+cell*p.bytes:][:p.bytes]
 }
 
-func (p *rows) write(page []byte, cell int, x []float32, at kv.At, _ *Scratch) int {
-	return p.Form.Encode(p.cell(page, cell), x, at)
+func (p *rows) write(page Page, cell int, x []float32, at kv.At, _ *Scratch) int {
+	return p.Form.Encode(p.cell(page.Read, cell), x, at)
 }
 
-func (p *rows) put(page []byte, cell int, row []byte) (odd bool) {
-	copy(p.cell(page, cell), row[p.At:])
+func (p *rows) put(page Page, cell int, row []byte) (odd bool) {
+	copy(p.cell(page.Read, cell), row[p.At:])
 	return false
 }
 
-func (p *rows) get(row, page []byte, cell int) { copy(row[p.At:], p.cell(page, cell)) }
+func (p *rows) get(row []byte, page Page, cell int) { copy(row[p.At:], p.cell(page.Read, cell)) }
 
 func (p *rows) room(n int) prepared {
 	r := prepared{rows: make([]float32, n*p.values)}

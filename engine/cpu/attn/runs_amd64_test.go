@@ -19,7 +19,7 @@ func TestVisitLayout(t *testing.T) {
 		{"Next", unsafe.Offsetof(v.Next), 24},
 		{"At", unsafe.Offsetof(v.At), 48},
 		{"Used", unsafe.Offsetof(v.Used), 64},
-		{"size", unsafe.Sizeof(v), 80},
+		{"size", unsafe.Sizeof(v), 96},
 		{"table", unsafe.Offsetof(c.table), 0},
 		{"shift", unsafe.Offsetof(c.shift), 256},
 		{"order", unsafe.Offsetof(c.order), 320},

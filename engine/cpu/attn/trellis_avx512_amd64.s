@@ -369,7 +369,7 @@ same11:
 	JMP            part8
 
 done10:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page7
 	VZEROUPPER
@@ -597,7 +597,7 @@ skip18:
 	JNZ          block13
 
 skip15:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page12
 
@@ -857,7 +857,7 @@ same24:
 	JMP            part21
 
 done23:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page20
 	VZEROUPPER
@@ -1155,7 +1155,7 @@ skip31:
 	JNZ          block26
 
 skip28:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page25
 
@@ -1422,7 +1422,7 @@ same37:
 	JMP            part34
 
 done36:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page33
 	VZEROUPPER
@@ -1790,7 +1790,7 @@ skip44:
 	JNZ          block39
 
 skip41:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page38
 
@@ -2091,7 +2091,7 @@ same50:
 	JMP            part47
 
 done49:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page46
 	VZEROUPPER
@@ -2529,7 +2529,7 @@ skip57:
 	JNZ          block52
 
 skip54:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page51
 
@@ -2750,7 +2750,7 @@ same63:
 	JMP            part60
 
 done62:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page59
 	VZEROUPPER
@@ -3258,7 +3258,7 @@ skip70:
 	JNZ          block65
 
 skip67:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page64
 
@@ -3497,7 +3497,7 @@ same76:
 	JMP            part73
 
 done75:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page72
 	VZEROUPPER
@@ -4075,7 +4075,7 @@ skip83:
 	JNZ          block78
 
 skip80:
-	ADDQ $0x50, R13
+	ADDQ $0x60, R13
 	DECQ R15
 	JNZ  page77
 

@@ -27,9 +27,9 @@ type paths struct {
 const steps = 24 + maxElems
 
 // encodeTrellis is the rule Unbiased.
-func (p *codes) encodeTrellis(page []byte, cell, first int, x []float32, s *Scratch) int {
+func (p *codes) encodeTrellis(page Page, cell, first int, x []float32, s *Scratch) int {
 	forward(&p.Form.Rotation, x, p.Form.Rotation.Forward)
-	return p.packTrellis(page, cell, 1, first/p.elems, x, len(x), s.paths)
+	return p.packTrellis(page.Read, cell, 1, first/p.elems, x, len(x), s.paths)
 }
 
 // packTrellis encodes block b of n cells, already rotated: ld values of x lie

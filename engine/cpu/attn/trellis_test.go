@@ -36,14 +36,14 @@ func TestTrellisTiles(t *testing.T) {
 			for _, s := range []kv.Side{kv.K, kv.V} {
 				f := New(form, form.Elems, Options{Side: s})
 				p := f.parts[0].(*codes)
-				page := randomBytes(rng, f.PageBytes())
+				page := f.Page(randomBytes(rng, f.PageBytes()))
 				for range 4 {
 					used := rng.Uint64() & rng.Uint64() & rng.Uint64()
 					if s == kv.K {
 						used = allCells
 					}
 					got := make([]byte, p.values*Cells)
-					p.lookUpTrellis(got, page, 0, used)
+					p.lookUpTrellis(got, page.Read, 0, used)
 					checkTile(t, p, got, page, used)
 				}
 			}
@@ -51,7 +51,7 @@ func TestTrellisTiles(t *testing.T) {
 	})
 }
 
-func checkTile(t *testing.T, p *codes, tile, page []byte, used uint64) {
+func checkTile(t *testing.T, p *codes, tile []byte, page Page, used uint64) {
 	t.Helper()
 	row := make([]byte, p.Form.Bytes)
 	x := make([]float32, p.elems)
@@ -79,7 +79,7 @@ func checkTile(t *testing.T, p *codes, tile, page []byte, used uint64) {
 
 // benchTrellis runs f for every simple form in every tier, and reports the
 // time of a value.
-func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page []byte, s *Scratch) func()) {
+func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page Page, s *Scratch) func()) {
 	was := kernel.Active()
 	defer func() {
 		if err := kernel.Use(was); err != nil {
@@ -93,7 +93,7 @@ func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page [
 		eachTrellis(b, func(form *kv.Type) {
 			for _, side := range bothSides {
 				c := New(form, form.Elems, Options{Side: side})
-				run := f(c, make([]byte, c.PageBytes()), NewScratch(c))
+				run := f(c, c.Page(make([]byte, c.PageBytes())), NewScratch(c))
 				b.Run(fmt.Sprintf("%v/%s/%d/%v", tier, form.Name, form.Elems, side), func(b *testing.B) {
 					for b.Loop() {
 						run()
@@ -107,15 +107,15 @@ func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page [
 
 func BenchmarkTrellisTile(b *testing.B) {
 	page := func(f *Form) int { return f.Padded * Cells }
-	benchTrellis(b, page, func(f *Form, page []byte, s *Scratch) func() {
+	benchTrellis(b, page, func(f *Form, page Page, s *Scratch) func() {
 		p := f.parts[0].(*codes)
-		return func() { p.lookUpTrellis(s.codes, page, 0, allCells) }
+		return func() { p.lookUpTrellis(s.codes, page.Read, 0, allCells) }
 	})
 }
 
 func BenchmarkTrellisWrite(b *testing.B) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	benchTrellis(b, func(f *Form) int { return f.Padded }, func(f *Form, page []byte, s *Scratch) func() {
+	benchTrellis(b, func(f *Form) int { return f.Padded }, func(f *Form, page Page, s *Scratch) func() {
 		x := random(rng, f.HeadDim)
 		return func() { f.Write(page, 3, x, kv.At{}, s) }
 	})
@@ -125,11 +125,11 @@ func BenchmarkTrellisWrite(b *testing.B) {
 func BenchmarkTrellisPack(b *testing.B) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	values := func(f *Form) int { return f.Padded * Cells }
-	benchTrellis(b, values, func(f *Form, page []byte, s *Scratch) func() {
+	benchTrellis(b, values, func(f *Form, page Page, s *Scratch) func() {
 		eight := *kv.Q8_0
 		eight.Rotation = f.Type.Rotation
 		e := New(&eight, f.HeadDim, f.Options)
-		from := make([]byte, e.PageBytes())
+		from := e.Page(make([]byte, e.PageBytes()))
 		for c := range Cells {
 			e.Write(from, c, random(rng, f.HeadDim), kv.At{}, NewScratch(e))
 		}
@@ -193,7 +193,7 @@ func TestTrellisPackBytes(t *testing.T) {
 			for _, side := range bothSides {
 				f, e := New(packed, dim, Options{Side: side}), New(exact, dim, Options{Side: side})
 				s := NewScratch(f, e)
-				page, from := make([]byte, f.PageBytes()), randomBytes(rng, e.PageBytes())
+				page, from := f.Page(make([]byte, f.PageBytes())), e.Page(randomBytes(rng, e.PageBytes()))
 				for c := range 7 * Cells / 8 {
 					e.Write(from, c, random(rng, dim), kv.At{}, s)
 				}
@@ -242,8 +242,8 @@ func TestTrellisPackLevelled(t *testing.T) {
 			level := &kv.Channels{Mean: random(rng, dim), Gain: random(rng, dim)}
 			f, e := New(packed, dim, Options{Side: kv.K}), New(exact, dim, Options{Side: kv.K})
 			s := NewScratch(f, e)
-			from := make([]byte, e.PageBytes())
-			got, want := make([]byte, f.PageBytes()), make([]byte, f.PageBytes())
+			from := e.Page(make([]byte, e.PageBytes()))
+			got, want := f.Page(make([]byte, f.PageBytes())), f.Page(make([]byte, f.PageBytes()))
 			for c := range Cells {
 				e.Write(from, c, random(rng, dim), kv.At{}, s)
 				row, x := make([]byte, e.RowBytes()), make([]float32, dim)
@@ -253,7 +253,7 @@ func TestTrellisPackLevelled(t *testing.T) {
 				f.Write(want, c, x, kv.At{}, s)
 			}
 			f.Pack(got, e, from, level, s)
-			if !bytes.Equal(got, want) {
+			if !bytes.Equal(got.Read, want.Read) {
 				t.Errorf("%s %d: a page differs from its rows", packed.Name, dim)
 			}
 		})
@@ -269,7 +269,7 @@ func TestTrellisPack(t *testing.T) {
 		rng := rand.New(rand.NewPCG(12, uint64(dim)))
 		f, e := New(packed, dim, Options{Side: kv.V}), New(exact, dim, Options{Side: kv.V})
 		s := NewScratch(f, e)
-		page, from := make([]byte, f.PageBytes()), make([]byte, e.PageBytes())
+		page, from := f.Page(make([]byte, f.PageBytes())), e.Page(make([]byte, e.PageBytes()))
 		for c := range Cells {
 			e.Write(from, c, random(rng, dim), kv.At{}, s)
 		}

@@ -22,13 +22,13 @@ type twin struct {
 	flips  [8]uint64 // likewise of 64 codes, bit by bit
 }
 
-// imaged reports whether the second half of the values of a part is an image of
-// the first.
+// imaged reports whether the second half of the values of a part, the only one of
+// its form, is an image of the first.
 func imaged(g kv.Segment, o Options, l *levels) bool {
 	t := g.Form
-	if o.Float || g.First > 0 || g.Blocks != 1 || 2*g.Dim > t.Elems || t.Elems != 128 ||
+	if o.Float || g.Blocks != 1 || 2*g.Dim > t.Elems || t.Elems != 128 ||
 		t.Rotation.Size != t.Elems || t.Rotation.Mid != nil || t.Scale.Rule != kv.CorrectedNorm ||
-		t.Codes.Packing != kv.Stream && t.Codes.Packing != kv.Planes {
+		t.Scale.Affine || t.Residual != nil || t.Polar != nil || t.Codes.Packing != kv.Stream && t.Codes.Packing != kv.Planes {
 		return false
 	}
 	n := 1 << t.Codes.Bits
@@ -40,11 +40,10 @@ func imaged(g kv.Segment, o Options, l *levels) bool {
 	return true
 }
 
-// newTwin places the second half of p, which has been placed.
+// newTwin places the codes of the second half of p.
 func newTwin(p *codes, take func(bytes int) int) *twin {
 	second := *p
 	second.planesAt(take)
-	second.read.n = take(0) - second.read.at
 	t := &twin{second: &second, signs: make([]float32, p.values)}
 	var flips [64]byte
 	for i := range t.signs {
@@ -62,6 +61,12 @@ func newTwin(p *codes, take func(bytes int) int) *twin {
 	return t
 }
 
+// odd reports whether a cell that has been stored, c being its codes, is odd: not
+// if its scale makes them all zero.
+func (p *codes) odd(page Page, cell int, c []uint8) bool {
+	return p.twin != nil && halfAt(page.Read[p.scale+2*cell:]) != 0 && !p.twin.images(c)
+}
+
 // images reports whether the second half of the codes of a cell is the image of
 // the first.
 func (t *twin) images(c []uint8) bool {
@@ -72,7 +77,8 @@ func (t *twin) images(c []uint8) bool {
 	return diff == 0
 }
 
-// mirror makes the second half of a finished accumulator.
+// mirror makes the second half of a finished accumulator. What other forms have
+// added to it, exact pages and sinks behind the same rotation, is an image too.
 func (t *twin) mirror(acc []float32) {
 	second := acc[len(t.signs):]
 	for i, s := range t.signs {
@@ -80,31 +86,47 @@ func (t *twin) mirror(acc []float32) {
 	}
 }
 
-// prepareTwin makes the queries of both halves; those of the first alone count twice.
+// prepareTwin makes a query of the first half, which counts twice, and those of
+// both halves for odd pages.
 func (p *codes) prepareTwin(r *prepared, i int, q []float32) {
 	r.codes.set(i, q[:p.values], 2*p.levels.unit, p.levels.zero, nil)
-	r.halves[0].set(i, q[:p.values], p.levels.unit, p.levels.zero, nil)
-	r.halves[1].set(i, q[p.values:2*p.values], p.levels.unit, p.levels.zero, nil)
+	r.halves[0].codes.scale[i] = r.codes.scale[i] / 2
+	r.halves[1].codes.set(i, q[p.values:2*p.values], p.levels.unit, p.levels.zero, nil)
+}
+
+// roomTwin makes the memory of queries of both halves: those of the first differ
+// in their scales from r's own.
+func (p *codes) roomTwin(r *prepared, n int) {
+	r.halves = make([]prepared, 2)
+	for i := range r.halves {
+		r.halves[i].codes = newOperand(n, p.values, p.Blocks, p.per())
+	}
+	r.halves[0].codes.q, r.halves[0].codes.init = r.codes.q, r.codes.init
 }
 
 // scoresOdd adds the scores of a page in both halves.
-func (p *codes) scoresOdd(dst []float32, r *prepared, n int, page []byte, s *Scratch) {
-	for i, half := range []*codes{p, p.twin.second} {
-		half.scoresPage(dst, &prepared{codes: r.halves[i]}, n, page, 0, s)
-	}
+func (p *codes) scoresOdd(dst []float32, r *prepared, n int, v *Visit, s *Scratch) {
+	p.scoresPage(dst, &r.halves[0], n, v.Page, v.Page, v.ahead(), s)
+	p.twin.second.scoresPage(dst, &r.halves[1], n, v.Rest, v.Page, 0, s)
 }
 
 // accumulateOdd adds the cells of a page in both halves: of an accumulator that
 // holds the first half, half of what each adds.
 func (p *codes) accumulateOdd(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
-	for i := range n {
-		for j, half := range []*codes{p, p.twin.second} {
-			clear(s.half[j][:])
-			half.accumulatePage(s.half[j][:], len(s.half[j]), w[i*Cells:], 1, v, 0, s)
+	ahead := v.ahead()
+	for i := 0; i < n; i += panel {
+		m := min(panel, n-i)
+		clear(s.first[:m*p.values])
+		clear(s.second[:m*p.values])
+		p.accumulatePage(s.first[:], p.values, w[i*Cells:], m, v.Page, v.Page, ahead, v.Used, 0, s)
+		p.twin.second.accumulatePage(s.second[:], p.values, w[i*Cells:], m, v.Rest, v.Page, 0, v.Used, 0, s)
+		for j := range m {
+			a := acc[(i+j)*ld:][:p.values]
+			first, second := s.first[j*p.values:], s.second[j*p.values:]
+			for k, sign := range p.twin.signs {
+				a[k] += float32((first[k] + float32(sign*second[k])) / 2)
+			}
 		}
-		a := acc[i*ld:][:p.values]
-		for j, sign := range p.twin.signs {
-			a[j] += (s.half[0][j] + float32(sign*s.half[1][j])) / 2
-		}
+		ahead = 0
 	}
 }

@@ -50,41 +50,104 @@ func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
 	})
 }
 
-// A page without odd cells gives the same bits whether one half is read or both.
+// twinPages is pages of a form without odd cells, and of one that reads both halves
+// always.
+func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Page) {
+	w := *f
+	w.parts = []part{newCodes(f.segments[0], places{}, f.Options, false)}
+	s, ws := NewScratch(f), NewScratch(&w)
+	for range n {
+		page, other := f.Page(make([]byte, f.PageBytes())), w.Page(make([]byte, w.PageBytes()))
+		for c := range Cells {
+			x := random(rng, f.HeadDim)
+			f.Write(page, c, x, kv.At{}, s)
+			w.Write(other, c, x, kv.At{}, ws)
+		}
+		pages, wholes = append(pages, page), append(wholes, other)
+	}
+	return &w, pages, wholes
+}
+
+// Pages without odd cells give the same bits read in one half, read in both, and
+// by a form without twins.
 func TestTwinBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 1))
 	for _, n := range []int{1, 3, 7} {
-		eachTwin(t, kv.K, func(t *testing.T, f *Form) {
-			page, _, _ := pageOf(rng, f, Cells)
-			q := queriesOf(rng, f, n)
-			s := NewScratch(f)
-			one, both := make([]float32, n*Cells), make([]float32, n*Cells)
-			f.Scores(one, q, []Visit{{Page: page, Cells: Cells}}, s)
-			f.Scores(both, q, []Visit{{Page: page, Cells: Cells, Odd: true}}, s)
-			same(t, "scores", one, both)
-		})
-		eachTwin(t, kv.V, func(t *testing.T, f *Form) {
-			page, _, _ := pageOf(rng, f, Cells)
-			w := make([]float32, n*Cells)
-			for i := range w {
-				w[i] = rng.Float32()
-			}
-			s := NewScratch(f)
-			one, both := make([]float32, n*f.Padded), make([]float32, n*f.Padded)
-			f.Accumulate(one, w, n, []Visit{{Page: page, Used: allCells}}, s)
-			f.Accumulate(both, w, n, []Visit{{Page: page, Used: allCells, Odd: true}}, s)
-			same(t, "sums", one, both)
-		})
+		for _, side := range bothSides {
+			eachTwin(t, side, func(t *testing.T, f *Form) { testTwinBits(t, rng, f, n) })
+		}
 	}
 }
 
-func queriesOf(rng *rand.Rand, f *Form, n int) *Queries {
-	q := f.NewQueries(n)
-	q.N = n
-	for i := range n {
-		q.Set(i, random(rng, f.HeadDim))
+func testTwinBits(t *testing.T, rng *rand.Rand, f *Form, n int) {
+	const pages = 3
+	whole, read, reads := twinPages(rng, f, pages)
+	var one, both, all [pages]Visit
+	for i := range one {
+		one[i] = Visit{Page: read[i].Read, At: i * n * Cells, Cells: Cells, Used: rng.Uint64()}
+		both[i], all[i] = one[i], one[i]
+		both[i].Rest, all[i].Page = read[i].Rest, reads[i].Read
 	}
-	return q
+	s, ws := NewScratch(f), NewScratch(whole)
+	if f.Options.Side == kv.K {
+		a, b, c := make([]float32, pages*n*Cells), make([]float32, pages*n*Cells), make([]float32, pages*n*Cells)
+		q, wq := f.NewQueries(n), whole.NewQueries(n)
+		q.N, wq.N = n, n
+		for i := range n {
+			x := random(rng, f.HeadDim)
+			q.Set(i, x)
+			wq.Set(i, x)
+		}
+		f.Scores(a, q, one[:], s)
+		f.Scores(b, q, both[:], s)
+		whole.Scores(c, wq, all[:], ws)
+		same(t, "scores of both halves", b, a)
+		same(t, "scores of a form without twins", c, a)
+		return
+	}
+	w := make([]float32, pages*n*Cells)
+	for i := range w {
+		if one[i/(n*Cells)].Used>>(i%Cells)&1 == 1 {
+			w[i] = rng.Float32()
+		}
+	}
+	var sums [3][]float32
+	for i := range sums {
+		sums[i] = make([]float32, n*f.Padded)
+	}
+	f.Accumulate(sums[0], w, n, one[:], s)
+	f.Accumulate(sums[1], w, n, both[:], s)
+	whole.Accumulate(sums[2], w, n, all[:], ws)
+	for i := range n {
+		var out [3][]float32
+		for j, form := range []*Form{f, f, whole} {
+			out[j] = make([]float32, f.HeadDim)
+			form.Finish(out[j], sums[j][i*f.Padded:][:f.Padded])
+		}
+		same(t, "sums of both halves", out[1], out[0])
+		same(t, "sums of a form without twins", out[2], out[0])
+	}
+}
+
+// Reading odd pages allocates nothing.
+func TestOddAllocates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 1))
+	for _, side := range bothSides {
+		f := New(kv.Turbo3, 64, Options{Side: side})
+		page, _, _ := pageOf(rng, f, Cells)
+		s, v := NewScratch(f), []Visit{{Page: page.Read, Rest: page.Rest, Cells: Cells, Used: allCells}}
+		q, x, acc := f.NewQueries(3), make([]float32, 3*Cells), make([]float32, 3*f.Padded)
+		q.N = 3
+		if n := testing.AllocsPerRun(10, func() {
+			if side == kv.K {
+				f.Scores(x, q, v, s)
+			} else {
+				f.Accumulate(acc, x, 3, v, s)
+			}
+		}); n > 0 {
+			t.Errorf("%v: %v allocations", side, n)
+		}
+	}
 }
 
 // oddRow is a row whose rotated values lie on the boundary of two codes.
@@ -103,10 +166,10 @@ func TestOdd(t *testing.T) {
 		eachTwin(t, side, func(t *testing.T, f *Form) {
 			rng := rand.New(rand.NewPCG(32, uint64(f.HeadDim)))
 			s := NewScratch(f)
-			pages := [3][]byte{}
+			pages := [3]Page{}
 			var values [3][][]float32 // in the rotated domain
 			for p := range pages {
-				pages[p] = make([]byte, f.PageBytes())
+				pages[p] = f.Page(make([]byte, f.PageBytes()))
 				for c := range Cells {
 					x := random(rng, f.HeadDim)
 					odd := p == 1 && c%3 == 0
@@ -115,6 +178,10 @@ func TestOdd(t *testing.T) {
 						x = oddRow(rng, f.HeadDim)
 					case c == 5:
 						clear(x)
+					case c == 7: // of a scale that f16 does not hold
+						for i := range x {
+							x[i] *= 1e-9
+						}
 					}
 					row, back := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
 					f.Type.Encode(row, x, kv.At{})
@@ -135,7 +202,7 @@ func TestOdd(t *testing.T) {
 					values[p] = append(values[p], v)
 				}
 			}
-			visits := []Visit{{Page: pages[0]}, {Page: pages[1], Odd: true}, {Page: pages[2]}}
+			visits := []Visit{{Page: pages[0].Read}, {Page: pages[1].Read, Rest: pages[1].Rest}, {Page: pages[2].Read}}
 			const n = 3
 			for i := range visits {
 				visits[i].At, visits[i].Cells, visits[i].Used = i*n*Cells, Cells, allCells
@@ -147,7 +214,7 @@ func TestOdd(t *testing.T) {
 				return farSums(f, rand.New(rand.NewPCG(33, 1)), n, visits, values[:], s)
 			}
 			both := far()
-			visits[1].Odd = false
+			visits[1].Rest = nil
 			if one := far(); !(both < 0.01) || !(one > 2*both) {
 				t.Errorf("off by %g; by %g where the page is read as if it were even", both, one)
 			}

@@ -17,7 +17,7 @@ const (
 	visitNext = 24
 	visitAt   = 48
 	visitUsed = 64
-	visitSize = 80
+	visitSize = 96
 )
 
 // fused512 is the integer dot products over the codes of several pages, in
