@@ -17,7 +17,7 @@ import (
 // A part is pages whose softmax is computed on its own; the parts of a row are
 // combined in order, whoever computed them.
 const (
-	shortPages = 512 / kv.PageCells
+	shortPages = 1024 / kv.PageCells
 	longPages  = 2048 / kv.PageCells
 )
 
