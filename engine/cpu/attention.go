@@ -526,11 +526,7 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 	var visible, kept [longPages]uint64
 	for r := range j.rows {
 		pos := int(b.Pos[j.first+r])
-		seen := 0
-		for i := range used {
-			visible[i] = t.visible(pos, lo+i, min(kv.PageCells, length-(lo+i)*kv.PageCells))
-			seen += bits.OnesCount64(visible[i])
-		}
+		seen := t.see(visible[:len(used)], pos, lo, length)
 		factor := t.factor(pos)
 		for g := range t.group {
 			i := r*t.group + g
@@ -552,10 +548,11 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 			}
 			part.sum = attn.Weights(s, stride, visible[:len(used)], part.max, t.p.sizes.SparseV, kept[:])
 			w.considered += seen
-			w.skipped += seen
 			for p := range used {
 				used[p] |= kept[p]
-				w.skipped -= bits.OnesCount64(kept[p])
+				if kept[p] != visible[p] {
+					w.skipped += bits.OnesCount64(visible[p] &^ kept[p])
+				}
 			}
 		}
 	}
@@ -578,20 +575,33 @@ func (t *attention) factor(pos int) float32 {
 	return f * t.temper.Factor(seen)
 }
 
-// visible has a bit for each cell of a page that a row at pos sees.
-func (t *attention) visible(pos, page, cells int) uint64 {
-	first := page * kv.PageCells
-	lo, hi := 0, cells
+// see gives pages from one on a bit for each cell, of length in all, that a row at
+// pos sees, and returns their number.
+func (t *attention) see(visible []uint64, pos, page, length int) int {
+	from, to := 0, length
 	if !t.Bidirectional {
-		hi = min(hi, pos+1-first)
+		to = min(to, pos+1)
 	}
 	if t.Window > 0 {
-		lo = max(0, pos-t.Window+1-first)
+		from = max(0, pos-t.Window+1)
 	}
-	if lo >= hi {
-		return 0
+	first := page * kv.PageCells
+	from, to = max(0, from-first), max(0, to-first)
+	end := len(visible) * kv.PageCells
+	n := max(0, min(to, end)-min(from, end))
+	for i := range visible {
+		lo, hi := min(from, kv.PageCells), min(to, kv.PageCells)
+		switch {
+		case hi-lo == kv.PageCells:
+			visible[i] = ^uint64(0)
+		case lo < hi:
+			visible[i] = ^uint64(0) >> (64 - (hi - lo)) << lo
+		default:
+			visible[i] = 0
+		}
+		from, to = from-lo, to-hi
 	}
-	return ^uint64(0) >> (64 - (hi - lo)) << lo
+	return n
 }
 
 // shift adds c to x.

@@ -130,8 +130,11 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	last := int32(-1)
 	for i := range visits {
 		page := p.packed[pg+i]
-		if visits[i].Rest = nil; r.isOdd(page, p.head) {
+		switch {
+		case r.isOdd(page, p.head):
 			visits[i].Rest = r.head(page, p.head).Rest
+		case visits[i].Rest != nil:
+			visits[i].Rest = nil
 		}
 		switch {
 		case r.early(p, pg+i) == p.rows:
@@ -163,14 +166,14 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	for i := range keys {
 		// Field by field: what is copied as a whole waits for what was just stored.
 		at := &keys[i]
-		at.Next, at.At, at.Cells = nil, i*stride, p.cells(lo+i)
-		if i >= ahead {
-			keys[i-ahead].Next = at.Page
+		at.At, at.Cells = i*stride, kv.PageCells
+		if i+ahead < n {
+			at.Next = keys[i+ahead].Page
+		} else {
+			ask(at, values[i+ahead-n].Page)
 		}
 	}
-	for i := range ahead {
-		ask(&keys[n-ahead+i], values[i].Page)
-	}
+	keys[n-1].Cells = p.cells(hi - 1)
 	if n == 1 && hi == j.hi {
 		w.scratch.Then = w.following
 	}
@@ -187,7 +190,10 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 			continue
 		}
 		at := &values[n]
-		at.Page, at.Next, at.At, at.Used, at.Rest = values[i].Page, nil, i*stride, used[i], values[i].Rest
+		if n < i { // pages without weights lie between
+			at.Page, at.Rest = values[i].Page, values[i].Rest
+		}
+		at.Next, at.At, at.Used = nil, i*stride, used[i]
 		if n >= ahead {
 			values[n-ahead].Next = at.Page
 		}

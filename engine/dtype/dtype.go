@@ -56,7 +56,8 @@ type info struct {
 	elems, bytes int
 }
 
-var infos = map[Type]info{
+// infos are the types by number; those without a name are unknown.
+var infos = [...]info{
 	F32:     {"F32", 1, 4},
 	F16:     {"F16", 1, 2},
 	Q4_0:    {"Q4_0", 32, 18},
@@ -98,15 +99,14 @@ var infos = map[Type]info{
 
 // FromGGML returns the type with that number in a GGUF file.
 func FromGGML(id uint32) (Type, bool) {
-	_, ok := infos[Type(id)]
-	return Type(id), ok
+	return Type(id), Type(id).info().name != ""
 }
 
 // Parse returns the type of that name, upper or lower case as GGUF tools print it.
 func Parse(name string) (Type, bool) {
 	for t, i := range infos {
-		if equalFold(i.name, name) {
-			return t, true
+		if name != "" && equalFold(i.name, name) {
+			return Type(t), true
 		}
 	}
 	return 0, false
@@ -133,17 +133,24 @@ func equalFold(a, b string) bool {
 
 // String returns the name as GGUF tools print it.
 func (t Type) String() string {
-	if i, ok := infos[t]; ok {
+	if i := t.info(); i.name != "" {
 		return i.name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
+func (t Type) info() info {
+	if int(t) < len(infos) {
+		return infos[t]
+	}
+	return info{}
+}
+
 // Elems is the number of values in a block; 0 for an unknown type.
-func (t Type) Elems() int { return infos[t].elems }
+func (t Type) Elems() int { return t.info().elems }
 
 // Bytes is the size of a block; 0 for an unknown type.
-func (t Type) Bytes() int { return infos[t].bytes }
+func (t Type) Bytes() int { return t.info().bytes }
 
 // RowBytes is the size of a row of n values, n a multiple of Elems.
 func (t Type) RowBytes(n int) int { return n / t.Elems() * t.Bytes() }

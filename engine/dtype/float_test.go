@@ -68,8 +68,18 @@ func TestBF16(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for id, i := range infos {
+	for n, i := range infos {
+		id := Type(n)
+		if _, known := FromGGML(uint32(n)); known != (i.name != "") {
+			t.Errorf("type %d is known: %v", n, known)
+		}
 		got, ok := Parse(i.name)
+		if i.name == "" {
+			if ok {
+				t.Errorf("a type without a name is %v", got)
+			}
+			continue
+		}
 		if !ok || got != id {
 			t.Errorf("Parse(%q) = %v, %v", i.name, got, ok)
 		}

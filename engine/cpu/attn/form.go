@@ -26,6 +26,7 @@ type Form struct {
 	Padded  int // values of a head in the rotated domain
 	Options Options
 	row     int // bytes of a head of one cell
+	read    int // bytes of a page that attention reads
 	cells   int // of a page
 
 	segments []kv.Segment
@@ -93,6 +94,7 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 		f.parts = append(f.parts, p)
 		at.read, at.rest = at.read+p.reads(), at.rest+p.rests()
 	}
+	f.read = at.read
 	return f
 }
 
@@ -119,16 +121,11 @@ func (f *Form) PageBytes() int { return f.cells * f.row }
 func (f *Form) Cells() int { return f.cells }
 
 // ReadBytes is what attention reads of one head of a page.
-func (f *Form) ReadBytes() (n int) {
-	for _, p := range f.parts {
-		n += p.reads()
-	}
-	return n
-}
+func (f *Form) ReadBytes() int { return f.read }
 
 // Ahead is how many pages before it is used a page should be asked for: so
 // many that they take memory about as long to bring as to compute.
-func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.PageBytes()) }
+func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.read) }
 
 const aheadBytes = 10 << 10
 
@@ -259,10 +256,11 @@ func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
 // View is the form of V where V is the first dim values of K's rows.
 func (f *Form) View(dim int) *Form {
 	v := *f
-	v.parts = nil
+	v.parts, v.read = nil, 0
 	for _, p := range f.parts {
 		if p = p.first(dim); p != nil {
 			v.parts = append(v.parts, p)
+			v.read += p.reads()
 		}
 	}
 	return &v
