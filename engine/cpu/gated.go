@@ -48,7 +48,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 	p := c.p
 	panels := g.gate.m.panels()
 	pairs := (panels + 1) / 2
-	tasks := min(4*p.backend.pool.workers, pairs)
+	tasks := min(p.backend.pool.tasks(g.gate.m.bytes()+g.up.m.bytes()), pairs)
 	set := p.plan.Values[g.out].Rows
 	run := func(task int) (from, to int) {
 		from, to = part(pairs, task, tasks)

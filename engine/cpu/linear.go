@@ -55,10 +55,22 @@ func panelRuns(list []linear, n int) [][]panelRun {
 	return tasks
 }
 
-// linearStage multiplies the matrices of a stage, about four tasks a worker.
+// taskBytes is how many bytes of weights make a task that is long enough.
+const taskBytes = 256 << 10
+
+// tasks is the number of tasks of a stage that multiplies so many bytes of weights:
+// about four a worker, or more of taskBytes, since who has finished waits for the
+// last task of the other.
+func (p *pool) tasks(bytes int) int { return max(4*p.workers, bytes/taskBytes) }
+
+// linearStage multiplies the matrices of a stage.
 func (c *compiler) linearStage(list []linear) stage {
 	p := c.p
-	tasks := panelRuns(list, 4*p.backend.pool.workers)
+	bytes := 0
+	for i := range list {
+		bytes += list[i].m.bytes()
+	}
+	tasks := panelRuns(list, p.backend.pool.tasks(bytes))
 	set := p.plan.Values[list[0].out].Rows
 	s := newStage(
 		func() int {

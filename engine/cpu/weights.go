@@ -39,6 +39,9 @@ func (m *mat) quantised() bool { return m.packed != nil && kernel.Quantized(m.w.
 // panels is the number of row panels of one matrix.
 func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows }
 
+// bytes is the size of one matrix.
+func (m *mat) bytes() int { return m.w.Rows() * m.w.Type.RowBytes(m.w.Cols()) }
+
 // A worker that has nothing to do fetches headBytes of the weights that come
 // next at once, since kernels fetch what follows, and while it waits up to
 // aheadBytes, fetchBytes between two looks at whether it may go on.
