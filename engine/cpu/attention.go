@@ -15,34 +15,44 @@ import (
 )
 
 // A part is pages whose softmax is computed on its own; the parts of a row are
-// combined in order, whoever computed them.
+// combined in order, whoever computed them. The first two are short, those behind
+// are twice as long, and long ones follow: few parts for many cells, and some for
+// every worker where there are few cells.
 const (
-	shortPages = 1024 / kv.PageCells
-	longPages  = 2048 / kv.PageCells
+	shortPages  = 512 / kv.PageCells
+	middlePages = 2 * shortPages
+	longPages   = 4 * shortPages
 )
 
-// cuts is how many pages, from the first on, are in short parts; those behind
-// are in long ones. Short parts make a context of some thousand cells work for
-// several workers; a new part is a new stream of memory and has to be combined.
+// cuts is how many pages, from the first on, are not in long parts. A new part is a
+// new stream of memory and has to be combined.
 type cuts int
 
-// cutsFor is the cuts of a layer: the fewer its heads, the more short parts.
+// cutsFor is the cuts of a layer: the fewer its heads, the fewer long parts.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
 // part is the part of a page.
 func (c cuts) part(page int) int {
-	if n := int(c); page >= n {
-		return n/shortPages + (page-n)/longPages
+	switch n := int(c); {
+	case page < 2*shortPages:
+		return page / shortPages
+	case page < n:
+		return page/middlePages + 1
+	default:
+		return n/middlePages + 1 + (page-n)/longPages
 	}
-	return page / shortPages
 }
 
 // start is the first page of a part.
 func (c cuts) start(part int) int {
-	if n := int(c); part > n/shortPages {
-		return n + (part-n/shortPages)*longPages
+	switch last := int(c)/middlePages + 1; {
+	case part <= 2:
+		return part * shortPages
+	case part <= last:
+		return (part - 1) * middlePages
+	default:
+		return int(c) + (part-last)*longPages
 	}
-	return part * shortPages
 }
 
 // room is the most parts that n pages in a row can have: a range has most where
