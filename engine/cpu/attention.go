@@ -71,6 +71,7 @@ type attention struct {
 	group   int         // query heads that share a KV head
 	block   int         // rows whose queries are worked on together
 	per     int         // jobs of a task in this batch
+	piece   int         // pages of a task where this batch's contexts are divided
 	counts  []attnCount // one a worker
 	*attnMemory
 	attnForms
@@ -273,18 +274,25 @@ func (t *attention) splits() bool {
 	return t.single() && len(t.p.b.Spans)*t.KVHeads <= t.jobs
 }
 
-// piece is the number of pages that make a task where contexts are divided: it
-// works on the parts that begin in them, which may be none, so that tasks that
-// lie side by side are as much work however long their parts are.
-func (t *attention) piece() int {
-	n := 0
+// cut chooses how many pages make a task where contexts are divided and returns
+// the number of tasks. A task works on the parts that begin in its pages, which may
+// be none, so that tasks that lie side by side are as much work however long their
+// parts are.
+func (t *attention) cut() (tasks int) {
+	size := longPages
 	for _, s := range t.p.b.Spans {
-		n += t.pieces(s, longPages)
+		tasks += t.pieces(s, size)
 	}
-	if n >= 8*len(t.workers) {
-		return longPages
+	if tasks < 8*len(t.workers) {
+		size, tasks = shortPages, 0
+		for _, s := range t.p.b.Spans {
+			tasks += t.pieces(s, size)
+		}
 	}
-	return shortPages
+	if t.piece != size { // else the line stays where it is
+		t.piece = size
+	}
+	return tasks
 }
 
 // pieces is the number of pieces of a size that the contexts of a span's heads have.
@@ -317,10 +325,7 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 func (t *attention) tasks() int {
 	n, pages, per := 0, 0, 1
 	if t.splits() {
-		size := t.piece()
-		for _, s := range t.p.b.Spans {
-			n += t.pieces(s, size)
-		}
+		n = t.cut()
 	} else {
 		for _, s := range t.p.b.Spans {
 			n += t.KVHeads * ceil(s.Rows, t.block)
@@ -365,7 +370,7 @@ func (t *attention) find(task int) (job, bool) {
 }
 
 func (t *attention) findSplit(task int) (job, bool) {
-	size := t.piece()
+	size := t.piece
 	for i, s := range t.p.b.Spans {
 		lo, hi := t.pages(s, s.First, 1)
 		n := piecesOf(lo, hi, size)
@@ -413,10 +418,14 @@ func (t *attention) run(worker, task int) {
 
 // job works on one job.
 func (t *attention) job(w *attnWorker, j *job) {
-	if t.k != graph.None && !t.early() && j.last() {
-		t.writeRow(w, j.span, j.head, j.first)
+	write := t.k != graph.None && !t.early()
+	if write {
+		t.askWrite(w, j)
 	}
 	t.prepare(w, j)
+	if write && j.last() {
+		t.writeRow(w, j.span, j.head, j.first)
+	}
 	if w.following = nil; t.single() && j.last() {
 		w.following = t.following(j)
 	}
@@ -558,10 +567,10 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 			}
 			part.sum = attn.Weights(s, stride, visible[:len(used)], part.max, t.p.sizes.SparseV, kept[:])
 			w.considered += seen
-			for p := range used {
-				used[p] |= kept[p]
-				if kept[p] != visible[p] {
-					w.skipped += bits.OnesCount64(visible[p] &^ kept[p])
+			for p, k := range kept[:len(used)] {
+				used[p] |= k
+				if v := visible[p]; k != v {
+					w.skipped += bits.OnesCount64(v &^ k)
 				}
 			}
 		}

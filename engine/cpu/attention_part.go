@@ -25,7 +25,7 @@ func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 // ask makes next what memory is asked for while a page is read. That goes line by
 // line, so what is longer than the page is asked for at once.
 func ask(v *attn.Visit, next []byte) {
-	v.Next = next
+	v.Ahead = attn.Distance(v.Page, next)
 	if len(next) > len(v.Page) {
 		kernel.Prefetch(next[len(v.Page):])
 	}
@@ -115,6 +115,19 @@ func (r *read) early(p *pages, pg int) int {
 	return p.early(pg)
 }
 
+// untilEarly is how many of n pages, from the first on, no row reads in exact form.
+func (r *read) untilEarly(p *pages, n int, page func(i int) int) int {
+	if r.exact == nil || len(p.exact) == 0 {
+		return n
+	}
+	for i := range n {
+		if p.early(page(i)) > 0 {
+			return i
+		}
+	}
+	return n
+}
+
 // at is the page that the last row of a job reads.
 func (r *read) at(p *pages, pg int) []byte {
 	if r.early(p, pg) == p.rows {
@@ -126,26 +139,29 @@ func (r *read) at(p *pages, pg int) []byte {
 // find gives visits the pages from pg on.
 func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	n := r.form.ReadBytes()
-	var rest []byte // of the run behind page last
-	last := int32(-1)
-	for i := range visits {
-		page := p.packed[pg+i]
+	list := p.packed[pg:][:len(visits)]
+	for i := 0; i < len(list); {
+		run, _ := r.run(list[i], p.head)
+		for page := list[i]; i < len(list) && list[i] == page && len(run) > 0; page++ {
+			visits[i].Page, run = run[:n:n], run[n:]
+			i++
+		}
+	}
+	for i := 0; i < len(list) && r.odd != nil; i++ {
 		switch {
-		case r.isOdd(page, p.head):
-			visits[i].Rest = r.head(page, p.head).Rest
+		case r.isOdd(list[i], p.head):
+			visits[i].Rest = r.head(list[i], p.head).Rest
 		case visits[i].Rest != nil:
 			visits[i].Rest = nil
 		}
-		switch {
-		case r.early(p, pg+i) == p.rows:
-			rest = nil
+	}
+	if r.exact == nil || len(p.exact) == 0 {
+		return
+	}
+	for i := range visits {
+		if p.early(pg+i) == p.rows {
 			visits[i].Page = r.side.exact.read(p.exact[pg+i], p.head)
-			continue
-		case page != last+1 || len(rest) == 0:
-			rest, _ = r.run(page, p.head)
 		}
-		visits[i].Page = rest[:n:n]
-		rest, last = rest[n:], page
 	}
 }
 
@@ -168,7 +184,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 		at := &keys[i]
 		at.At, at.Cells = i*stride, kv.PageCells
 		if i+ahead < n {
-			at.Next = keys[i+ahead].Page
+			at.Ahead = attn.Distance(at.Page, keys[i+ahead].Page)
 		} else {
 			ask(at, values[i+ahead-n].Page)
 		}
@@ -193,9 +209,10 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 		if n < i { // pages without weights lie between
 			at.Page, at.Rest = values[i].Page, values[i].Rest
 		}
-		at.Next, at.At, at.Used = nil, i*stride, used[i]
+		at.Ahead, at.At, at.Used = 0, i*stride, used[i]
 		if n >= ahead {
-			values[n-ahead].Next = at.Page
+			last := &values[n-ahead]
+			last.Ahead = attn.Distance(last.Page, at.Page)
 		}
 		n++
 	}
@@ -217,10 +234,7 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 // them those of the sinks.
 func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
-		n := 0
-		for i+n < len(visits) && k.early(p, lo+i+n) == 0 {
-			n++
-		}
+		n := k.untilEarly(p, len(visits)-i, func(n int) int { return lo + i + n })
 		if n > 0 {
 			t.scorePacked(w, k, visits[i:i+n])
 			i += n
@@ -275,10 +289,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 	}
 	page := func(i int) int { return lo + visits[i].At/(w.queries.N*attn.Cells) }
 	for i := 0; i < len(visits); {
-		n := 0
-		for i+n < len(visits) && v.early(p, page(i+n)) == 0 {
-			n++
-		}
+		n := v.untilEarly(p, len(visits)-i, func(n int) int { return page(i + n) })
 		if n > 0 {
 			v.packed.Accumulate(w.sum, w.scores, w.queries.N, visits[i:i+n], w.scratch)
 			w.vBytes += n * v.packed.ReadBytes()

@@ -62,14 +62,21 @@ func (t *attention) write(worker, task int) {
 	panic("cpu: cache write task out of range")
 }
 
+// rowWrite is where the key and value of one row and KV head go.
+func (t *attention) rowWrite(span, head, row int) rowWrite {
+	b := t.p.b
+	w := rowWrite{head: head, at: kv.At{Pos: int(b.Pos[row]), RopeBase: t.RopeBase}, seq: int32(b.Spans[span].Seq), exact: -1}
+	w.page = b.Tables[t.cache.group][span][w.at.Pos/kv.PageCells]
+	if t.cache.window.Newest > 0 {
+		w.exact = b.Exact[t.cache.group][span][w.at.Pos/kv.PageCells]
+	}
+	return w
+}
+
 // writeRow stores the key and value of one row and KV head.
 func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	p := t.p
-	w := rowWrite{head: head, at: kv.At{Pos: int(p.b.Pos[row]), RopeBase: t.RopeBase}, seq: int32(p.b.Spans[span].Seq), exact: -1}
-	w.page = p.b.Tables[t.cache.group][span][w.at.Pos/kv.PageCells]
-	if t.cache.window.Newest > 0 {
-		w.exact = p.b.Exact[t.cache.group][span][w.at.Pos/kv.PageCells]
-	}
+	w := t.rowWrite(span, head, row)
 	k := t.kTurn.heads(worker.turned, p.row(t.k, row), head, 1, t.DimK, row)
 	t.inspect(k)
 	levelled := k
@@ -182,6 +189,18 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 		saturated += s.sinks.write(w.seq, w.head, w.at.Pos, x, w.at, scratch)
 	}
 	return saturated
+}
+
+// own asks for what write changes, but for sinks.
+func (s *side) own(w *rowWrite) {
+	cell := w.at.Pos % kv.PageCells
+	exact := s.exact.form != nil && w.exact >= 0
+	if exact {
+		s.exact.form.Own(s.exact.head(w.exact, w.head), cell)
+	}
+	if !exact || !s.late {
+		s.form.Own(s.head(w.page, w.head), cell)
+	}
 }
 
 // packs is the pages that this batch packs.

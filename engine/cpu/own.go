@@ -55,3 +55,19 @@ func (t *attention) ask(w *attnWorker, j *job) {
 		}
 	}
 }
+
+// askWrite asks for what the job's key and value will change of their page: before
+// the part that precedes, if the same worker has both.
+func (t *attention) askWrite(w *attnWorker, j *job) {
+	switch {
+	case j.split < 0, j.end == j.parts-1:
+	case j.last() && w.ready != t.prepared(j):
+	default:
+		return
+	}
+	to := t.rowWrite(j.span, j.head, j.first)
+	t.cache.k.own(&to)
+	if t.v != graph.None {
+		t.cache.v.own(&to)
+	}
+}

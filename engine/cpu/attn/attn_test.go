@@ -248,7 +248,7 @@ func testScores(t *testing.T, f *Form) {
 		f.Type.RotateQuery(rot[i], res[i], x)
 	}
 	dst := make([]float32, n*Cells)
-	f.Scores(dst, q, []Visit{{Page: page.Read, Next: page.Read[Cells/2:], Cells: cells}}, NewScratch(f))
+	f.Scores(dst, q, []Visit{{Page: page.Read, Ahead: Cells / 2, Cells: cells}}, NewScratch(f))
 	for i := range n {
 		for c := range cells {
 			var want float64

@@ -77,7 +77,7 @@ func (s *stepBench) run(head int, scale float32) {
 			if n := i + s.k.Ahead() - len(visits); n >= 0 {
 				next = vPage(first + n)
 			}
-			visits[i] = Visit{Page: kPage(first + i), Next: next, At: i * n, Cells: Cells}
+			visits[i] = Visit{Page: kPage(first + i), Ahead: Distance(kPage(first+i), next), At: i * n, Cells: Cells}
 		}
 		s.k.Scores(s.scores, s.q, visits, s.scratch)
 		var used, kept [len(list)]uint64
@@ -93,7 +93,7 @@ func (s *stepBench) run(head int, scale float32) {
 			if n := i + s.v.Ahead() - len(visits); n >= 0 {
 				next = kPage(first + len(visits) + n)
 			}
-			visits[i] = Visit{Page: vPage(first + i), Next: next, At: i * n, Used: used[i]}
+			visits[i] = Visit{Page: vPage(first + i), Ahead: Distance(vPage(first+i), next), At: i * n, Used: used[i]}
 		}
 		s.v.Accumulate(s.acc, s.scores, s.q.N, visits, s.scratch)
 	}

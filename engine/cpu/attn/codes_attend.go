@@ -110,8 +110,11 @@ func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scr
 
 // evens is how many of the first visits are of pages that are read in one way.
 func (p *codes) evens(visits []Visit) int {
+	if p.twin == nil {
+		return len(visits)
+	}
 	for i := range visits {
-		if visits[i].Rest != nil && p.twin != nil {
+		if visits[i].Rest != nil {
 			return i
 		}
 	}
@@ -124,7 +127,7 @@ func (p *codes) scoresEven(dst []float32, r *prepared, n int, visits []Visit, s 
 	}
 	for i := range visits {
 		v := &visits[i]
-		p.scoresPage(dst[v.At:], r, n, v.Page, v.Page, v.ahead(), s)
+		p.scoresPage(dst[v.At:], r, n, v.Page, v.Page, v.Ahead, s)
 	}
 }
 
@@ -241,7 +244,7 @@ func (p *codes) accumulateEven(acc []float32, ld int, w []float32, n int, visits
 	done, blocks := p.valuesRun(acc, ld, w, n, visits, s)
 	for i := done; i < len(visits); i++ {
 		if v := &visits[i]; v.Used != 0 {
-			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.Page, v.ahead(), v.Used, blocks, s)
+			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.Page, v.Ahead, v.Used, blocks, s)
 		}
 		blocks = 0
 	}

@@ -3,6 +3,7 @@ package attn
 import (
 	"encoding/binary"
 
+	"godwit/engine/cpu/kernel"
 	"godwit/engine/dtype"
 	"godwit/engine/kv"
 )
@@ -78,6 +79,18 @@ func (p *floats) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (
 	return saturated
 }
 
+// own asks for all of a page of K: a cell has a value in every line of 64 tokens.
+func (p *floats) own(page Page, cell int) {
+	a := p.area(page.Read)
+	if p.side == kv.K {
+		kernel.Own(a)
+		return
+	}
+	for c := 0; c < p.Dim; c += 64 {
+		kernel.Own(a[p.place(cell, c)*p.size:][:min(64, p.Dim-c)*p.size])
+	}
+}
+
 func (p *floats) put(page Page, cell int, row []byte) (odd bool) {
 	a, row := p.area(page.Read), row[p.At:]
 	if p.side == kv.V {
@@ -120,7 +133,7 @@ func (p *floats) prepare(r *prepared, i int, q, _ []float32) {
 func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	for i := range visits {
 		v := &visits[i]
-		p.scoresPage(dst[v.At:], r.coef, n, v, distance(v.Page, s.Then))
+		p.scoresPage(dst[v.At:], r.coef, n, v, Distance(v.Page, s.Then))
 	}
 }
 
@@ -128,7 +141,7 @@ func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, s *Sc
 // asked for by the steps that are no cell's.
 func (p *floats) scoresPage(dst, coef []float32, n int, v *Visit, then int) {
 	a := p.area(v.Page)
-	ahead := v.ahead()
+	ahead := v.Ahead
 	for i := 0; i < n; i += panel {
 		for d := 0; d < p.Dim; d += 64 {
 			steps := ones(min(64, p.Dim-d))
@@ -152,7 +165,7 @@ func (p *floats) scoresPage(dst, coef []float32, n int, v *Visit, then int) {
 func (p *floats) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
 	for i := range visits {
 		if v := &visits[i]; v.Used != 0 {
-			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.ahead(), v.Used, s)
+			p.accumulatePage(acc, ld, w[v.At:], n, v.Page, v.Ahead, v.Used, s)
 		}
 	}
 }

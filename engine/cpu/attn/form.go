@@ -38,6 +38,8 @@ type part interface {
 	// write encodes the part's values of a head into a cell and counts what was
 	// saturated, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
+	// own asks for what write changes.
+	own(page Page, cell int)
 	// put and get move a cell between the page and a head's row.
 	// put says whether the cell is odd.
 	put(page Page, cell int, row []byte) (odd bool)
@@ -139,6 +141,13 @@ func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (sa
 	return saturated
 }
 
+// Own asks the memory system for what Write changes of a page.
+func (f *Form) Own(page Page, cell int) {
+	for _, p := range f.parts {
+		p.own(page, cell)
+	}
+}
+
 // Pack encodes all cells of a page from their exact form, which is behind the
 // same rotation. The form is one that is packed by page. level, where it is not
 // nil, is what the packed form has ahead of its rotation and the exact one has
@@ -216,25 +225,21 @@ func (f *Form) Twins() bool {
 // Visit is a page that attention reads, and where its scores stand.
 type Visit struct {
 	Page  []byte // what attention reads of it
-	Next  []byte // what memory is asked for meanwhile; nil: nothing
+	Ahead int    // what memory is asked for meanwhile lies so many bytes behind Page (see Distance); 0: nothing
 	At    int    // the page's [queries][Cells] scores, and weights later, begin there
 	Cells int    // that are filled: the first ones
 	Used  uint64 // a bit for each cell that has a weight
 	Rest  []byte // the rest of the page if a cell may be odd, see Form.Put
 }
 
-// ahead is how many bytes behind the page what comes next is, 0 for nothing.
-func (v *Visit) ahead() int { return distance(v.Page, v.Next) }
-
-// Scores writes the dot products of every query with the cells of pages; what
-// it writes for cells that are not filled has no meaning.
+// Scores writes the dot products of every query with the cells of pages, whose
+// scores lie one after another; what it writes for cells that are not filled has
+// no meaning.
 func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
-	for i := range visits {
-		v := dst[visits[i].At:][:q.N*Cells]
-		if f.cells == Cells {
-			clear(v)
-			continue
-		}
+	v := dst[visits[0].At:][:len(visits)*q.N*Cells]
+	if f.cells == Cells {
+		clear(v)
+	} else {
 		for ; len(v) > 0; v = v[Cells:] {
 			clear(v[:f.cells])
 		}
@@ -280,7 +285,7 @@ func (f *Form) Finish(dst, acc []float32) {
 // Scratch is the memory of one worker.
 type Scratch struct {
 	// Then is asked for while a page of float keys is scored, after as many
-	// values as the page has cells; nil: what Next says goes on.
+	// values as the page has cells; nil: what Ahead says goes on.
 	Then []byte
 
 	Odd           bool   // the cell that was written last is odd, see Form.Put

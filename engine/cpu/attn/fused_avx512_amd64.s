@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func tokens1bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens1bits2AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -13,21 +13,20 @@ TEXT ·tokens1bits2AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page1:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block2:
 	MOVQ         chunks+88(FP), CX
@@ -116,14 +115,14 @@ loop4:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block2
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page1
 	VZEROUPPER
 	RET
 
 // func values1x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -132,30 +131,29 @@ TEXT ·values1x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page5:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip9
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip9
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block6:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -310,7 +308,7 @@ skip11:
 	JNZ          block6
 
 skip9:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page5
 
@@ -348,7 +346,7 @@ DATA tiny<>+0(SB)/4, $0x0554ad2e
 GLOBL tiny<>(SB), RODATA|NOPTR, $4
 
 // func values1x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -357,30 +355,29 @@ TEXT ·values1x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page12:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip16
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip16
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block13:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -523,7 +520,7 @@ skip18:
 	JNZ          block13
 
 skip16:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page12
 
@@ -534,7 +531,7 @@ done15:
 	RET
 
 // func tokens2bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens2bits2AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -542,21 +539,20 @@ TEXT ·tokens2bits2AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page19:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block20:
 	MOVQ         chunks+88(FP), CX
@@ -687,14 +683,14 @@ loop22:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block20
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page19
 	VZEROUPPER
 	RET
 
 // func values2x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -703,30 +699,29 @@ TEXT ·values2x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page23:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip27
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip27
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block24:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -973,7 +968,7 @@ skip29:
 	JNZ          block24
 
 skip27:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page23
 
@@ -984,7 +979,7 @@ done26:
 	RET
 
 // func values2x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -993,30 +988,29 @@ TEXT ·values2x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page30:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip34
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip34
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block31:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -1239,7 +1233,7 @@ skip36:
 	JNZ          block31
 
 skip34:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page30
 
@@ -1250,7 +1244,7 @@ done33:
 	RET
 
 // func tokens3bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens3bits2AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -1258,21 +1252,20 @@ TEXT ·tokens3bits2AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page37:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block38:
 	MOVQ         chunks+88(FP), CX
@@ -1421,14 +1414,14 @@ loop40:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block38
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page37
 	VZEROUPPER
 	RET
 
 // func values3x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -1437,30 +1430,29 @@ TEXT ·values3x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page41:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip45
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip45
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block42:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -1775,7 +1767,7 @@ skip47:
 	JNZ          block42
 
 skip45:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page41
 
@@ -1786,7 +1778,7 @@ done44:
 	RET
 
 // func values3x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -1795,30 +1787,29 @@ TEXT ·values3x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page48:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip52
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip52
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block49:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -2121,7 +2112,7 @@ skip54:
 	JNZ          block49
 
 skip52:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page48
 
@@ -2132,7 +2123,7 @@ done51:
 	RET
 
 // func tokens4bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens4bits2AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -2140,21 +2131,20 @@ TEXT ·tokens4bits2AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page55:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block56:
 	MOVQ         chunks+88(FP), CX
@@ -2337,14 +2327,14 @@ loop58:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block56
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page55
 	VZEROUPPER
 	RET
 
 // func values4x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -2353,30 +2343,29 @@ TEXT ·values4x4bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page59:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip63
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip63
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block60:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -2775,7 +2764,7 @@ skip65:
 	JNZ          block60
 
 skip63:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page59
 
@@ -2786,7 +2775,7 @@ done62:
 	RET
 
 // func values4x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -2795,30 +2784,29 @@ TEXT ·values4x2bits2AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page66:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip70
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip70
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block67:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -3201,7 +3189,7 @@ skip72:
 	JNZ          block67
 
 skip70:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page66
 
@@ -3212,7 +3200,7 @@ done69:
 	RET
 
 // func tokens1bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens1bits3AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -3224,23 +3212,22 @@ TEXT ·tokens1bits3AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 256(AX), Z20
 
 page73:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	MOVQ SI, R14
+	ADDQ high+32(FP), R14
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block74:
 	MOVQ         chunks+88(FP), CX
@@ -3344,7 +3331,7 @@ loop76:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block74
-	ADDQ            $0x60, R13
+	ADDQ            $0x50, R13
 	DECQ            R15
 	JNZ             page73
 	VZEROUPPER
@@ -3366,7 +3353,7 @@ DATA bit5<>+0(SB)/4, $0x20202020
 GLOBL bit5<>(SB), RODATA|NOPTR, $4
 
 // func values1x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -3375,32 +3362,31 @@ TEXT ·values1x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page77:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip81
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip81
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block78:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -3574,7 +3560,7 @@ skip83:
 	JNZ          block78
 
 skip81:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page77
 
@@ -3585,7 +3571,7 @@ done80:
 	RET
 
 // func values1x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -3594,32 +3580,31 @@ TEXT ·values1x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page84:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip88
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip88
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block85:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -3781,7 +3766,7 @@ skip90:
 	JNZ          block85
 
 skip88:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page84
 
@@ -3792,7 +3777,7 @@ done87:
 	RET
 
 // func tokens2bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens2bits3AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -3804,23 +3789,22 @@ TEXT ·tokens2bits3AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 256(AX), Z20
 
 page91:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	MOVQ SI, R14
+	ADDQ high+32(FP), R14
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block92:
 	MOVQ         chunks+88(FP), CX
@@ -3966,14 +3950,14 @@ loop94:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block92
-	ADDQ            $0x60, R13
+	ADDQ            $0x50, R13
 	DECQ            R15
 	JNZ             page91
 	VZEROUPPER
 	RET
 
 // func values2x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -3982,32 +3966,31 @@ TEXT ·values2x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page95:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip99
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip99
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block96:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -4273,7 +4256,7 @@ skip101:
 	JNZ          block96
 
 skip99:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page95
 
@@ -4284,7 +4267,7 @@ done98:
 	RET
 
 // func values2x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -4293,32 +4276,31 @@ TEXT ·values2x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page102:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip106
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip106
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block103:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -4560,7 +4542,7 @@ skip108:
 	JNZ          block103
 
 skip106:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page102
 
@@ -4571,7 +4553,7 @@ done105:
 	RET
 
 // func tokens3bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens3bits3AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -4583,23 +4565,22 @@ TEXT ·tokens3bits3AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 256(AX), Z20
 
 page109:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	MOVQ SI, R14
+	ADDQ high+32(FP), R14
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block110:
 	MOVQ         chunks+88(FP), CX
@@ -4763,14 +4744,14 @@ loop112:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block110
-	ADDQ            $0x60, R13
+	ADDQ            $0x50, R13
 	DECQ            R15
 	JNZ             page109
 	VZEROUPPER
 	RET
 
 // func values3x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -4779,32 +4760,31 @@ TEXT ·values3x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page113:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip117
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip117
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block114:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -5138,7 +5118,7 @@ skip119:
 	JNZ          block114
 
 skip117:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page113
 
@@ -5149,7 +5129,7 @@ done116:
 	RET
 
 // func values3x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -5158,32 +5138,31 @@ TEXT ·values3x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page120:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip124
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip124
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block121:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -5505,7 +5484,7 @@ skip126:
 	JNZ          block121
 
 skip124:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page120
 
@@ -5516,7 +5495,7 @@ done123:
 	RET
 
 // func tokens4bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens4bits3AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -5528,23 +5507,22 @@ TEXT ·tokens4bits3AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 256(AX), Z20
 
 page127:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	MOVQ SI, R14
+	ADDQ high+32(FP), R14
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block128:
 	MOVQ         chunks+88(FP), CX
@@ -5742,14 +5720,14 @@ loop130:
 	ADDQ            $0x80, R10
 	DECQ            R11
 	JNZ             block128
-	ADDQ            $0x60, R13
+	ADDQ            $0x50, R13
 	DECQ            R15
 	JNZ             page127
 	VZEROUPPER
 	RET
 
 // func values4x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -5758,32 +5736,31 @@ TEXT ·values4x4bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page131:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip135
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip135
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block132:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -6201,7 +6178,7 @@ skip137:
 	JNZ          block132
 
 skip135:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page131
 
@@ -6212,7 +6189,7 @@ done134:
 	RET
 
 // func values4x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -6221,32 +6198,31 @@ TEXT ·values4x2bits3AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page138:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip142
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	MOVQ    SI, R14
-	ADDQ    high+32(FP), R14
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip142
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	MOVQ  SI, R14
+	ADDQ  high+32(FP), R14
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block139:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -6648,7 +6624,7 @@ skip144:
 	JNZ          block139
 
 skip142:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page138
 
@@ -6659,7 +6635,7 @@ done141:
 	RET
 
 // func tokens1bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens1bits4AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -6667,21 +6643,20 @@ TEXT ·tokens1bits4AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page145:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block146:
 	MOVQ         chunks+88(FP), CX
@@ -6772,14 +6747,14 @@ loop148:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block146
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page145
 	VZEROUPPER
 	RET
 
 // func values1x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -6788,30 +6763,29 @@ TEXT ·values1x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page149:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip153
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip153
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block150:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -6968,7 +6942,7 @@ skip155:
 	JNZ          block150
 
 skip153:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page149
 
@@ -6979,7 +6953,7 @@ done152:
 	RET
 
 // func values1x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -6988,30 +6962,29 @@ TEXT ·values1x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page156:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip160
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip160
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block157:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -7156,7 +7129,7 @@ skip162:
 	JNZ          block157
 
 skip160:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page156
 
@@ -7167,7 +7140,7 @@ done159:
 	RET
 
 // func tokens2bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens2bits4AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -7175,21 +7148,20 @@ TEXT ·tokens2bits4AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page163:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block164:
 	MOVQ         chunks+88(FP), CX
@@ -7322,14 +7294,14 @@ loop166:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block164
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page163
 	VZEROUPPER
 	RET
 
 // func values2x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -7338,30 +7310,29 @@ TEXT ·values2x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page167:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip171
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip171
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block168:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -7610,7 +7581,7 @@ skip173:
 	JNZ          block168
 
 skip171:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page167
 
@@ -7621,7 +7592,7 @@ done170:
 	RET
 
 // func values2x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -7630,30 +7601,29 @@ TEXT ·values2x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page174:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip178
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip178
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block175:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -7878,7 +7848,7 @@ skip180:
 	JNZ          block175
 
 skip178:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page174
 
@@ -7889,7 +7859,7 @@ done177:
 	RET
 
 // func tokens3bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens3bits4AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -7897,21 +7867,20 @@ TEXT ·tokens3bits4AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page181:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block182:
 	MOVQ         chunks+88(FP), CX
@@ -8062,14 +8031,14 @@ loop184:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block182
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page181
 	VZEROUPPER
 	RET
 
 // func values3x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -8078,30 +8047,29 @@ TEXT ·values3x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page185:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip189
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip189
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block186:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -8418,7 +8386,7 @@ skip191:
 	JNZ          block186
 
 skip189:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page185
 
@@ -8429,7 +8397,7 @@ done188:
 	RET
 
 // func values3x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -8438,30 +8406,29 @@ TEXT ·values3x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page192:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip196
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip196
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block193:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -8766,7 +8733,7 @@ skip198:
 	JNZ          block193
 
 skip196:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page192
 
@@ -8777,7 +8744,7 @@ done195:
 	RET
 
 // func tokens4bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens4bits4AVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -8785,21 +8752,20 @@ TEXT ·tokens4bits4AVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 (AX), Z31
 
 page199:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block200:
 	MOVQ         chunks+88(FP), CX
@@ -8984,14 +8950,14 @@ loop202:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block200
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page199
 	VZEROUPPER
 	RET
 
 // func values4x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -9000,30 +8966,29 @@ TEXT ·values4x4bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page203:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip207
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip207
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block204:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -9424,7 +9389,7 @@ skip209:
 	JNZ          block204
 
 skip207:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page203
 
@@ -9435,7 +9400,7 @@ done206:
 	RET
 
 // func values4x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -9444,30 +9409,29 @@ TEXT ·values4x2bits4AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page210:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip214
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip214
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block211:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -9852,7 +9816,7 @@ skip216:
 	JNZ          block211
 
 skip214:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page210
 
@@ -9863,7 +9827,7 @@ done213:
 	RET
 
 // func values1x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -9872,30 +9836,29 @@ TEXT ·values1x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page217:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip221
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip221
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block218:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -10025,7 +9988,7 @@ skip223:
 	JNZ          block218
 
 skip221:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page217
 
@@ -10036,7 +9999,7 @@ done220:
 	RET
 
 // func values1x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -10045,30 +10008,29 @@ TEXT ·values1x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page224:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip228
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip228
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block225:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -10182,7 +10144,7 @@ skip230:
 	JNZ          block225
 
 skip228:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page224
 
@@ -10193,7 +10155,7 @@ done227:
 	RET
 
 // func values2x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -10202,30 +10164,29 @@ TEXT ·values2x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page231:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip235
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip235
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block232:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -10434,7 +10395,7 @@ skip237:
 	JNZ          block232
 
 skip235:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page231
 
@@ -10445,7 +10406,7 @@ done234:
 	RET
 
 // func values2x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -10454,30 +10415,29 @@ TEXT ·values2x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page238:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip242
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip242
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block239:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -10658,7 +10618,7 @@ skip244:
 	JNZ          block239
 
 skip242:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page238
 
@@ -10669,7 +10629,7 @@ done241:
 	RET
 
 // func values3x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -10678,30 +10638,29 @@ TEXT ·values3x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page245:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip249
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip249
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block246:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -10989,7 +10948,7 @@ skip251:
 	JNZ          block246
 
 skip249:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page245
 
@@ -11000,7 +10959,7 @@ done248:
 	RET
 
 // func values3x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -11009,30 +10968,29 @@ TEXT ·values3x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page252:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip256
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip256
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block253:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -11280,7 +11238,7 @@ skip258:
 	JNZ          block253
 
 skip256:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page252
 
@@ -11291,7 +11249,7 @@ done255:
 	RET
 
 // func values4x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -11300,30 +11258,29 @@ TEXT ·values4x4bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page259:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip263
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip263
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block260:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -11690,7 +11647,7 @@ skip265:
 	JNZ          block260
 
 skip263:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page259
 
@@ -11701,7 +11658,7 @@ done262:
 	RET
 
 // func values4x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
@@ -11710,30 +11667,29 @@ TEXT ·values4x2bits8AVX512(SB), NOSPLIT, $0-128
 	MOVQ ld+88(FP), R8
 
 page266:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip270
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip270
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block267:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -12048,7 +12004,7 @@ skip272:
 	JNZ          block267
 
 skip270:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page266
 
@@ -12059,27 +12015,26 @@ done269:
 	RET
 
 // func tokens1twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·tokens1twiceAVX512(SB), NOSPLIT, $0-96
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
 
 page273:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block274:
 	MOVQ         chunks+88(FP), CX
@@ -12174,34 +12129,33 @@ loop276:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block274
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page273
 	VZEROUPPER
 	RET
 
 // func tokens2twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·tokens2twiceAVX512(SB), NOSPLIT, $0-96
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
 
 page277:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block278:
 	MOVQ         chunks+88(FP), CX
@@ -12354,34 +12308,33 @@ loop280:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block278
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page277
 	VZEROUPPER
 	RET
 
 // func tokens3twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
-// Requires: AVX, AVX512F, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
 TEXT ·tokens3twiceAVX512(SB), NOSPLIT, $0-96
 	MOVQ visits+8(FP), R13
 	MOVQ n+16(FP), R15
 
 page281:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    qscale+64(FP), R8
-	MOVQ    init+72(FP), R9
-	MOVQ    blocks+80(FP), R11
+	MOVQ (R13), SI
+	MOVQ 24(R13), R12
+	ADDQ SI, R12
+	ADDQ low+24(FP), R12
+	MOVQ SI, R10
+	ADDQ scales+40(FP), R10
+	ADDQ low+24(FP), SI
+	MOVQ 32(R13), AX
+	MOVQ dst+0(FP), DI
+	LEAQ (DI)(AX*4), DI
+	MOVQ q+56(FP), DX
+	MOVQ qscale+64(FP), R8
+	MOVQ init+72(FP), R9
+	MOVQ blocks+80(FP), R11
 
 block282:
 	MOVQ         chunks+88(FP), CX
@@ -12592,7 +12545,7 @@ loop284:
 	ADDQ         $0x80, R10
 	DECQ         R11
 	JNZ          block282
-	ADDQ         $0x60, R13
+	ADDQ         $0x50, R13
 	DECQ         R15
 	JNZ          page281
 	VZEROUPPER

@@ -240,7 +240,7 @@ func testRuns(t *testing.T, f *Form) {
 		}
 		visits[i] = Visit{Page: page.Read, At: (pages - 1 - i) * most * Cells, Cells: Cells, Used: rng.Uint64() & rng.Uint64()}
 		if i > 0 {
-			visits[i-1].Next = page.Read
+			visits[i-1].Ahead = Distance(visits[i-1].Page, page.Read)
 		}
 	}
 	visits[1].Used = 0
@@ -265,7 +265,11 @@ func testRuns(t *testing.T, f *Form) {
 		s := NewScratch(f)
 		if q != nil {
 			q.N = n
-			f.Scores(scores, q, visits, s)
+			list := slices.Clone(visits)
+			for i := range list {
+				list[i].At = i * n * Cells
+			}
+			f.Scores(scores, q, list, s)
 		}
 		f.Accumulate(sums, w, n, visits, s)
 		return scores, sums

@@ -101,8 +101,8 @@ func f32At(x []byte) float32 { return math.Float32frombits(binary.LittleEndian.U
 
 func putF32(x []byte, v float32) { binary.LittleEndian.PutUint32(x, math.Float32bits(v)) }
 
-// distance is how far next is from page, 0 without one.
-func distance(page, next []byte) int {
+// Distance is how many bytes next lies behind page, 0 where there is nothing.
+func Distance(page, next []byte) int {
 	if len(next) == 0 {
 		return 0
 	}

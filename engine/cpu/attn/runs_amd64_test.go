@@ -16,10 +16,10 @@ func TestVisitLayout(t *testing.T) {
 		got, want uintptr
 	}{
 		{"Page", unsafe.Offsetof(v.Page), 0},
-		{"Next", unsafe.Offsetof(v.Next), 24},
-		{"At", unsafe.Offsetof(v.At), 48},
-		{"Used", unsafe.Offsetof(v.Used), 64},
-		{"size", unsafe.Sizeof(v), 96},
+		{"Ahead", unsafe.Offsetof(v.Ahead), 24},
+		{"At", unsafe.Offsetof(v.At), 32},
+		{"Used", unsafe.Offsetof(v.Used), 48},
+		{"size", unsafe.Sizeof(v), 80},
 		{"table", unsafe.Offsetof(c.table), 0},
 		{"shift", unsafe.Offsetof(c.shift), 256},
 		{"order", unsafe.Offsetof(c.order), 320},

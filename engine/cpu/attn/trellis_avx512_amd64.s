@@ -181,7 +181,7 @@ last6:
 	RET
 
 // func tokens1trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens1trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -195,25 +195,24 @@ TEXT ·tokens1trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page7:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x02, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x02, R11, R11
 
 part8:
 	VPXORD Z0, Z0, Z0
@@ -369,14 +368,14 @@ same11:
 	JMP            part8
 
 done10:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page7
 	VZEROUPPER
 	RET
 
 // func values1trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values1trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -388,30 +387,29 @@ TEXT ·values1trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page12:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip15
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip15
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block13:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -597,7 +595,7 @@ skip18:
 	JNZ          block13
 
 skip15:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page12
 
@@ -635,7 +633,7 @@ DATA tiny<>+0(SB)/4, $0x0554ad2e
 GLOBL tiny<>(SB), RODATA|NOPTR, $4
 
 // func tokens2trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens2trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -649,25 +647,24 @@ TEXT ·tokens2trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page20:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x02, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x02, R11, R11
 
 part21:
 	VPXORD Z0, Z0, Z0
@@ -857,14 +854,14 @@ same24:
 	JMP            part21
 
 done23:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page20
 	VZEROUPPER
 	RET
 
 // func values2trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values2trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -876,30 +873,29 @@ TEXT ·values2trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page25:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip28
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip28
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block26:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -1155,7 +1151,7 @@ skip31:
 	JNZ          block26
 
 skip28:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page25
 
@@ -1166,7 +1162,7 @@ done29:
 	RET
 
 // func tokens3trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens3trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -1180,25 +1176,24 @@ TEXT ·tokens3trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page33:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x02, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x02, R11, R11
 
 part34:
 	VPXORD Z0, Z0, Z0
@@ -1422,14 +1417,14 @@ same37:
 	JMP            part34
 
 done36:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page33
 	VZEROUPPER
 	RET
 
 // func values3trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values3trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -1441,30 +1436,29 @@ TEXT ·values3trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page38:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip41
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip41
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block39:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -1790,7 +1784,7 @@ skip44:
 	JNZ          block39
 
 skip41:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page38
 
@@ -1801,7 +1795,7 @@ done42:
 	RET
 
 // func tokens4trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens4trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -1815,25 +1809,24 @@ TEXT ·tokens4trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page46:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x02, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x02, R11, R11
 
 part47:
 	VPXORD Z0, Z0, Z0
@@ -2091,14 +2084,14 @@ same50:
 	JMP            part47
 
 done49:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page46
 	VZEROUPPER
 	RET
 
 // func values4trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values4trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -2110,30 +2103,29 @@ TEXT ·values4trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page51:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip54
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip54
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block52:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -2529,7 +2521,7 @@ skip57:
 	JNZ          block52
 
 skip54:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page51
 
@@ -2540,7 +2532,7 @@ done55:
 	RET
 
 // func tokens5trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens5trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -2554,25 +2546,24 @@ TEXT ·tokens5trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page59:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x04, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x04, R11, R11
 
 part60:
 	VPXORD Z0, Z0, Z0
@@ -2750,14 +2741,14 @@ same63:
 	JMP            part60
 
 done62:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page59
 	VZEROUPPER
 	RET
 
 // func values5trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values5trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -2769,30 +2760,29 @@ TEXT ·values5trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page64:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip67
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip67
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block65:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -3258,7 +3248,7 @@ skip70:
 	JNZ          block65
 
 skip67:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page64
 
@@ -3269,7 +3259,7 @@ done68:
 	RET
 
 // func tokens6trellisAVX512(dst *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, q *int8, qscale *float32, init *int32, blocks int, units int)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VBMI, AVX512VNNI, MMX+
 TEXT ·tokens6trellisAVX512(SB), NOSPLIT, $0-96
 	MOVQ      visits+8(FP), R13
 	MOVQ      n+16(FP), R15
@@ -3283,25 +3273,24 @@ TEXT ·tokens6trellisAVX512(SB), NOSPLIT, $0-96
 	VMOVDQU64 384(AX), Z25
 
 page72:
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    48(R13), AX
-	MOVQ    dst+0(FP), DI
-	LEAQ    (DI)(AX*4), DI
-	MOVQ    q+56(FP), DX
-	MOVQ    bits+32(FP), R8
-	SHLQ    $0x03, R8
-	MOVQ    units+88(FP), R14
-	IMULQ   R8, R14
-	XORQ    R9, R9
-	MOVQ    blocks+80(FP), R11
-	IMUL3Q  $0x04, R11, R11
+	MOVQ   (R13), SI
+	MOVQ   24(R13), R12
+	ADDQ   SI, R12
+	ADDQ   low+24(FP), R12
+	MOVQ   SI, R10
+	ADDQ   scales+40(FP), R10
+	ADDQ   low+24(FP), SI
+	MOVQ   32(R13), AX
+	MOVQ   dst+0(FP), DI
+	LEAQ   (DI)(AX*4), DI
+	MOVQ   q+56(FP), DX
+	MOVQ   bits+32(FP), R8
+	SHLQ   $0x03, R8
+	MOVQ   units+88(FP), R14
+	IMULQ  R8, R14
+	XORQ   R9, R9
+	MOVQ   blocks+80(FP), R11
+	IMUL3Q $0x04, R11, R11
 
 part73:
 	VPXORD Z0, Z0, Z0
@@ -3497,14 +3486,14 @@ same76:
 	JMP            part73
 
 done75:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page72
 	VZEROUPPER
 	RET
 
 // func values6trellisAVX512(acc *float32, visits *byte, n int, low int, bits int, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VBMI, AVX512VL, AVX512VNNI, BMI2, MMX+
 TEXT ·values6trellisAVX512(SB), NOSPLIT, $0-128
 	MOVQ  visits+8(FP), R13
 	MOVQ  n+16(FP), R15
@@ -3516,30 +3505,29 @@ TEXT ·values6trellisAVX512(SB), NOSPLIT, $0-128
 	IMULQ AX, R14
 
 page77:
-	MOVQ    64(R13), AX
-	TESTQ   AX, AX
-	JZ      skip80
-	MOVQ    AX, CX
-	SHRQ    $0x01, CX
-	ORQ     CX, AX
-	MOVQ    AX, CX
-	SHRQ    $0x02, CX
-	ORQ     CX, AX
-	MOVQ    $0x1111111111111111, CX
-	PEXTQ   CX, AX, CX
-	MOVQ    (R13), SI
-	MOVQ    24(R13), R12
-	TESTQ   R12, R12
-	CMOVQEQ SI, R12
-	ADDQ    low+24(FP), R12
-	MOVQ    SI, R10
-	ADDQ    scales+40(FP), R10
-	ADDQ    low+24(FP), SI
-	MOVQ    acc+0(FP), DI
-	MOVQ    blocks+96(FP), R11
+	MOVQ  48(R13), AX
+	TESTQ AX, AX
+	JZ    skip80
+	MOVQ  AX, CX
+	SHRQ  $0x01, CX
+	ORQ   CX, AX
+	MOVQ  AX, CX
+	SHRQ  $0x02, CX
+	ORQ   CX, AX
+	MOVQ  $0x1111111111111111, CX
+	PEXTQ CX, AX, CX
+	MOVQ  (R13), SI
+	MOVQ  24(R13), R12
+	ADDQ  SI, R12
+	ADDQ  low+24(FP), R12
+	MOVQ  SI, R10
+	ADDQ  scales+40(FP), R10
+	ADDQ  low+24(FP), SI
+	MOVQ  acc+0(FP), DI
+	MOVQ  blocks+96(FP), R11
 
 block78:
-	MOVQ          48(R13), AX
+	MOVQ          32(R13), AX
 	MOVQ          w+56(FP), BX
 	LEAQ          (BX)(AX*4), BX
 	VPXORD        Z24, Z24, Z24
@@ -4075,7 +4063,7 @@ skip83:
 	JNZ          block78
 
 skip80:
-	ADDQ $0x60, R13
+	ADDQ $0x50, R13
 	DECQ R15
 	JNZ  page77
 

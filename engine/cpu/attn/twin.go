@@ -106,14 +106,14 @@ func (p *codes) roomTwin(r *prepared, n int) {
 
 // scoresOdd adds the scores of a page in both halves.
 func (p *codes) scoresOdd(dst []float32, r *prepared, n int, v *Visit, s *Scratch) {
-	p.scoresPage(dst, &r.halves[0], n, v.Page, v.Page, v.ahead(), s)
+	p.scoresPage(dst, &r.halves[0], n, v.Page, v.Page, v.Ahead, s)
 	p.twin.second.scoresPage(dst, &r.halves[1], n, v.Rest, v.Page, 0, s)
 }
 
 // accumulateOdd adds the cells of a page in both halves: of an accumulator that
 // holds the first half, half of what each adds.
 func (p *codes) accumulateOdd(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
-	ahead := v.ahead()
+	ahead := v.Ahead
 	for i := 0; i < n; i += panel {
 		m := min(panel, n-i)
 		clear(s.first[:m*p.values])

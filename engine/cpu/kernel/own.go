@@ -10,12 +10,16 @@ const line = 64
 // Both are multiples of 32. It returns at once and has no other effect.
 func (a *Acts) Own(row, from, n int) {
 	b := a.row(row)[from/32 : (from+n)/32]
-	if len(b) == 0 {
-		return
+	if len(b) > 0 {
+		Own(unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))))
 	}
-	p := unsafe.Pointer(&b[0])
-	size := uintptr(p)%line + uintptr(len(b))*unsafe.Sizeof(b[0])
-	own((*byte)(p), int((size+line-1)/line))
+}
+
+// Own is Prefetch for bytes that will be written.
+func Own(b []byte) {
+	if len(b) > 0 {
+		own(&b[0], (int(uintptr(unsafe.Pointer(&b[0]))%line)+len(b)+line-1)/line)
+	}
 }
 
 // PrefetchRow is Prefetch for floats.

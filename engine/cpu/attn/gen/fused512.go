@@ -13,11 +13,11 @@ const fusedRows = 4
 
 // Offsets of Visit, and its size; a test compares them.
 const (
-	visitPage = 0
-	visitNext = 24
-	visitAt   = 48
-	visitUsed = 64
-	visitSize = 96
+	visitPage  = 0
+	visitAhead = 24
+	visitAt    = 32
+	visitUsed  = 48
+	visitSize  = 80
 )
 
 // fused512 is the integer dot products over the codes of several pages, in
@@ -126,9 +126,8 @@ func (f *fused) table(i int) reg.VecPhysical {
 // by itself where one line follows another.
 func (f *fused) page() {
 	f.MOVQ(at(reg.R13, visitPage), reg.RSI)
-	f.MOVQ(at(reg.R13, visitNext), reg.R12)
-	f.TESTQ(reg.R12, reg.R12)
-	f.CMOVQEQ(reg.RSI, reg.R12)
+	f.MOVQ(at(reg.R13, visitAhead), reg.R12)
+	f.ADDQ(reg.RSI, reg.R12)
 	f.ADDQ(operand.NewParamAddr("low", f.param("low")), reg.R12)
 	f.MOVQ(reg.RSI, reg.R10)
 	f.ADDQ(operand.NewParamAddr("scales", f.param("scales")), reg.R10)
