@@ -179,7 +179,14 @@ func TestHyperParameters(t *testing.T) {
 		{llamaMerged, "rope.scaling.attn_factor", -1.0},
 		{llamaMerged, "rope.scaling.yarn_beta_fast", -1.0},
 		{llamaMerged, "rope.scaling.type", 2},
+		{llamaMerged, "rope.freq_base", 1e30},
+		{llamaMerged, "rope.scaling.factor", -2.0},
+		{llamaMerged, "rope.scaling.factor", 1e30},
+		{llamaMerged, "rope.scaling.attn_factor", 1e30},
+		{llamaMerged, "rope.scaling.yarn_log_multiplier", -1.0},
 		{llamaMerged, "attention.scale", -1.0},
+		{llamaMerged, "attention.scale", 1e30},
+		{llamaMerged, "attention.scale", 1e-30},
 		{llamaMerged, "attention.causal", "no"},
 		{llamaMerged, "attention.head_count", []float32{2, 2}},
 		{graniteMoE, "expert_gating_func", 4},
@@ -187,7 +194,13 @@ func TestHyperParameters(t *testing.T) {
 		{graniteMoE, "expert_used_count", 0},
 		{graniteMoE, "expert_count", 3},
 		{graniteMoE, "expert_group_count", 4},
+		{graniteMoE, "expert_weights_scale", -1.0},
+		{graniteMoE, "expert_weights_scale", 1e30},
 		{graniteMoE, "logit_scale", "loud"},
+		{graniteMoE, "logit_scale", -8.0},
+		{graniteMoE, "logit_scale", 1e-30},
+		{graniteMoE, "embedding_scale", 1e30},
+		{graniteMoE, "residual_scale", -1.0},
 		{lfm2MoE, "attention.head_count_kv", []int{0, 1}},
 		{lfm2MoE, "shortconv.l_cache", 0},
 		{graniteHybrid, "ssm.time_step_rank", 5},
@@ -271,6 +284,10 @@ func TestHostile(t *testing.T) {
 					o, err := other.open(t)
 					if err != nil {
 						continue
+					}
+					_, number := v.(float32)
+					if was, ok := e.Value.(gguf.Value); ok && number && was.Kind == gguf.Float32 && !was.IsArray {
+						t.Errorf("%s = %v: no error", e.Key, v)
 					}
 					for _, in := range []model.Inputs{{Context: 64}, {Context: 64, Pool: true}} {
 						b := graph.NewBuilder()

@@ -44,12 +44,9 @@ func newAttention(f *model.File, c *model.Config, h heads, layer int, rope *rota
 	}
 	a := &attention{Attention: graph.Attention{
 		Layer: layer, Heads: h.q, KVHeads: h.kv, DimK: h.dimK, DimV: h.dimV,
-		Scale:         f.FloatOr("attention.scale", 0),
+		Scale:         f.Factor("attention.scale", 0),
 		Bidirectional: c.Embedding,
 	}, rope: rope}
-	if a.Scale < 0 {
-		f.Fail("attention.scale", "%g is below 0", a.Scale)
-	}
 	if a.Scale == 0 {
 		a.Scale = float32(1 / math.Sqrt(float64(h.dimK)))
 	}

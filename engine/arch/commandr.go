@@ -29,7 +29,7 @@ func openCommandR(f *model.File) (model.Model, error) {
 func (m *decoder) bindCohere(f *model.File, h []heads, bind func(i int) *attention) {
 	c := &m.cfg
 	m.norm = layerNorm(f, "output_norm", c.Embd)
-	m.logits = f.FloatOr("logit_scale", 0)
+	m.logits = f.Factor("logit_scale", 0)
 	hidden := f.PerLayer("feed_forward_length", c.Layers, -1)
 	for i := range h {
 		m.blocks = append(m.blocks, block{

@@ -70,7 +70,7 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 		stretch *= 1 + 0.1*float64(grow.MagnitudeAll)*math.Log(float64(r.Factor))
 	}
 	s.scale = float32(stretch * stretch / math.Sqrt(float64(keys)))
-	s.temper = graph.Temperature{Scale: f.FloatOr("attention.temperature_scale", 0), Every: f.IntOr("attention.temperature_length", 0)}
+	s.temper = graph.Temperature{Scale: f.Factor("attention.temperature_scale", 0), Every: f.IntOr("attention.temperature_length", 0)}
 	if s.temper.Scale != 0 && s.temper.Every == 0 {
 		f.Fail("attention.temperature_length", "missing, and attention.temperature_scale is %g", s.temper.Scale)
 	}

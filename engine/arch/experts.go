@@ -25,7 +25,7 @@ func readRouting(f *model.File, c *model.Config, layer int, def graph.Gating, no
 	r := graph.Routing{
 		Experts: f.Int("expert_count"), Gating: def, Normalise: normalise,
 		Used:  f.PerLayer("expert_used_count", c.Layers, -1)[layer],
-		Scale: f.FloatOr("expert_weights_scale", 1),
+		Scale: f.Factor("expert_weights_scale", 1),
 	}
 	if r.Used < 1 || r.Used > r.Experts || r.Experts > maxExperts {
 		f.Fail("expert_used_count", "%d of %d experts", r.Used, r.Experts)

@@ -14,8 +14,8 @@ func openGemma2(f *model.File) (model.Model, error) {
 	r := f.Rope(h[0].dimK)
 	r.Base = f.FloatOr("rope.freq_base_swa", r.Base)
 	m.bindGemma(f, windowed, window, newRope(f, r, h[0].dimK, false), scoreWidth(c, 46))
-	softcap := f.FloatOr("attn_logit_softcapping", 50)
+	softcap := f.Factor("attn_logit_softcapping", 50)
 	m.attentions(func(_ int, a *attention) { a.Softcap = softcap })
-	m.softcap = f.FloatOr("final_logit_softcapping", 30)
+	m.softcap = f.Factor("final_logit_softcapping", 30)
 	return m, nil
 }

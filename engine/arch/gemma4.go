@@ -39,7 +39,7 @@ func openGemma4(f *model.File) (model.Model, error) {
 	c := &m.cfg
 	m.scale = rootOf(c.Embd)
 	m.norm = rms(f, "output_norm", c.Embd)
-	m.softcap = f.FloatOr("final_logit_softcapping", 0)
+	m.softcap = f.Factor("final_logit_softcapping", 0)
 	windowed, ok := f.Bools("attention.sliding_window_pattern", c.Layers)
 	if !ok {
 		f.Fail("attention.sliding_window_pattern", "missing")

@@ -19,9 +19,9 @@ func openGranite(f *model.File) (model.Model, error) {
 
 // bindGranite reads the constants and whether there is a rotation at all.
 func (m *decoder) bindGranite(f *model.File) {
-	m.scale = f.FloatOr("embedding_scale", 0)
-	m.residuals = f.FloatOr("residual_scale", 0)
-	if s := f.FloatOr("logit_scale", 0); s != 0 {
+	m.scale = f.Factor("embedding_scale", 0)
+	m.residuals = f.Factor("residual_scale", 0)
+	if s := f.Factor("logit_scale", 0); s != 0 {
 		m.logits = 1 / s
 	}
 	if !f.BoolOr("rope.scaling.finetuned", true) {

@@ -12,7 +12,7 @@ func init() { model.Register("mistral3", openMistral3) }
 func openMistral3(f *model.File) (model.Model, error) {
 	m := newDecoder(f)
 	m.bindLlama(f, true)
-	t := graph.Temperature{Scale: f.FloatOr("attention.temperature_scale", 0), Every: f.Rope(0).Context}
+	t := graph.Temperature{Scale: f.Factor("attention.temperature_scale", 0), Every: f.Rope(0).Context}
 	if t.Scale != 0 && t.Every == 0 {
 		f.Fail("rope.scaling.original_context_length", "missing, and attention.temperature_scale is %g", t.Scale)
 	}

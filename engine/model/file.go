@@ -87,6 +87,20 @@ func (f *File) FloatOr(key string, def float32) float32 {
 	return def
 }
 
+// Factor is an optional number that values are multiplied with, divided by or
+// bounded to: 0 for none, or within maxFactor, which leaves a thousand times
+// the room that known models take.
+func (f *File) Factor(key string, def float32) float32 {
+	v := f.FloatOr(key, def)
+	if v != 0 && !(v >= 1.0/maxFactor && v <= maxFactor) {
+		f.Fail(f.key(key), "%g is neither 0 nor from %g to %g", v, 1.0/maxFactor, float64(maxFactor))
+		return def
+	}
+	return v
+}
+
+const maxFactor = 1 << 20
+
 // Epsilon is the required term of a norm that keeps it from dividing by 0.
 func (f *File) Epsilon(key string) float32 {
 	v := f.Float(key)

@@ -29,13 +29,13 @@ func (f *File) Rope(dims int) Rope {
 		Dims:         f.IntOr("rope.dimension_count", dims),
 		Base:         f.FloatOr("rope.freq_base", 10000),
 		Type:         f.StringOr("rope.scaling.type", "linear"),
-		Factor:       f.FloatOr("rope.scaling.factor", f.FloatOr("rope.scale_linear", 0)),
+		Factor:       f.Factor("rope.scaling.factor", f.Factor("rope.scale_linear", 0)),
 		Context:      f.IntOr("rope.scaling.original_context_length", f.IntOr("context_length", 0)),
-		BetaFast:     f.FloatOr("rope.scaling.yarn_beta_fast", 32),
-		BetaSlow:     f.FloatOr("rope.scaling.yarn_beta_slow", 1),
-		Attn:         f.FloatOr("rope.scaling.attn_factor", 1),
+		BetaFast:     f.Factor("rope.scaling.yarn_beta_fast", 32),
+		BetaSlow:     f.Factor("rope.scaling.yarn_beta_slow", 1),
+		Attn:         f.Factor("rope.scaling.attn_factor", 1),
 		Magnitude:    1,
-		MagnitudeAll: f.FloatOr("rope.scaling.yarn_log_multiplier", 0),
+		MagnitudeAll: f.Factor("rope.scaling.yarn_log_multiplier", 0),
 	}
 	switch r.Type {
 	case "none":
@@ -49,9 +49,12 @@ func (f *File) Rope(dims int) Rope {
 	if r.Factor == 0 {
 		r.Factor = 1
 	}
+	if r.Context == 0 {
+		r.Context = f.IntOr("context_length", 0)
+	}
 	none := r.Dims == 0 && f.Has("rope.dimension_count")
-	if none || r.Dims < 0 || r.Dims%2 != 0 || r.Dims > maxDims || r.Factor < 0 || r.Context < 0 || r.Attn < 0 {
-		f.Fail(f.key("rope"), "dimensions %d, factor %g, attention %g", r.Dims, r.Factor, r.Attn)
+	if none || r.Dims < 0 || r.Dims%2 != 0 || r.Dims > maxDims {
+		f.Fail(f.key("rope.dimension_count"), "%d dimensions; 2 to %d in pairs are possible", r.Dims, maxDims)
 		r.Dims = 2
 	}
 	return r
@@ -60,7 +63,7 @@ func (f *File) Rope(dims int) Rope {
 // Finite is Table, which it checks.
 func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	freqs, scale = r.Table()
-	ok := r.Base > 1 && scale-scale == 0
+	ok := r.Base > 1 && r.Base <= maxBase && scale-scale == 0
 	for _, x := range freqs {
 		ok = ok && x-x == 0
 	}
@@ -70,8 +73,11 @@ func (f *File) Finite(r Rope) (freqs []float32, scale float32) {
 	return freqs, scale
 }
 
-// maxDims bounds the table of a hostile file.
-const maxDims = 1 << 16
+// What a file can make a table of; known models take bases up to 1e11.
+const (
+	maxDims = 1 << 16
+	maxBase = 1e16
+)
 
 // Sections reads rope.dimension_sections, the pairs that turn with the time,
 // height, width and a fourth coordinate of a token; nil if there are none. On
