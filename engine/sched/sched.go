@@ -19,6 +19,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/sample"
 )
 
 // ErrTooLong is the class of errors about prompts that can never fit.
@@ -335,6 +336,9 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	}
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)
+	}
+	if errors.Is(err, sample.ErrLogits) { // what led to them is no prefix for others
+		s.empty(i)
 	}
 	if s.o.Ended != nil {
 		s.o.Ended()
