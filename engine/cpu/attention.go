@@ -422,6 +422,7 @@ func (t *attention) job(w *attnWorker, j *job) {
 	if write {
 		t.askWrite(w, j)
 	}
+	t.askFirst(j)
 	t.prepare(w, j)
 	if write && j.last() {
 		t.writeRow(w, j.span, j.head, j.first)

@@ -71,3 +71,17 @@ func (t *attention) askWrite(w *attnWorker, j *job) {
 		t.cache.v.own(&to)
 	}
 }
+
+// askFirst asks for the first pages of K, which no page before asks for, where there
+// is but one row. The last page of all is askWrite's.
+func (t *attention) askFirst(j *job) {
+	if len(t.p.b.Tokens) > 1 || j.part > 0 {
+		return
+	}
+	p := pages{job: j, t: t}
+	p.find()
+	k := t.keys()
+	for i := j.lo; i < min(j.lo+t.kForm.Ahead(), j.hi-1); i++ {
+		kernel.Prefetch(k.at(&p, i))
+	}
+}
