@@ -19,21 +19,18 @@ const (
 	formatVersion = 1
 	maxImport     = 256 << 20 // bytes of a file to import
 	maxMessages   = 200_000   // messages of an imported chat
+	maxChats      = 50_000    // chats of a file
+	maxAll        = 1_000_000 // messages of a file
+	maxAttached   = 10_000    // attachments of an imported message
 )
 
-// exported is the JSON form of chats: everything but the ids of this database.
-type exported struct {
-	Format  string         `json:"format"`
-	Version int            `json:"version"`
-	Chats   []exportedChat `json:"chats"`
-}
-
+// exportedChat is the JSON form of a chat: everything but the ids of this database.
 type exportedChat struct {
 	Chat
-	ID       *int64            `json:"id,omitempty"` // hides that of Chat
-	Folder   string            `json:"folder"`       // by name
-	Chosen   int64             `json:"chosen"`       // first message of the branch that is shown
-	Messages []exportedMessage `json:"messages"`
+	ID       *int64           `json:"id,omitempty"` // hides that of Chat
+	Folder   string           `json:"folder"`       // by name
+	Chosen   int64            `json:"chosen"`       // first message of the branch that is shown
+	Messages exportedMessages `json:"messages"`
 }
 
 type exportedMessage struct {
@@ -42,6 +39,55 @@ type exportedMessage struct {
 	Depth    *int     `json:"depth,omitempty"`
 	Branches *[]int64 `json:"branches,omitempty"`
 	Chosen   int64    `json:"chosen"`
+}
+
+// exportedMessages are no more than maxMessages: three bytes of a file can ask
+// for a message of hundreds.
+type exportedMessages []exportedMessage
+
+func (l *exportedMessages) UnmarshalJSON(data []byte) error {
+	list, err := readList[exportedMessage](data, maxMessages)
+	*l = list
+	return err
+}
+
+// UnmarshalJSON bounds what three bytes of an export can ask for: see exportedMessages.
+func (m *exportedMessage) UnmarshalJSON(data []byte) error {
+	type plain exportedMessage
+	in := struct {
+		*plain
+		Attachments json.RawMessage `json:"attachments"`
+	}{plain: (*plain)(m)}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	var err error
+	m.Attachments, err = readList[Attachment](in.Attachments, maxAttached)
+	return err
+}
+
+// readList reads a list of at most so many elements; nil from null or nothing.
+func readList[T any](data []byte, most int) (list []T, err error) {
+	in := json.NewDecoder(bytes.NewReader(data))
+	switch first, err := in.Token(); {
+	case err == io.EOF || err == nil && first == nil:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case first != json.Delim('['):
+		return nil, fmt.Errorf("%v where a list should be", first)
+	}
+	for in.More() {
+		if len(list) == most {
+			return nil, fmt.Errorf("a list of more than %d elements", most)
+		}
+		var x T
+		if err := in.Decode(&x); err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
 }
 
 // ExportJSON writes chats with all their branches, or every chat where none is
@@ -107,7 +153,9 @@ func (s *Store) exportChat(ctx context.Context, id int64) (exportedChat, error) 
 
 // Import reads chats that ExportJSON or ExportMarkdown wrote, or Markdown with a
 // heading for each speaker, and stores them as new ones. With an error none is.
-func (s *Store) Import(ctx context.Context, r io.Reader) ([]Chat, error) {
+// Settings that fits refuses are left out; nil takes all. It is asked once a
+// chat, in order.
+func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json.RawMessage) error) ([]Chat, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxImport+1))
 	if err != nil {
 		return nil, s.fault("import", err)
@@ -119,25 +167,27 @@ func (s *Store) Import(ctx context.Context, r io.Reader) ([]Chat, error) {
 	if !utf8.Valid(data) {
 		return nil, s.fault("import", fmt.Errorf("%w: not UTF-8 text", ErrInput))
 	}
-	var chats []exportedChat
+	read := readMarkdown
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		chats, err = readJSON(data)
-	} else {
-		var c exportedChat
-		c, err = readMarkdown(string(data), s.now())
-		chats = []exportedChat{c}
-	}
-	if err != nil {
-		return nil, s.fault("import", err)
-	}
-	imported := make([]Chat, len(chats))
-	err = s.write(ctx, "import", func(tx *sql.Tx) error {
-		for i := range chats {
-			if imported[i], err = s.importChat(ctx, tx, &chats[i]); err != nil {
-				return fmt.Errorf("chat %d: %w", i+1, err)
-			}
+		if err := checkHead(data); err != nil {
+			return nil, s.fault("import", err)
 		}
-		return nil
+		read = readJSON
+	}
+	var imported []Chat
+	all := 0
+	err = s.write(ctx, "import", func(tx *sql.Tx) error {
+		return read(data, s.now(), func(e *exportedChat) error {
+			if all += len(e.Messages); len(imported) == maxChats || all > maxAll {
+				return fmt.Errorf("%w: more than %d chats or %d messages", ErrInput, maxChats, maxAll)
+			}
+			c, err := s.importChat(ctx, tx, e, fits)
+			if err != nil {
+				return fmt.Errorf("chat %d: %w", len(imported)+1, err)
+			}
+			imported = append(imported, c)
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -145,35 +195,78 @@ func (s *Store) Import(ctx context.Context, r io.Reader) ([]Chat, error) {
 	return imported, nil
 }
 
-func readJSON(data []byte) ([]exportedChat, error) {
+// checkHead refuses what is no JSON that ExportJSON wrote.
+func checkHead(data []byte) error {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+		return fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	if head.Format != format {
-		return nil, fmt.Errorf("%w: no chats that Godwit exported: format %.64q, want %q", ErrInput, head.Format, format)
+		return fmt.Errorf("%w: no chats that Godwit exported: format %.64q, want %q", ErrInput, head.Format, format)
 	}
 	if head.Version > formatVersion {
-		return nil, fmt.Errorf("%w: an export of version %d, this one knows %d", ErrNewer, head.Version, formatVersion)
+		return fmt.Errorf("%w: an export of version %d, this one knows %d", ErrNewer, head.Version, formatVersion)
 	}
-	var e exported
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	return nil
+}
+
+// readJSON hands on the chats of an export, one at a time, so that only one lies
+// in memory. Data is an object, as checkHead has seen.
+func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
+	in := json.NewDecoder(bytes.NewReader(data))
+	var wrong error
+	token := func() (t json.Token) {
+		if wrong == nil {
+			t, wrong = in.Token()
+		}
+		return t
 	}
-	if len(e.Chats) == 0 {
-		return nil, fmt.Errorf("%w: no chat in it", ErrInput)
+	token() // the brace
+	chats := 0
+	for wrong == nil && in.More() {
+		if key := token(); key != "chats" {
+			var skipped json.RawMessage
+			wrong = in.Decode(&skipped)
+			continue
+		}
+		if first := token(); wrong == nil && first != json.Delim('[') {
+			wrong = errors.New("chats is no list")
+		}
+		for wrong == nil && in.More() {
+			var e exportedChat
+			if wrong = in.Decode(&e); wrong != nil {
+				break
+			}
+			chats++
+			if err := store(&e); err != nil {
+				return err
+			}
+		}
+		token() // the bracket
 	}
-	return e.Chats, nil
+	switch {
+	case wrong != nil:
+		return fmt.Errorf("%w: chat %d: %w", ErrInput, chats+1, wrong)
+	case chats == 0:
+		return fmt.Errorf("%w: no chat in it", ErrInput)
+	}
+	return nil
 }
 
 // importChat stores a chat under new ids.
-func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat) (Chat, error) {
+func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, fits func(json.RawMessage) error) (Chat, error) {
 	c := e.Chat
 	c.Created, c.Updated = s.sane(c.Created), s.sane(c.Updated)
 	var err error
+	if c.Settings, err = cleanObject(c.Settings); err != nil {
+		return c, err
+	}
+	if fits != nil && fits(c.Settings) != nil {
+		c.Settings = json.RawMessage("{}")
+	}
 	if c.Folder, err = folderNamed(ctx, tx, e.Folder); err != nil {
 		return c, err
 	}
@@ -217,9 +310,6 @@ func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat) (Ch
 // parentsFirst orders messages so that each comes after its parent, and refuses
 // trees that are none.
 func parentsFirst(messages []exportedMessage) ([]int, error) {
-	if len(messages) > maxMessages {
-		return nil, fmt.Errorf("%w: %d messages, at most %d are read", ErrInput, len(messages), maxMessages)
-	}
 	seen := map[int64]bool{}
 	children := map[int64][]int{}
 	for i, m := range messages {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestExport(t *testing.T) {
 		if err := errors.Join(err, s.ExportJSON(ctx, &jsonText, id), s.ExportMarkdown(ctx, &markdown, id)); err != nil {
 			t.Fatal(err)
 		}
-		copies, err := s.Import(ctx, bytes.NewReader(jsonText.Bytes()))
+		copies, err := s.Import(ctx, bytes.NewReader(jsonText.Bytes()), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestExport(t *testing.T) {
 		if err := s.ExportJSON(ctx, &again, copies[0].ID); err != nil || strings.Count(again.String(), "\n") != strings.Count(jsonText.String(), "\n") {
 			t.Fatalf("the copy exports other branches: %v", err)
 		}
-		copies, err = s.Import(ctx, bytes.NewReader(markdown.Bytes()))
+		copies, err = s.Import(ctx, bytes.NewReader(markdown.Bytes()), nil)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, markdown.String())
 		}
@@ -120,7 +121,7 @@ func TestExportAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, _ := testStore(t, Options{})
-	chats := must[[]Chat](t)(other.Import(ctx, &out))
+	chats := must[[]Chat](t)(other.Import(ctx, &out, nil))
 	folders := must[[]Folder](t)(other.Folders(ctx))
 	if len(chats) != 2 || len(folders) != 1 || folders[0].Name != "Work" || chats[0].Folder != folders[0].ID || !chats[1].Pinned {
 		t.Errorf("chats %+v, folders %+v", chats, folders)
@@ -139,7 +140,7 @@ func TestImportMarkdown(t *testing.T) {
 		"system":     {"### System\nBe brief\n### Human\nHi", "Hi", "system:Be brief|user:Hi"},
 		"not a name": {"## User\nThe\n## Users guide\nis here", "The", "user:The\n## Users guide\nis here"},
 	} {
-		chats, err := s.Import(ctx, strings.NewReader("\xef\xbb\xbf"+c.text))
+		chats, err := s.Import(ctx, strings.NewReader("\xef\xbb\xbf"+c.text), nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -178,11 +179,11 @@ func TestImportRefused(t *testing.T) {
 	ctx := context.Background()
 	s, _ := testStore(t, Options{})
 	for _, text := range hostile {
-		if _, err := s.Import(ctx, strings.NewReader(text)); !errors.Is(err, ErrInput) {
+		if _, err := s.Import(ctx, strings.NewReader(text), nil); !errors.Is(err, ErrInput) {
 			t.Errorf("%.90q: %v, want ErrInput", text, err)
 		}
 	}
-	if _, err := s.Import(ctx, strings.NewReader(`{"format":"godwit-chats","version":2}`)); !errors.Is(err, ErrNewer) {
+	if _, err := s.Import(ctx, strings.NewReader(`{"format":"godwit-chats","version":2}`), nil); !errors.Is(err, ErrNewer) {
 		t.Errorf("a newer export: %v, want ErrNewer", err)
 	}
 	if chats := must[[]Chat](t)(s.Chats(ctx, List{})); len(chats) != 0 {
@@ -195,7 +196,7 @@ func TestImportRefused(t *testing.T) {
 func TestImportLate(t *testing.T) {
 	s, _ := testStore(t, Options{})
 	late := `{"format":"godwit-chats","version":1,"chats":[{"created":"9999-12-31T23:59:59-23:00","updated":"9999-12-31T23:59:59-23:00"}]}`
-	chats := must[[]Chat](t)(s.Import(context.Background(), strings.NewReader(late)))
+	chats := must[[]Chat](t)(s.Import(context.Background(), strings.NewReader(late), nil))
 	if _, err := json.Marshal(chats); err != nil || chats[0].Created.Year() > 9998 {
 		t.Errorf("%v, %v", chats[0].Created, err)
 	}
@@ -216,7 +217,7 @@ func FuzzImport(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = s.Close() })
 	f.Fuzz(func(t *testing.T, data []byte) {
-		chats, err := s.Import(ctx, bytes.NewReader(data))
+		chats, err := s.Import(ctx, bytes.NewReader(data), nil)
 		if err != nil {
 			if !errors.Is(err, ErrInput) && !errors.Is(err, ErrNewer) {
 				t.Fatal(err)
@@ -230,4 +231,55 @@ func FuzzImport(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestImportMany reads files of a few megabytes that ask for a hundred times as
+// much: lists of nothing are refused before they are in memory.
+func TestImportMany(t *testing.T) {
+	s, _ := testStore(t, Options{})
+	const n = 2 << 20
+	for name, c := range map[string][3]string{
+		"chats":       {`{"format":"godwit-chats","version":1,"chats":[`, "{},", `{}]}`},
+		"messages":    {`{"format":"godwit-chats","version":1,"chats":[{"messages":[`, "{},", `{}]}]}`},
+		"attachments": {`{"format":"godwit-chats","version":1,"chats":[{"messages":[{"id":1,"role":"user","attachments":[`, "{},", `{}]}]}]}`},
+		"headings":    {"", "## User\n", ""},
+		"marks":       {"", markOpen + `{"part":"message","role":"user"}` + markClose + "\n", ""},
+	} {
+		text := c[0] + strings.Repeat(c[1], min(n, 24<<20/len(c[1]))) + c[2]
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := s.Import(context.Background(), strings.NewReader(text), nil)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Logf("%s: %d MB, %v", name, (after.TotalAlloc-before.TotalAlloc)>>20, err)
+	}
+	if chats := must[[]Chat](t)(s.Chats(context.Background(), List{})); len(chats) != 0 {
+		t.Errorf("%d chats stored after all", len(chats))
+	}
+}
+
+// TestImportSettings leaves out settings that the caller refuses, in the same
+// transaction, and asks about each chat once.
+func TestImportSettings(t *testing.T) {
+	ctx := context.Background()
+	s, _ := testStore(t, Options{})
+	text := `{"chats":[{"settings":{"bad":1}},{"settings":{"good":1}},{}],"other":[[]],"format":"godwit-chats","version":1}`
+	asked := 0
+	chats := must[[]Chat](t)(s.Import(ctx, strings.NewReader(text), func(settings json.RawMessage) error {
+		asked++
+		if strings.Contains(string(settings), "bad") {
+			return errors.New("no")
+		}
+		return nil
+	}))
+	if len(chats) != 3 || asked != 3 {
+		t.Fatalf("%d chats, asked about %d", len(chats), asked)
+	}
+	for i, want := range []string{"{}", `{"good":1}`, "{}"} {
+		if c := must[Chat](t)(s.Chat(ctx, chats[i].ID)); string(c.Settings) != want || string(chats[i].Settings) != want {
+			t.Errorf("chat %d: settings %s, %s returned, want %s", i, c.Settings, chats[i].Settings, want)
+		}
+	}
 }

@@ -119,8 +119,16 @@ func unfence(text string) string {
 	return inner[:end]
 }
 
-// readMarkdown reads one chat.
-func readMarkdown(text string, now time.Time) (exportedChat, error) {
+// readMarkdown hands on the one chat of a text.
+func readMarkdown(data []byte, now time.Time, store func(*exportedChat) error) error {
+	c, err := parseMarkdown(string(data), now)
+	if err != nil {
+		return err
+	}
+	return store(&c)
+}
+
+func parseMarkdown(text string, now time.Time) (exportedChat, error) {
 	if strings.Contains(text, markClose+"\r\n") { // an editor changed every line end
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
@@ -132,6 +140,9 @@ func readMarkdown(text string, now time.Time) (exportedChat, error) {
 	for _, part := range splitParts(text) {
 		if err := c.addPart(part, now); err != nil {
 			return c, err
+		}
+		if len(c.Messages) > maxMessages {
+			return c, errMessages
 		}
 	}
 	if len(c.Messages) == 0 {
@@ -211,6 +222,8 @@ func (c *exportedChat) add(m Message) {
 	c.Messages = append(c.Messages, exportedMessage{Message: m})
 }
 
+var errMessages = fmt.Errorf("%w: more than %d messages", ErrInput, maxMessages)
+
 // speaker is a heading, or a bold line, that names who speaks.
 var speaker = regexp.MustCompile(`(?mi)^(?:#{1,6}[ \t]+|\*\*)[^\w\n]*(user|you|human|assistant|model|ai|bot|chatgpt|claude|system|tool)[ \t]*:?(?:\*\*)?[ \t]*:?[ \t]*\r?$`)
 
@@ -218,9 +231,12 @@ var speaker = regexp.MustCompile(`(?mi)^(?:#{1,6}[ \t]+|\*\*)[^\w\n]*(user|you|h
 func readHeadings(text string, now time.Time) (exportedChat, error) {
 	var c exportedChat
 	c.Created, c.Updated = now, now
-	found := speaker.FindAllStringSubmatchIndex(text, -1)
+	found := speaker.FindAllStringSubmatchIndex(text, maxMessages+1)
 	if len(found) == 0 {
 		return c, fmt.Errorf("%w: neither an export in JSON nor Markdown with a heading for each speaker, such as \"## User\"", ErrInput)
+	}
+	if len(found) > maxMessages {
+		return c, errMessages
 	}
 	for line := range strings.Lines(text[:found[0][0]]) {
 		if title, ok := strings.CutPrefix(line, "# "); ok {

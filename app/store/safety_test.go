@@ -111,7 +111,7 @@ func TestFullDisk(t *testing.T) {
 	if err := d.Save(ctx, func() (string, string) { return big, "" }); !errors.Is(err, ErrFull) {
 		t.Errorf("save: %v, want ErrFull", err)
 	}
-	if _, err := s.Import(ctx, strings.NewReader("## User\n"+big)); !errors.Is(err, ErrFull) {
+	if _, err := s.Import(ctx, strings.NewReader("## User\n"+big), nil); !errors.Is(err, ErrFull) {
 		t.Errorf("import: %v, want ErrFull", err)
 	}
 	check := func(s *Store) {

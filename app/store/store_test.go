@@ -284,11 +284,11 @@ func longChat(t *testing.T, s *Store, n int) Chat {
 	for i := range n {
 		e.add(Message{Role: []Role{User, Assistant}[i%2], Content: fmt.Sprint("message ", i)})
 	}
-	data, err := json.Marshal(exported{Format: format, Version: 1, Chats: []exportedChat{e}})
+	data, err := json.Marshal(map[string]any{"format": format, "version": 1, "chats": []exportedChat{e}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return must[[]Chat](t)(s.Import(context.Background(), strings.NewReader(string(data))))[0]
+	return must[[]Chat](t)(s.Import(context.Background(), strings.NewReader(string(data)), nil))[0]
 }
 
 func TestDraft(t *testing.T) {

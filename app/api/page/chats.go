@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 
 	"godwit/app/store"
 )
@@ -232,43 +234,35 @@ func (p *Page) exportAll(w http.ResponseWriter, r *http.Request) (any, error) {
 
 func (p *Page) importChats(w http.ResponseWriter, r *http.Request) (any, error) {
 	ctx := context.WithoutCancel(r.Context()) // what is read is stored without the window too
-	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1))
+	asked, wrong := 0, map[int]error{}        // by chat
+	made, err := p.o.Store.Import(ctx, http.MaxBytesReader(w, r.Body, maxImport+1), func(settings json.RawMessage) error {
+		_, _, err := readSettings(settings)
+		if err != nil {
+			wrong[asked] = err
+		}
+		asked++
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = p.understand(ctx, made)
 	p.chatsChanged()
-	return map[string]any{"chats": made}, err
+	p.sayLeftOut(made, wrong)
+	return map[string]any{"chats": made}, nil
 }
 
-// understand takes settings off imported chats that nothing here could answer with.
-// It says so once, however many there are.
-func (p *Page) understand(ctx context.Context, chats []store.Chat) error {
-	none := json.RawMessage("{}")
-	said, more := "", 0
-	for i := range chats {
-		c := &chats[i]
-		_, _, wrong := readSettings(c.Settings)
-		switch {
-		case wrong == nil:
-			continue
-		case said == "":
-			said = fmt.Sprintf("The settings of the imported chat “%.80s” were left out: %.200v.", c.Title, wrong)
-		default:
-			more++
-		}
-		var err error
-		if *c, err = p.o.Store.ChangeChat(ctx, c.ID, store.ChatChange{Settings: &none}); err != nil {
-			return err
-		}
+// sayLeftOut says once that settings of imported chats, with which nothing here could
+// answer, were left out, however many there are.
+func (p *Page) sayLeftOut(chats []store.Chat, wrong map[int]error) {
+	if len(wrong) == 0 {
+		return
 	}
-	if more > 0 {
+	first := slices.Min(slices.Collect(maps.Keys(wrong)))
+	said := fmt.Sprintf("The settings of the imported chat “%.80s” were left out: %.200v.", chats[first].Title, wrong[first])
+	if more := len(wrong) - 1; more > 0 {
 		said += fmt.Sprintf(" So were those of %d more.", more)
 	}
-	if said != "" {
-		p.say("warning", said)
-	}
-	return nil
+	p.say("warning", said)
 }
 
 func (p *Page) search(_ http.ResponseWriter, r *http.Request) (any, error) {
