@@ -107,7 +107,7 @@ func TestTerminalIsNotAsked(t *testing.T) {
 func TestChatOnTerminal(t *testing.T) {
 	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
 	s := onTerminal(t, "chat", model, "-n", "2", "--backend", "cpu", "--log-level", "warn")
-	const prompt = "\x1b[?2004h> "
+	const prompt = "\x1b[?2004h\r\x1b[J> "
 	s.until(prompt)
 	s.types("\r")
 	s.until(prompt)
@@ -118,7 +118,9 @@ func TestChatOnTerminal(t *testing.T) {
 	s.types("not sent\x03")
 	s.until("Ctrl-C again")
 	s.until(prompt)
-	s.types("\x1b[A") // the line before
+	s.types("\x1a") // nobody is there who could let it go on, so it does
+	s.until(prompt)
+	s.types("日本\x1b[D\x1b[A") // the line before
 	s.until("/?")
 	s.types("\r")
 	s.until(prompt)

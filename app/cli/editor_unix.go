@@ -1,0 +1,157 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// editor reads lines from a terminal with the keys of a shell: arrows, home, end,
+// words, earlier lines. What is pasted is one line, however many it has.
+type editor struct {
+	in, out *os.File
+	keys    keyboard
+	line    line
+	view
+	pending
+}
+
+func edit(in, out *os.File) lines {
+	return &editor{in: in, out: out, view: view{to: out, size: func() (int, int, error) { return term.GetSize(int(out.Fd())) }}}
+}
+
+// escapeWait is how long the rest of an escape sequence may take.
+const escapeWait = 50 * time.Millisecond
+
+func (e *editor) read(ctx context.Context, prompt string) (string, error) {
+	old, err := e.raw()
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		fmt.Fprint(e.out, pasteOff)
+		_ = term.Restore(int(e.in.Fd()), old) // nobody is left to be told
+	}()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGCONT)
+	defer signal.Stop(signals)
+	e.begin(prompt)
+	for {
+		for k, ok := e.keys.next(); ok; k, ok = e.keys.next() {
+			switch text, err := e.press(k); {
+			case k.do == keySuspend:
+				if err := e.suspend(old, signals); err != nil {
+					return "", err
+				}
+			case k.do == keyEnter || err != nil:
+				return text, err
+			}
+		}
+		if err := e.draw(&e.line); err != nil {
+			return "", err
+		}
+		if err := e.await(ctx, signals); err != nil {
+			e.leave(&e.line)
+			return "", err
+		}
+	}
+}
+
+// press does what a key asks for. A line or an error ends the reading.
+func (e *editor) press(k key) (string, error) {
+	switch {
+	case k.do == keyClear:
+		e.wipe()
+	case k.do == keyEnter:
+		e.leave(&e.line)
+		return e.line.take(), nil
+	case k.do == keyInterrupt:
+		e.leave(&e.line)
+		e.line = line{past: e.line.past}
+		return "", errInterrupted
+	case k.do == keyEOF && len(e.line.all()) == 0:
+		e.leave(&e.line)
+		return "", io.EOF
+	default:
+		e.line.press(k)
+	}
+	return "", nil
+}
+
+// await waits for keys, for another size of the terminal, and for the end of ctx.
+func (e *editor) await(ctx context.Context, signals <-chan os.Signal) error {
+	var late <-chan time.Time
+	if e.keys.escaping() {
+		late = time.After(escapeWait)
+	}
+	select {
+	case s := <-e.start(e.some):
+		e.due = nil
+		e.keys.in = append(e.keys.in, s.text...)
+		return s.err
+	case s := <-signals:
+		if s == syscall.SIGCONT {
+			_, err := e.raw()
+			e.begin(e.prompt)
+			return err
+		}
+		e.resize()
+	case <-late:
+		e.keys.in = nil
+	case <-ctx.Done():
+		return errInterrupted
+	}
+	return nil
+}
+
+// some reads what is there.
+func (e *editor) some() (string, error) {
+	buf := make([]byte, 4096)
+	n, err := e.in.Read(buf)
+	if n > 0 {
+		return string(buf[:n]), nil
+	}
+	return "", err
+}
+
+// raw takes the keys as they come, pastes marked, and returns what was before.
+func (e *editor) raw() (*term.State, error) {
+	old, err := term.MakeRaw(int(e.in.Fd()))
+	if err == nil {
+		fmt.Fprint(e.out, pasteOn)
+	}
+	return old, err
+}
+
+// suspend stops the program, as Ctrl-Z does elsewhere, until it goes on.
+func (e *editor) suspend(old *term.State, signals <-chan os.Signal) error {
+	if err := e.draw(&e.line); err != nil {
+		return err
+	}
+	e.leave(&e.line)
+	fmt.Fprint(e.out, pasteOff)
+	if err := term.Restore(int(e.in.Fd()), old); err != nil {
+		return err
+	}
+	_ = syscall.Kill(0, syscall.SIGTSTP) // it is our own group
+	for late := time.After(time.Second); ; {
+		select {
+		case s := <-signals:
+			if s != syscall.SIGCONT {
+				continue
+			}
+		case <-late: // nobody is there who could let it go on, so it was not stopped
+		}
+		_, err := e.raw()
+		e.begin(e.prompt)
+		return err
+	}
+}
