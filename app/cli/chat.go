@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -21,7 +22,7 @@ type chatCmd struct {
 	loadFlags
 	config.Sampling
 	Prompt *string `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
-	File   string  `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says."`
+	File   string  `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says. With -p: that, and then the file."`
 	System string  `placeholder:"TEXT" help:"System prompt."`
 	Stats  bool    `help:"Print speed and token counts after each answer."`
 
@@ -43,6 +44,9 @@ func (c *chatCmd) Run(r *run) error {
 			return err
 		}
 		text := strings.TrimRight(string(b), "\n")
+		if c.Prompt != nil && strings.TrimSpace(text) != "" {
+			text = *c.Prompt + "\n\n" + text
+		}
 		c.Prompt = &text
 	}
 	if c.Prompt != nil && strings.TrimSpace(*c.Prompt) == "" {
@@ -79,6 +83,9 @@ const talkHelp = `/clear  begins a new conversation
 Ctrl-C  stops an answer; twice at the prompt, it ends
 `
 
+// mistyped is a line that looks like a command.
+var mistyped = regexp.MustCompile(`^/[a-z]+$`)
+
 // talk reads turns from standard input until that ends.
 func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
 	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye ends, /? lists the commands.\n", e.Config().Name, e.Context())
@@ -108,9 +115,14 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
 			return nil
 		case "/clear":
 			talk = talk[:system]
+			fmt.Fprintln(r.err, "A new conversation.")
 			continue
 		case "/?", "/help":
 			fmt.Fprint(r.err, talkHelp)
+			continue
+		}
+		if mistyped.MatchString(line) {
+			fmt.Fprintln(r.err, line, "is no command; /? lists them.")
 			continue
 		}
 		talk = append(talk, message{"user", line})
@@ -161,6 +173,12 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 			fmt.Fprint(r.err, spoken(ev.Text))
 		case engine.End:
 			fmt.Fprintln(r.out)
+			switch res := ev.Result; {
+			case res.Finish == engine.FinishLength && (c.Predict < 0 || res.Completion < c.Predict):
+				fmt.Fprintln(r.err, "The context is full, so the answer ends here; -c sets a longer one.")
+			case text.Len() == 0 && res.Finish == engine.FinishStop:
+				fmt.Fprintln(r.err, "The model ended its answer before the first word.")
+			}
 			if c.Stats {
 				fmt.Fprintf(r.err, "%d tokens read (%d reused) in %v, %d written in %v\n", ev.Result.Prompt, ev.Result.Cached, ev.Result.Prefill.Round(1e6), ev.Result.Completion, ev.Result.Decode.Round(1e6))
 			}

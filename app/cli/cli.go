@@ -46,7 +46,7 @@ type root struct {
 	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`
 	Eval       evalCmd       `cmd:"" help:"Measure what a cache type costs in quality."`
 	Quantize   quantizeCmd   `cmd:"" help:"Write a copy of a model with smaller matrices."`
-	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: list, plan, encode, decode."`
+	KV         kvCmd         `cmd:"" name:"kv" help:"Cache types: what there are, what a context takes with them, calibration."`
 	Device     deviceCmd     `cmd:"" help:"List what can compute here, and check that it does so right."`
 	Version    versionCmd    `cmd:"" help:"Print version, build and processor."`
 }
@@ -177,7 +177,11 @@ func command(ctx *kong.Context, err error) string {
 		ctx = parse.Context
 	}
 	if ctx != nil && ctx.Selected() != nil {
-		return strings.TrimPrefix(ctx.Selected().FullPath(), "godwit ")
+		var names []string
+		for n := ctx.Selected(); n.Type == kong.CommandNode; n = n.Parent {
+			names = append([]string{n.Name}, names...) // a path has the aliases too
+		}
+		return strings.Join(names, " ")
 	}
 	return "COMMAND"
 }

@@ -30,7 +30,7 @@ func (r *run) lines() lines {
 			return e
 		}
 	}
-	return &plainLines{err: r.err, in: bufio.NewReader(r.in)}
+	return &plainLines{err: r.err, in: bufio.NewReader(r.in), asks: ok && term.IsTerminal(int(in.Fd()))}
 }
 
 // pending is a read that can be left and taken up again, since none can be called
@@ -57,13 +57,16 @@ func (p *pending) start(read func() (string, error)) <-chan said {
 
 // plainLines reads lines as they come.
 type plainLines struct {
-	err io.Writer
-	in  *bufio.Reader
+	err  io.Writer
+	in   *bufio.Reader
+	asks bool // somebody types
 	pending
 }
 
 func (p *plainLines) read(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(p.err, prompt)
+	if p.asks {
+		fmt.Fprint(p.err, prompt)
+	}
 	line := said{err: errInterrupted}
 	select {
 	case line = <-p.start(func() (string, error) { return p.in.ReadString('\n') }):
@@ -73,7 +76,7 @@ func (p *plainLines) read(ctx context.Context, prompt string) (string, error) {
 	if errors.Is(line.err, io.EOF) && line.text != "" {
 		return line.text, nil // a last line without an end
 	}
-	if line.err != nil {
+	if line.err != nil && p.asks {
 		fmt.Fprintln(p.err)
 	}
 	return line.text, line.err

@@ -197,3 +197,15 @@ func TestView(t *testing.T) {
 		}
 	})
 }
+
+// A text is cut by columns, not in a character.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		columns    int
+		text, want string
+	}{{8, "eight123", "eight123"}, {8, "eight1234", "eight12…"}, {6, "日本語", "日本語"}, {5, "日本語", "日本…"}, {4, "日本語", "日…"}, {3, "ae\u0301io", "ae\u0301…"}} {
+		if got := fit(c.text, c.columns); got != c.want {
+			t.Errorf("%q in %d columns: %q, want %q", c.text, c.columns, got, c.want)
+		}
+	}
+}

@@ -11,7 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // table prints columns that line up.
@@ -68,7 +70,7 @@ func (t *table) write(w io.Writer) error {
 	width := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
 		for i, c := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(c))
+			width[i] = max(width[i], uniseg.StringWidth(c))
 		}
 	}
 	for _, row := range t.rows {
@@ -76,7 +78,7 @@ func (t *table) write(w io.Writer) error {
 		for i, c := range row {
 			b.WriteString(c)
 			if i+1 < len(row) {
-				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(c)+2))
+				b.WriteString(strings.Repeat(" ", width[i]-uniseg.StringWidth(c)+2))
 			}
 		}
 		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
@@ -119,13 +121,44 @@ func (r *run) draw(total int64, what string, more ...progressbar.Option) *bar {
 	}
 	p := progressbar.NewOptions64(total, append(more,
 		progressbar.OptionSetWriter(r.err),
-		progressbar.OptionSetDescription(printable(what)),
+		progressbar.OptionSetDescription(r.label(what)),
 		progressbar.OptionSetWidth(20), // a line of 80 columns keeps room for names
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(50*time.Millisecond),
 	)...)
 	r.drawn.Store(p)
 	return &bar{r, p}
+}
+
+// besideLabel is the room that a bar takes beside what it says: the share, the
+// speed and the times.
+const besideLabel = 34
+
+// label is what a bar says, cut to what keeps the bar on one row: a longer one
+// leaves rows behind with every drawing.
+func (r *run) label(what string) string {
+	width := 80
+	if f, ok := r.err.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			width = w
+		}
+	}
+	return fit(printable(what), max(8, width-besideLabel))
+}
+
+// fit cuts a text to a number of columns.
+func fit(text string, columns int) string {
+	if uniseg.StringWidth(text) <= columns {
+		return text
+	}
+	var b strings.Builder
+	for _, c := range cells(text) {
+		if uniseg.StringWidth(b.String()+c.text) >= columns {
+			break
+		}
+		b.WriteString(c.text)
+	}
+	return b.String() + "…"
 }
 
 // share moves a bar that reports a share.
@@ -144,7 +177,7 @@ func (b *bar) set(step int64) {
 // describe says what is going on.
 func (b *bar) describe(what string) {
 	if b.p != nil {
-		b.p.Describe(printable(what))
+		b.p.Describe(b.r.label(what))
 	}
 }
 

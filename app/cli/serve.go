@@ -19,7 +19,7 @@ type serveCmd struct {
 	config.Sampling
 	config.Server
 	config.Library
-	UI bool `name:"ui" help:"Serve the page too."`
+	UI bool `name:"ui" help:"Serve the page too: chats, models and settings, in the browser."`
 }
 
 // Run serves the API until it is interrupted.

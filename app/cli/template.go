@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,9 @@ func readVariables(in io.Reader) (*jinja.Dict, error) {
 	b, err := io.ReadAll(in)
 	if err != nil {
 		return nil, err
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, errors.New("standard input is empty; it wants messages, such as [{\"role\": \"user\", \"content\": \"Hello\"}]")
 	}
 	v, err := jinja.DecodeJSON(b, true)
 	if err != nil {

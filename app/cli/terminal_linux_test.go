@@ -115,6 +115,14 @@ func TestChatOnTerminal(t *testing.T) {
 	if help := s.until(prompt); !strings.Contains(help, "/clear") {
 		t.Errorf("/? says %q", help)
 	}
+	s.types("/cler\r")
+	s.until("/cler is no command")
+	s.until(prompt)
+	s.types("/clear\r")
+	s.until("A new conversation")
+	s.until(prompt)
+	s.types("/?\r")
+	s.until(prompt)
 	s.types("not sent\x03")
 	s.until("Ctrl-C again")
 	s.until(prompt)
