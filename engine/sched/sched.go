@@ -121,6 +121,7 @@ type Sched struct {
 	prog  backend.Program
 	cache *kv.Cache
 	ops   chan func()
+	wake  chan struct{} // a context has ended
 	quit  chan struct{}
 	once  sync.Once
 	ended sync.WaitGroup
@@ -152,8 +153,9 @@ type task struct {
 	queued  time.Time
 	started time.Time
 	first   time.Time
-	chooses bool      // Next runs beside the loop
-	logits  []float32 // what it is given then
+	chooses bool        // Next runs beside the loop
+	unwatch func() bool // of ctx, whose end wakes the loop
+	logits  []float32   // what it is given then
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
@@ -176,7 +178,7 @@ type rowUse struct {
 func New(prog backend.Program, cache *kv.Cache, o Options) *Sched {
 	s := &Sched{
 		o: o, prog: prog, cache: cache,
-		ops: make(chan func()), quit: make(chan struct{}),
+		ops: make(chan func()), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		logits: make([]float32, o.Outputs*o.Vocab),
 	}
 	for i := range cache.Seqs() {
@@ -230,7 +232,26 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 		t.stats.Prompt, t.read = n, n
 		tasks[i] = t
 	}
-	return s.do(ctx, func() { s.queue = append(s.queue, tasks...) })
+	return s.do(ctx, func() {
+		for _, t := range tasks {
+			t.unwatch = context.AfterFunc(ctx, s.rouse)
+		}
+		s.queue = append(s.queue, tasks...)
+	})
+}
+
+// rouse has a loop that waits look at the contexts of its jobs.
+func (s *Sched) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end tells a task's job that it is over.
+func (t *task) end(f Finish, err error) {
+	t.unwatch()
+	t.Done(f, t.stats, err)
 }
 
 // capacity is the most tokens that a sequence can hold with all cells to itself.
@@ -250,6 +271,7 @@ func (s *Sched) loop() {
 			select {
 			case f := <-s.ops:
 				f()
+			case <-s.wake:
 			case <-s.quit:
 				s.abort()
 				return
@@ -293,7 +315,7 @@ func (s *Sched) abort() {
 		}
 	}
 	for _, t := range s.queue {
-		t.Done(Failed, t.stats, ErrClosed)
+		t.end(Failed, ErrClosed)
 	}
 	s.queue = nil
 }
@@ -308,7 +330,7 @@ func (s *Sched) cancel() {
 	kept := s.queue[:0]
 	for _, t := range s.queue {
 		if err := t.ctx.Err(); err != nil {
-			t.Done(Failed, t.stats, err)
+			t.end(Failed, err)
 			continue
 		}
 		kept = append(kept, t)
@@ -343,5 +365,5 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	if s.o.Ended != nil {
 		s.o.Ended()
 	}
-	t.Done(f, t.stats, err)
+	t.end(f, err)
 }

@@ -508,6 +508,36 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// A job in the queue whose context ends is told so while the only slot's job
+// takes its time over a token.
+func TestApartQueue(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 256, seqs: 1, context: 256, rows: 16})
+	begun, release := make(chan struct{}), make(chan struct{})
+	first := true
+	slow, err := begin(t.Context(), s, sched.Job{Prompt: text(1, 20), Slot: -1, Apart: true}, 2, func() {
+		if first {
+			first = false
+			close(begun)
+			<-release
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	queued, err := begin(ctx, s, sched.Job{Prompt: text(2, 20), Slot: -1}, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if r := <-queued; !errors.Is(r.err, context.Canceled) {
+		t.Errorf("the one in the queue: %v", r.err)
+	}
+	close(release)
+	ended(t, "slow", <-slow, text(1, 20), 2, 0)
+}
+
 // When the cells run out, a newer job makes room for an older one, even if that
 // has to wait for the token that the newer one is choosing.
 func TestApartYields(t *testing.T) {
