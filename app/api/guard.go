@@ -191,22 +191,50 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// checkType refuses bodies that are not JSON by their Content-Type: browsers
-// send other types across sites without asking first.
+// checkType refuses bodies that a web page may have sent: browsers send them
+// across sites without asking first where their Content-Type is not JSON's.
+// From a program that is no browser every type is taken, as curl says that what
+// it sends is a form unless it is told otherwise.
 func checkType(r *http.Request) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
 	}
-	name, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	charset := strings.ToLower(params["charset"])
-	json := name == "application/json" || strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json")
-	if err != nil || !json || charset != "" && charset != "utf-8" {
-		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json (curl: -H 'Content-Type: application/json')", r.Header.Get("Content-Type"))
+	given := r.Header.Get("Content-Type")
+	name, params, err := mime.ParseMediaType(given)
+	json := err == nil && (name == "application/json" || strings.HasPrefix(name, "application/") && strings.HasSuffix(name, "+json"))
+	if by := browsing(r); by != "" && !json {
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want application/json (curl: -H 'Content-Type: application/json'); others are taken only from programs that send no %s", given, by)
+	}
+	if charset := strings.ToLower(params["charset"]); charset != "" && charset != "utf-8" && charset != "us-ascii" {
+		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Type is %.64q, want JSON in UTF-8", given)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return wire.Fault(http.StatusUnsupportedMediaType, wire.Invalid, "Content-Encoding %.64q is not supported", e)
 	}
 	return nil
+}
+
+// browsing names what in a request may come from a browser, empty if nothing
+// does. Every browser of today sends Origin with a post, whatever the page asks
+// for, and most send Sec-Fetch-Site; those from before send the others, none of
+// which a page can take away but Referer and Cookie.
+func browsing(r *http.Request) string {
+	for _, name := range []string{"Origin", "Referer", "Cookie", "Accept-Language"} {
+		if _, there := r.Header[name]; there {
+			return name
+		}
+	}
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Sec-") {
+			return name
+		}
+	}
+	// PowerShell gives itself out as a browser: Mozilla/5.0 (...) PowerShell/7.4.
+	agent := r.UserAgent()
+	if browser := strings.HasPrefix(agent, "Mozilla/") || strings.HasPrefix(agent, "Opera/"); browser && !strings.Contains(agent, "PowerShell/") {
+		return "User-Agent of a browser"
+	}
+	return ""
 }
 
 // body reads the body of a request within its limits of size and time.

@@ -55,10 +55,8 @@ func guardCases(url, port string) []guarded {
 		{"foreign origin before work", "POST", "/nowhere", "{", header("Origin", "http://evil.example"), 403, "origin_not_allowed"},
 		{"picture of another site", "GET", "/v1/models", nil, header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"), 403, "origin_not_allowed"},
 		{"link of another site", "GET", "/v1/models", nil, header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"), 200, ""},
-		{"simple POST", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "text/plain"), 415, ""},
-		{"form", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "application/x-www-form-urlencoded"), 415, ""},
-		{"no type", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", ""), 415, ""},
 		{"other letters", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "application/json; charset=utf-16"), 415, ""},
+		{"a form of other letters", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Type", "text/plain; charset=utf-16"), 415, ""},
 		{"packed", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Encoding", "gzip"), 415, ""},
 		{"not JSON", "POST", "/v1/completions", `{"prompt":`, nil, 400, ""},
 		{"more than JSON", "POST", "/v1/completions", `{"prompt":"a"} {}`, nil, 400, ""},
@@ -74,6 +72,54 @@ func guardCases(url, port string) []guarded {
 		{"wrong method", "PUT", "/v1/models", "{}", nil, 405, "method_not_allowed"},
 		{"head", "HEAD", "/v1/models", nil, nil, 200, ""},
 		{"unneeded key", "GET", "/v1/models", nil, header("Authorization", "Bearer anything", "X-Api-Key", "x"), 200, ""},
+	}
+}
+
+// A body of another type than JSON's is taken from programs, and from nothing
+// that may be a browser; one of JSON's type from both.
+func TestTypes(t *testing.T) {
+	v := start(t, nil)
+	const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:60.0) Gecko/20100101 Firefox/60.0"
+	const powershell = "Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1.19041.1"
+	// The test's own client has no other headers than these.
+	for _, c := range []struct {
+		what    string
+		headers []string
+		status  int // of another type than JSON's
+	}{
+		{"Go", nil, 400},
+		{"curl", []string{"User-Agent", "curl/8.5.0", "Accept", "*/*"}, 400},
+		{"curl with a key", []string{"User-Agent", "curl/8.5.0", "Authorization", "Bearer x"}, 400},
+		{"PowerShell", []string{"User-Agent", powershell}, 400},
+		{"no-cors fetch, sendBeacon", []string{"Origin", "http://evil.example"}, 403},
+		{"the same, as a file or without a referrer", []string{"Origin", "null"}, 403},
+		{"an empty origin", []string{"Origin", ""}, 403},
+		{"a page of the server", []string{"Origin", v.url}, 415},
+		{"a browser that says where a request comes from", []string{"Sec-Fetch-Site", "same-origin"}, 415},
+		{"typed in", []string{"Sec-Fetch-Site", "none"}, 415},
+		{"its other words", []string{"Sec-Ch-Ua", "x"}, 415},
+		{"a form of old", []string{"Referer", "http://evil.example/"}, 415},
+		{"cookies of another port", []string{"Cookie", "a=b"}, 415},
+		{"a form of old without a referrer", []string{"User-Agent", firefox}, 415},
+		{"the same in disguise", []string{"User-Agent", "curl/8.5.0", "Accept-Language", "en"}, 415},
+		{"a page in disguise of PowerShell", []string{"User-Agent", powershell, "Origin", "http://evil.example"}, 403},
+		{"the oldest", []string{"User-Agent", "Opera/9.80 (X11; Linux i686) Presto/2.12.388 Version/12.16"}, 415},
+	} {
+		for _, kind := range []string{
+			"application/json", "application/json; charset=UTF-8", "application/problem+json",
+			"application/x-www-form-urlencoded", "text/plain", "text/plain;charset=UTF-8", "multipart/form-data", "application/csp-report", "a/b; c", "",
+		} {
+			edit := header(append([]string{"Content-Type", kind}, c.headers...)...)
+			// A number is no prompt: the request is refused, but only after it was read.
+			r := v.ask("POST", "/v1/completions", `{"prompt":5}`, edit)
+			want := c.status
+			if want == 415 && strings.HasPrefix(kind, "application/") && strings.Contains(kind, "json") {
+				want = 400
+			}
+			if r.status != want {
+				t.Errorf("%s, %q: %d %s, want %d", c.what, kind, r.status, r.body, want)
+			}
+		}
 	}
 }
 
