@@ -132,24 +132,35 @@ func (p *Page) modelsChanged() {
 func (p *Page) Changed() {
 	if p.used.Load() {
 		p.spawn(func() {
-			p.forgetStops()
+			p.settleStops()
 			p.modelsChanged()
 		})
 	}
 }
 
-// forgetStops takes back what came too late to end a load, or it would end the next.
-func (p *Page) forgetStops() {
+// settleStops looks after what came too late to end a load: it would end the next
+// one, so it is taken back, and the model that nobody wants is unloaded unless it
+// is being used.
+func (p *Page) settleStops() {
 	p.library.mu.Lock()
 	paths := slices.Collect(maps.Keys(p.library.stopped))
 	p.library.mu.Unlock()
 	for _, path := range paths {
-		if p.models.Standing(path).State == api.Loading {
+		state := p.models.Standing(path).State
+		if state == api.Loading {
 			continue
 		}
 		p.library.mu.Lock()
+		late := p.library.stopped[path] && state == api.Loaded
 		delete(p.library.stopped, path)
 		p.library.mu.Unlock()
+		if late {
+			p.spawn(func() {
+				if err := p.unload(p.ctx, path); err != nil {
+					p.log.Info("the load was stopped too late", "err", err)
+				}
+			})
+		}
 	}
 }
 
@@ -267,7 +278,7 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	p.library.stopped[m.Path] = true
 	p.library.mu.Unlock()
-	p.forgetStops()
+	p.settleStops()
 	return nil, nil
 }
 
@@ -276,15 +287,15 @@ func (p *Page) unloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return nil, p.unload(r.Context(), m)
+	return nil, p.unload(r.Context(), m.Path)
 }
 
 // unload saves the chats that a model holds and unloads it.
-func (p *Page) unload(ctx context.Context, m hub.Model) error {
-	if err := p.saveHeld(ctx, m.Path); err != nil {
+func (p *Page) unload(ctx context.Context, path string) error {
+	if err := p.saveHeld(ctx, path); err != nil {
 		p.log.Warn("states of chats not saved", "err", err)
 	}
-	return p.models.Unload(m.Path)
+	return p.models.Unload(path)
 }
 
 // reloadModel loads a model with the settings as they are now.
@@ -293,7 +304,7 @@ func (p *Page) reloadModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.unload(r.Context(), m); err != nil {
+	if err := p.unload(r.Context(), m.Path); err != nil {
 		return nil, err
 	}
 	return nil, p.load(m)
@@ -304,7 +315,7 @@ func (p *Page) removeModel(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := p.unload(r.Context(), m); err != nil {
+	if err := p.unload(r.Context(), m.Path); err != nil {
 		return nil, err
 	}
 	if err := p.o.Library.Remove(r.Context(), m.Name); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"godwit/app/api"
 	"godwit/app/store"
 )
 
@@ -208,6 +209,17 @@ func TestLate(t *testing.T) {
 	ask[any](d, "POST", "/app/models/"+modelName+"/cancel", nil)
 	if len(d.library.stopped) > 0 {
 		t.Errorf("the next load would be stopped: %v", d.library.stopped)
+	}
+	// One that came after the last look at it, and before the model was there.
+	m, _ := d.lookUp(modelName)
+	lease, err := d.models.Acquire(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease.Release()
+	ask[any](d, "POST", "/app/models/"+modelName+"/cancel", nil)
+	for d.models.Standing(m.Path).State != api.Unloaded {
+		time.Sleep(time.Millisecond)
 	}
 	if !d.library.copy("x.gguf") {
 		t.Fatal("nothing is being copied")
