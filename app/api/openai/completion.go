@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"godwit/app/api/wire"
 	"godwit/engine"
@@ -198,25 +199,55 @@ type TextLogprobs struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []float64            `json:"token_logprobs"`
 	Top      []map[string]float64 `json:"top_logprobs"`
-	Offsets  []int                `json:"text_offset"`
-	next     int
+	Offsets  []int                `json:"text_offset"` // of the character that a token begins or goes on with
+	at       place
+}
+
+// place is how far the tokens of a text have come.
+type place struct {
+	runes int    // whole characters
+	part  []byte // of the next one
+}
+
+// pass moves on over a token.
+func (p *place) pass(token []byte) {
+	p.part = append(p.part, token...)
+	for len(p.part) > 0 && utf8.FullRune(p.part) {
+		_, n := utf8.DecodeRune(p.part)
+		p.runes, p.part = p.runes+1, p.part[n:]
+	}
+}
+
+// tokenName is a token's text, or its bytes as OpenAI writes them where they are
+// a part of a character: JSON would show many such tokens as one.
+func tokenName(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	name := []byte("bytes:")
+	for _, c := range b {
+		name = fmt.Appendf(name, `\x%02x`, c)
+	}
+	return string(name)
 }
 
 func (l *TextLogprobs) add(tokens []engine.Token) {
 	for _, t := range tokens {
-		p := logprob(t.Bytes, t.Logprob)
 		top := map[string]float64{}
-		for _, a := range t.Top {
-			top[string(a.Bytes)] = logprob(nil, a.Logprob).Logprob
+		for _, a := range t.Top { // the likeliest first
+			name := tokenName(a.Bytes)
+			if _, twice := top[name]; !twice {
+				top[name] = logprob(nil, a.Logprob).Logprob
+			}
 		}
-		l.Tokens, l.Logprobs = append(l.Tokens, p.Token), append(l.Logprobs, p.Logprob)
-		l.Top, l.Offsets = append(l.Top, top), append(l.Offsets, l.next)
-		l.next += len([]rune(p.Token))
+		l.Tokens, l.Logprobs = append(l.Tokens, tokenName(t.Bytes)), append(l.Logprobs, logprob(nil, t.Logprob).Logprob)
+		l.Top, l.Offsets = append(l.Top, top), append(l.Offsets, l.at.runes)
+		l.at.pass(t.Bytes)
 	}
 }
 
-func newTextLogprobs(next int) *TextLogprobs {
-	return &TextLogprobs{Tokens: []string{}, Logprobs: []float64{}, Top: []map[string]float64{}, Offsets: []int{}, next: next}
+func newTextLogprobs(at place) *TextLogprobs {
+	return &TextLogprobs{Tokens: []string{}, Logprobs: []float64{}, Top: []map[string]float64{}, Offsets: []int{}, at: at}
 }
 
 // textWhole collects a completion.
@@ -239,7 +270,7 @@ func (c *Completion) Whole(m *wire.Model) wire.Whole {
 			choice.Text = c.prompts[i/c.n].text
 		}
 		if c.Logprobs != nil {
-			choice.Logprobs = newTextLogprobs(0)
+			choice.Logprobs = newTextLogprobs(place{})
 		}
 		w.Choices = append(w.Choices, choice)
 	}
@@ -269,16 +300,16 @@ func (w *textWhole) Body() any {
 
 // textStream streams a completion.
 type textStream struct {
-	c       *Completion
-	chunk   TextCompletion
-	asked   bool
-	offsets []int
-	usage   Usage
+	c      *Completion
+	chunk  TextCompletion
+	asked  bool
+	places []place
+	usage  Usage
 }
 
 // Stream starts an answer that is sent piece by piece.
 func (c *Completion) Stream(m *wire.Model) wire.Stream {
-	s := &textStream{c: c, chunk: c.answer(m), offsets: make([]int, len(c.prompts)*c.n)}
+	s := &textStream{c: c, chunk: c.answer(m), places: make([]place, len(c.prompts)*c.n)}
 	if s.asked = c.StreamOptions != nil && c.StreamOptions.IncludeUsage; s.asked {
 		s.chunk.Usage = json.RawMessage("null")
 	}
@@ -290,7 +321,7 @@ func (s *textStream) Start(out wire.Sender) error {
 	if !s.c.Echo {
 		return nil
 	}
-	for i := range s.offsets {
+	for i := range s.places {
 		s.chunk.Choices = []TextChoice{{Text: s.c.prompts[i/s.c.n].text, Index: i}}
 		if err := out.Send("", &s.chunk); err != nil {
 			return err
@@ -306,9 +337,9 @@ func (s *textStream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	case engine.Text:
 		c.Text = ev.Text
 		if s.c.Logprobs != nil {
-			c.Logprobs = newTextLogprobs(s.offsets[i])
+			c.Logprobs = newTextLogprobs(s.places[i])
 			c.Logprobs.add(ev.Tokens)
-			s.offsets[i] = c.Logprobs.next
+			s.places[i] = c.Logprobs.at
 		}
 	case engine.End:
 		s.usage.add(ev.Result, i%s.c.n == 0)
