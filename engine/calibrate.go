@@ -253,7 +253,7 @@ func (m *Model) Calibrate(ctx context.Context, o CalibrateOptions) (*kv.Calibrat
 		whole = 0.1
 	}
 	err = m.try(ctx, b, len(o.Tokens), kv.Settings{}, func(t *trial) error {
-		read := func(done, total int) { t.cancel(o.Progress(whole * float64(done) / float64(total))) }
+		read := func(_, done, total int) { t.cancel(o.Progress(whole * float64(done) / float64(total))) }
 		return t.run(sched.Job{Prompt: o.Tokens, Prefilled: read})
 	})
 	if err := errors.Join(err, b.Close()); err != nil {

@@ -72,6 +72,7 @@ type generation struct {
 	out     queue
 	tokens  []llm.Token
 	thought int     // of these, tokens of reasoning
+	sent    int     // of these, tokens behind events
 	pending []Token // not yet part of an event
 	text    []byte
 	finish  string
@@ -197,7 +198,9 @@ func (g *generation) job() sched.Job {
 	return sched.Job{
 		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
 		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
-		Prefilled: func(done, total int) { g.out.push(Event{Kind: Prefill, Done: done, Total: total}) },
+		Prefilled: func(slot, done, total int) {
+			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})
+		},
 	}
 }
 
@@ -287,6 +290,7 @@ func (g *generation) send(ev Event) {
 		return
 	}
 	ev.Tokens, g.pending = g.pending, nil
+	ev.IDs, g.sent = slices.Clip(g.tokens[g.sent:]), len(g.tokens)
 	g.out.push(ev)
 }
 

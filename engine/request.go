@@ -60,7 +60,9 @@ type Event struct {
 	Kind        Kind
 	Text        string
 	Call        CallDelta
-	Tokens      []Token // behind this text, where log-probabilities are asked
+	Tokens      []Token     // behind this text, where log-probabilities are asked
+	IDs         []llm.Token // behind this text, or reasoning, or call
+	Slot        int         // that reads the prompt
 	Done, Total int
 	Result      *Result
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -299,6 +300,44 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
+// The pieces of llama-server's stream tell the slot, the tokens, and how many
+// they are, though one may hold several, which no piece's text shows.
+func TestPieces(t *testing.T) {
+	v := shared(t)
+	ask := object{"prompt": "The sea is", "n_predict": 12, "id_slot": 2, "stream": true, "stop": []string{"a sentence that holds text back"}, "logit_bias": [][]any{{216, 100}, {173, 50}}}
+	events := v.events("/completion", ask)
+	var got []any
+	for _, e := range events[:len(events)-1] {
+		p := e.json(t)
+		list, _ := p["tokens"].([]any)
+		if got = append(got, list...); p["id_slot"] != 2.0 || p["tokens_predicted"] != float64(len(got)) {
+			t.Errorf("%d tokens: %v", len(got), p)
+		}
+	}
+	delete(ask, "stream")
+	ask["return_tokens"] = true
+	if want := v.post("/completion", ask)["tokens"]; !reflect.DeepEqual(any(got), want) || len(events) == 1 {
+		t.Errorf("streamed %v, whole %v", got, want)
+	}
+}
+
+// An item of a response that ends too early is said to when it ends, and in the end.
+func TestIncompleteItem(t *testing.T) {
+	v := shared(t)
+	var done []any
+	for _, e := range v.events("/v1/responses", object{"input": question, "max_output_tokens": 3, "stream": true}) {
+		switch m := e.json(t); m["type"] {
+		case "response.output_item.done":
+			done = append(done, at(m, "item", "status"))
+		case "response.incomplete":
+			done = append(done, at(m, "response", "output", 0, "status"))
+		}
+	}
+	if !reflect.DeepEqual(done, []any{"incomplete", "incomplete"}) {
+		t.Errorf("the item is said to be %v", done)
+	}
+}
+
 // What was computed before is not computed again, and the counts say so.
 func TestCached(t *testing.T) {
 	v := shared(t)
@@ -402,6 +441,9 @@ func TestEmbeddings(t *testing.T) {
 	e := v.post("/api/embed", object{"model": "m", "input": inputs})
 	if got := at(e, "embeddings", 1, 5); got != rows[1][5] {
 		t.Errorf("Ollama's embedding has %v, OpenAI's %v", got, rows[1][5])
+	}
+	if e := v.post("/api/embed", object{"model": "m", "input": ""}); !reflect.DeepEqual(e["embeddings"], []any{}) {
+		t.Errorf("of nothing: %v", e)
 	}
 	if x, _ := at(v.post("/api/embeddings", object{"model": "m", "prompt": inputs[0]}), "embedding").([]any); len(x) != 576 {
 		t.Errorf("the older endpoint gives %d values", len(x))

@@ -83,6 +83,9 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) error {
 	if err := input.DecodeWire(q.Input, "input"); err != nil {
 		return err
 	}
+	if wire.Kind(q.Input) == "a string" && input[0] == "" {
+		input = nil // to Ollama nothing: the model is loaded
+	}
 	whole := q.Truncate != nil && !*q.Truncate
 	start := time.Now()
 	return s.embedTexts(r, q.Model, q.KeepAlive.Span, input, whole, func(l *lease, rows [][]float32, tokens int) error {

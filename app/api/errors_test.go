@@ -133,6 +133,8 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/responses", `{"input":5}`, "input"},
 	{"/v1/responses", `{"input":"a","store":true}`, "store"},
 	{"/v1/responses", `{"input":"a","previous_response_id":"resp_1"}`, "previous_response_id"},
+	{"/v1/responses", `{"input":"a","conversation":"conv_1"}`, "conversation"},
+	{"/v1/responses", `{"input":"a","prompt":{"id":"p"}}`, "prompt"},
 	{"/v1/responses", `{"input":[{"type":"item_reference"}]}`, "input[0].type"},
 	{"/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`, "input[0].content[0]"},
 	{"/v1/responses", `{"input":"a","tools":[{"type":"web_search"}]}`, "tools[0].type"},
@@ -266,6 +268,23 @@ func TestOverflow(t *testing.T) {
 			if kind != "exceed_context_size_error" || code != "context_length_exceeded" {
 				t.Errorf("%s: %s", c.path, r.body)
 			}
+		}
+	}
+}
+
+// Paths that there are not, below those of a dialect, are told of in its form.
+func TestMissing(t *testing.T) {
+	v := start(t, nil)
+	for path, where := range map[string][]any{
+		"/api/copy": {"error"}, "/api/blobs/sha256:0": {"error"}, "/api/kvx": {"error"}, "/api/kv": {"error", "message"}, "/api/v0/nothing": {"error", "message"},
+		"/v1/messages/batches": {"error", "message"}, "/v1/nothing": {"error", "message"}, "/slots/0/x": {"error", "message"},
+	} {
+		r := v.ask("POST", path, object{})
+		if text, _ := at(r.json(t), where...).(string); r.status != 404 && path != "/api/kv" || text == "" {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+		if kind := at(r.json(t), "type"); (kind == "error") != strings.HasPrefix(path, "/v1/messages") {
+			t.Errorf("%s: %s", path, r.body)
 		}
 	}
 }

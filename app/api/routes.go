@@ -135,14 +135,24 @@ func pageFile(path string) string {
 
 // forms are the error objects of the dialects other than OpenAI's, by path.
 var forms = map[string]func(*wire.Error) any{
-	"/v1/messages": anthropic.ErrorForm, "/v1/messages/count_tokens": anthropic.ErrorForm,
+	"/v1/messages": anthropic.ErrorForm, "/api/kv": (*wire.Error).Body,
 	"/health": llamaserver.ErrorForm, "/v1/health": llamaserver.ErrorForm, "/props": llamaserver.ErrorForm,
 	"/slots": llamaserver.ErrorForm, "/metrics": llamaserver.ErrorForm, "/tokenize": llamaserver.ErrorForm,
 	"/detokenize": llamaserver.ErrorForm, "/apply-template": llamaserver.ErrorForm, "/completion": llamaserver.ErrorForm,
 	"/completions": llamaserver.ErrorForm, "/infill": llamaserver.ErrorForm,
-	"/api/tags": ollama.ErrorForm, "/api/ps": ollama.ErrorForm, "/api/version": ollama.ErrorForm, "/api/show": ollama.ErrorForm,
-	"/api/chat": ollama.ErrorForm, "/api/generate": ollama.ErrorForm, "/api/embed": ollama.ErrorForm,
-	"/api/embeddings": ollama.ErrorForm, "/api/pull": ollama.ErrorForm, "/api/delete": ollama.ErrorForm,
+}
+
+// formsBelow are those of all that lies below a path, and what is there not too:
+// a client that asks for it reads no other. The first that fits counts.
+var formsBelow = []struct {
+	path string
+	form func(*wire.Error) any
+}{
+	{"/api/kv/", (*wire.Error).Body},
+	{"/api/v0/", (*wire.Error).Body},
+	{"/api/", ollama.ErrorForm},
+	{"/v1/messages/", anthropic.ErrorForm},
+	{"/slots/", llamaserver.ErrorForm},
 }
 
 // formOf is the form of errors of the dialect that a path belongs to.
@@ -150,8 +160,10 @@ func formOf(path string) func(*wire.Error) any {
 	if f := forms[path]; f != nil {
 		return f
 	}
-	if strings.HasPrefix(path, "/slots/") {
-		return llamaserver.ErrorForm
+	for _, f := range formsBelow {
+		if strings.HasPrefix(path, f.path) {
+			return f.form
+		}
 	}
 	return (*wire.Error).Body
 }

@@ -72,7 +72,7 @@ func (s *Sched) start(t *task, i int) {
 		t.stats.Cached = reused
 	}
 	if t.Prefilled != nil {
-		t.Prefilled(reused, t.stats.Prompt)
+		t.Prefilled(i, reused, t.stats.Prompt)
 	}
 }
 

@@ -70,8 +70,8 @@ type Job struct {
 	Want func(pos int) bool
 	// Done is called once at the end, on the scheduler's goroutine.
 	Done func(Finish, Stats, error)
-	// Prefilled is told how much of the prompt has been read; may be nil.
-	Prefilled func(done, total int)
+	// Prefilled is told how much of the prompt has been read, in which slot; may be nil.
+	Prefilled func(slot, done, total int)
 
 	Fresh    bool // recompute the whole prompt
 	OneByOne bool // feed the prompt through decode, a token a step

@@ -168,7 +168,7 @@ func TestMixed(t *testing.T) {
 	var during []sched.Step
 	long, err := begin(ctx, s, sched.Job{
 		Prompt: prompt, Slot: -1,
-		Prefilled: func(done, _ int) {
+		Prefilled: func(_, done, _ int) {
 			if done == 0 {
 				before = len(f.taken())
 			}
@@ -405,7 +405,7 @@ func TestCancel(t *testing.T) {
 	// A prompt in the middle of its reading.
 	ctx, cancel = context.WithCancel(t.Context())
 	before := len(f.taken())
-	reading, err := begin(ctx, s, sched.Job{Prompt: text(3, 2000), Slot: -1, Prefilled: func(done, _ int) {
+	reading, err := begin(ctx, s, sched.Job{Prompt: text(3, 2000), Slot: -1, Prefilled: func(_, done, _ int) {
 		if done >= 320 {
 			cancel()
 		}

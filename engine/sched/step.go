@@ -279,7 +279,7 @@ func (s *Sched) deliver() {
 			continue
 		}
 		if t.Prefilled != nil && s.inBatch(i) && t.stats.Generated == 0 && !t.chooses {
-			t.Prefilled(len(s.slots[i].tokens), t.stats.Prompt)
+			t.Prefilled(i, len(s.slots[i].tokens), t.stats.Prompt)
 		}
 		if t.Next == nil && s.slots[i].remaining() == 0 {
 			s.finish(i, Stopped, nil)

@@ -173,14 +173,6 @@ func probs(tokens []engine.Token) []Prob {
 	return out
 }
 
-func ids(tokens []engine.Token) []llm.Token {
-	out := make([]llm.Token, len(tokens))
-	for i := range tokens {
-		out[i] = tokens[i].ID
-	}
-	return out
-}
-
 // whole collects an answer.
 type whole struct {
 	answer
@@ -232,14 +224,17 @@ func (s *stream) Start(wire.Sender) error { return nil }
 func (s *stream) Add(out wire.Sender, _ int, ev *engine.Event) error {
 	switch ev.Kind {
 	case engine.Prefill:
-		s.piece.Evaluated = ev.Total
+		s.piece.Slot, s.piece.Evaluated = ev.Slot, ev.Total
 	case engine.Text:
 		if s.c.nothing() {
 			return nil
 		}
 		s.seen(ev.Text)
-		s.piece.Predicted++
-		s.piece.Content, s.piece.Tokens, s.piece.Probs = ev.Text, ids(ev.Tokens), nil
+		s.piece.Predicted += len(ev.IDs)
+		s.piece.Content, s.piece.Tokens, s.piece.Probs = ev.Text, ev.IDs, nil
+		if ev.IDs == nil {
+			s.piece.Tokens = []llm.Token{}
+		}
 		if s.c.Probs != nil && *s.c.Probs > 0 {
 			s.piece.Probs = wire.JSON(probs(ev.Tokens))
 		}

@@ -173,7 +173,7 @@ func first() *int { return new(int) }
 
 // begin opens an item.
 func (b *builder) begin(it *Item) {
-	b.finish()
+	b.finish("completed")
 	it.Status = "in_progress"
 	b.open, b.text, b.logprobs = it, "", nil
 	b.r.Output = append(b.r.Output, it)
@@ -193,8 +193,8 @@ func (b *builder) part() ContentPart {
 	return textPart(b.text, b.logprobs)
 }
 
-// finish closes the open item.
-func (b *builder) finish() {
+// finish closes the open item, which is whole or not: completed or incomplete.
+func (b *builder) finish(status string) {
 	it := b.open
 	if it == nil {
 		return
@@ -214,7 +214,7 @@ func (b *builder) finish() {
 		b.tell(ResponseEvent{Type: "response.content_part.done", Content: first(), Part: &part})
 		it.Content = &[]ContentPart{part}
 	}
-	it.Status = "completed"
+	it.Status = status
 	b.tell(ResponseEvent{Type: "response.output_item.done", Item: it})
 	b.open = nil
 }
@@ -257,15 +257,11 @@ func (b *builder) end(r *engine.Result) {
 	if len(b.r.Output) == 0 { // an answer of no text is a message too
 		b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
 	}
-	last := b.open
-	b.finish()
 	b.r.Status = "completed"
 	if r.Finish == engine.FinishLength {
 		b.r.Status, b.r.Incomplete = "incomplete", &Incomplete{"max_output_tokens"}
-		if last != nil {
-			last.Status = "incomplete"
-		}
 	}
+	b.finish(b.r.Status)
 	b.r.Usage = &ResponseUsage{
 		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion,
 		OutputDetails: OutputDetails{r.Reasoning}, Total: r.Prompt + r.Completion,

@@ -24,6 +24,8 @@ type ResponsesRequest struct {
 	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
 	Store       bool            `json:"store" doc:"Must not be true: nothing is stored."`
 	Previous    string          `json:"previous_response_id" doc:"Must not be set: nothing is stored."`
+	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: nothing is stored."`
+	Stored      json.RawMessage `json:"prompt" doc:"Must not be set: nothing is stored."`
 	Background  bool            `json:"background"`
 	Metadata    json.RawMessage `json:"metadata"`
 }
@@ -65,6 +67,10 @@ func ParseResponses(body []byte) (*Responses, error) {
 		return nil, wire.Bad("store", "true is not supported, no responses are stored")
 	case c.Previous != "":
 		return nil, wire.Bad("previous_response_id", "not supported, no responses are stored; send the conversation in input")
+	case !wire.IsNull(c.Talk):
+		return nil, wire.Bad("conversation", "not supported, no conversations are stored; send the conversation in input")
+	case !wire.IsNull(c.Stored):
+		return nil, wire.Bad("prompt", "not supported, no prompts are stored; send its text in input")
 	case c.Background:
 		return nil, wire.Bad("background", "true is not supported")
 	}
