@@ -96,7 +96,7 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 		if reply == nil { // only heartbeats so far
 			reply = call.Stream(&wire.Model{Name: call.Head().Model})
 		}
-		if err := reply.Fail(out, explain(err)); err != nil {
+		if err := reply.Fail(out, s.explain(err)); err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
 		_ = out.flush()
@@ -231,7 +231,7 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 }
 
 // explain turns any error into what the client is told.
-func explain(err error) *wire.Error {
+func (s *Server) explain(err error) *wire.Error {
 	var e *wire.Error
 	var long *engine.TooLong
 	var wrong *engine.InputError
@@ -253,7 +253,9 @@ func explain(err error) *wire.Error {
 		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)
 	case errors.Is(err, engine.ErrGap):
 		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%v", err)
-	case errors.Is(err, engine.ErrClosed), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && s.ctx.Err() == nil:
+		return errGone
+	case errors.Is(err, context.Canceled), errors.Is(err, engine.ErrClosed):
 		return errStopping
 	}
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)

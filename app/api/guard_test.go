@@ -60,6 +60,7 @@ func guardCases(url, port string) []guarded {
 		{"packed", "POST", "/v1/completions", `{"prompt":"a"}`, header("Content-Encoding", "gzip"), 415, ""},
 		{"not JSON", "POST", "/v1/completions", `{"prompt":`, nil, 400, ""},
 		{"more than JSON", "POST", "/v1/completions", `{"prompt":"a"} {}`, nil, 400, ""},
+		{"Latin-1", "POST", "/v1/completions", "{\"prompt\":\"caf\xe9\"}", nil, 400, ""},
 		{"a list", "POST", "/v1/completions", `[]`, nil, 400, ""},
 		{"nothing", "POST", "/v1/completions", nil, nil, 400, ""},
 		{"deep", "POST", "/v1/completions", `{"prompt":` + deep + `}`, nil, 400, ""},
@@ -325,5 +326,25 @@ func TestSlowBody(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", c.status)) {
 			t.Errorf("%s: %v, %.100q", c.what, err, answer)
 		}
+	}
+}
+
+// A client that closes its connection for sending gets no answer, as one that has
+// gone, and is told why; the counters keep both apart from failures.
+func TestHalfClosed(t *testing.T) {
+	v := shared(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := `{"prompt":"a","max_tokens":800,"logit_bias":{"0":-100,"2":-100}}`
+	fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 499 ") || !strings.Contains(string(answer), "the connection was closed") {
+		t.Errorf("%v, %.300q", err, answer)
 	}
 }

@@ -186,7 +186,7 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) error {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		_ = errors.Join(out.Send("", ollama.ErrorForm(explain(hubFault(err)))), out.flush()) // the client may have gone
+		_ = errors.Join(out.Send("", ollama.ErrorForm(s.explain(hubFault(err)))), out.flush()) // the client may have gone
 	}
 	return nil
 }

@@ -542,6 +542,14 @@ func sortStatus(list []status) {
 	})
 }
 
+// statusGone is the status of a request whose client did not wait for the answer,
+// as nginx has it: the counters keep it apart from failures.
+const statusGone = 499
+
+// errGone is for the counters, and for a client that has closed its connection for
+// sending only, which looks like one that has gone.
+var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
+
 // errStopping ends requests when the server does.
 var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the server is shutting down")
 

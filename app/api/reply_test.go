@@ -257,7 +257,8 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}],"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"function":{"name":"f"}},"stop":["a"],"logit_bias":[[5,false],["a",-1]],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}}}`))
 	f.Add([]byte(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"output_text","text":"a"}]},{"type":"reasoning","summary":[{"text":"a"}]}]}`))
 	f.Add([]byte(`{"model":"m","messages":[{"role":"tool","tool_name":"f","content":"a"},{"role":"assistant","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}],"keep_alive":1e300,"format":{"enum":[1]},"think":"low"}`))
-	l, err := shared(f).pool.acquire(f.Context(), "", nil)
+	v := shared(f)
+	l, err := v.pool.acquire(f.Context(), "", nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -266,12 +267,12 @@ func FuzzBodies(f *testing.F) {
 		for name, p := range parsers {
 			c, err := p.parse(body)
 			if err != nil {
-				if e := explain(err); e.Status != 400 {
+				if e := v.explain(err); e.Status != 400 {
 					t.Errorf("%s: %d %v", name, e.Status, err)
 				}
 				continue
 			}
-			if _, err := c.Requests(&wire.Model{Name: "m", Engine: l.Engine}); err != nil && explain(err).Status != 400 {
+			if _, err := c.Requests(&wire.Model{Name: "m", Engine: l.Engine}); err != nil && v.explain(err).Status != 400 {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

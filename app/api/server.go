@@ -319,7 +319,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // fail sends an error in a dialect's form.
 func (s *Server) fail(w http.ResponseWriter, form func(*wire.Error) any, err error) {
-	e := explain(err)
+	e := s.explain(err)
 	gone := errors.Is(err, context.Canceled) // that client
 	if e.Status >= http.StatusInternalServerError && !gone && !errors.As(err, new(quiet)) {
 		s.log.Warn("request failed", "err", err)

@@ -32,6 +32,13 @@ func Decode(body []byte, dst any) error {
 	if err := checkDepth(body); err != nil {
 		return err
 	}
+	if !utf8.Valid(body) {
+		n := 0
+		for r, size := utf8.DecodeRune(body); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(body[n:]) {
+			n += size
+		}
+		return Bad("", "the body is not UTF-8: byte %d is 0x%02x", n, body[n])
+	}
 	if !json.Valid(body) {
 		var v any
 		return Bad("", "the body is not JSON: %v", json.Unmarshal(body, &v))
