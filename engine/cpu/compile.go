@@ -82,7 +82,9 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	for range b.pool.workers {
 		p.rowBufs = append(p.rowBufs, make([]float32, p.weights.widestRaw()))
 	}
-	p.states = newStates(plan.States, s.Slots)
+	if p.states, err = newStates(plan.States, s.Slots); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
 	c := &compiler{p: p, quantise: p.weights.quantised(plan), inside: make(map[graph.Value]bool), unstored: make(map[graph.Value]bool)}
 	c.readers = c.countReaders()
 	c.ropes = c.turns()
@@ -92,7 +94,9 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 			return nil, errors.Join(err, p.Close())
 		}
 	}
-	c.place()
+	if err := c.place(); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
 	p.gathers = c.newGathers()
 	c.flush()
 	for range b.pool.workers {
@@ -248,7 +252,7 @@ func (c *compiler) addQuantise(v graph.Value, cols int) {
 
 // place gives every value its scratch memory, and every quantised value a
 // buffer that it shares with others whose lifetimes do not overlap.
-func (c *compiler) place() {
+func (c *compiler) place() error {
 	p := c.p
 	first, last := p.plan.Lifetimes(c.step)
 	for _, u := range c.acts {
@@ -264,6 +268,9 @@ func (c *compiler) place() {
 		}
 	}
 	p.mem = p.plan.PlanMemory(p.sizes.Rows, max(p.sizes.Outputs, 1), first, last)
+	if err := fits("scratch", p.mem.Size, 1); err != nil {
+		return err
+	}
 	p.scratch = make([]float32, p.mem.Size)
 	type buffer struct {
 		acts       *kernel.Acts
@@ -290,4 +297,5 @@ next:
 		p.acts[u.v] = a
 		buffers = append(buffers, buffer{a, rows, u.cols, last[u.v]})
 	}
+	return nil
 }

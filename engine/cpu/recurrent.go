@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"godwit/engine/backend"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
 	"godwit/engine/llm"
@@ -18,15 +19,27 @@ type states struct {
 	size int64
 }
 
-func newStates(list []graph.State, slots int) *states {
+func newStates(list []graph.State, slots int) (*states, error) {
 	s := &states{}
 	for _, st := range list {
 		s.at = append(s.at, s.slot)
 		s.slot += st.Size
 	}
+	if err := fits("recurrent state", s.slot, slots); err != nil {
+		return nil, err
+	}
 	s.data = make([]float32, s.slot*slots)
 	s.size = int64(4 * len(s.data))
-	return s
+	return s, nil
+}
+
+// fits refuses floats beyond the machine's memory, which would end the process.
+func fits(what string, width, rows int) error {
+	total, _ := systemMemory()
+	if width > 0 && total > 0 && int64(rows) > total/4/int64(width) {
+		return fmt.Errorf("%w: %d rows of %d numbers of %s, the machine has %d bytes", backend.ErrMemory, rows, width, what, total)
+	}
+	return nil
 }
 
 // live is part of state i of a span's sequence.

@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 
 	"godwit/engine/dtype"
@@ -166,6 +167,7 @@ func hostiles(t testing.TB) []hostile {
 		{"unknown type", header(3, 1, 0).info("t", 999, 0, 1).data(32).b, ErrTensorType, []string{`"t"`, "999"}},
 		{"retired type", header(3, 1, 0).info("t", 31, 0, 32).data(32).b, ErrTensorType, []string{"Q4_0_4_4"}},
 		{"empty tensor name", header(3, 1, 0).info("", f32, 0, 1).data(32).b, ErrInvalid, []string{"name of 0 bytes"}},
+		{"long tensor name", header(3, 1, 0).info(strings.Repeat("t", maxName+1), f32, 0, 1).data(32).b, ErrInvalid, []string{"name of 1025 bytes"}},
 		{"tensor twice", header(3, 2, 0).info("t", f32, 0, 1).info("t", f32, 32, 1).data(64).b, ErrInvalid, []string{`"t" occurs twice`}},
 		{"odd offset", header(3, 1, 0).info("t", f32, 16, 1).data(64).b, ErrInvalid, []string{`"t"`, "offset 16"}},
 		{"offset beyond the end", header(3, 1, 0).info("t", f32, 1<<20, 1).data(64).b, ErrTruncated, []string{`"t"`, "1048576"}},

@@ -65,12 +65,20 @@ func openParts(path string, get opener) (f *File, err error) {
 			return nil, fmt.Errorf("first part %s: %w", filepath.Base(names[0]), err)
 		}
 	}
-	for _, name := range names[1:] {
-		if err := add(name); err != nil {
-			return nil, splitError(name, err)
+	for i, name := range names {
+		if i > 0 {
+			if err := add(name); err != nil {
+				return nil, splitError(name, err)
+			}
+		}
+		if err := heads[i].checkSplit(name, i, len(names)); err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			heads[i].kv = nil // only the first part's is read; each may be large
 		}
 	}
-	if err := checkSplits(names, heads); err != nil {
+	if err := checkTotal(heads); err != nil {
 		return nil, err
 	}
 	return newFile(parts, heads)
@@ -128,16 +136,21 @@ func splitError(name string, err error) error {
 	return fmt.Errorf("part %s: %w", filepath.Base(name), err)
 }
 
-// checkSplits compares what each part says about itself with its place.
-func checkSplits(names []string, heads []*head) error {
+// checkSplit compares what part i of count says about itself with its place.
+func (h *head) checkSplit(name string, i, count int) error {
+	if no, ok := h.kv.Uint(splitNoKey); !ok || no != uint64(i) {
+		return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(name), splitNoKey, no, i)
+	}
+	if n, ok := h.kv.Uint(splitCountKey); !ok || n != uint64(count) {
+		return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(name), splitCountKey, n, count)
+	}
+	return nil
+}
+
+// checkTotal compares the number of tensors with what the first part says.
+func checkTotal(heads []*head) error {
 	total := 0
-	for i, h := range heads {
-		if no, ok := h.kv.Uint(splitNoKey); !ok || no != uint64(i) {
-			return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(names[i]), splitNoKey, no, i)
-		}
-		if n, ok := h.kv.Uint(splitCountKey); !ok || n != uint64(len(heads)) {
-			return fmt.Errorf("%w: %s says %s %d, want %d", ErrSplit, filepath.Base(names[i]), splitCountKey, n, len(heads))
-		}
+	for _, h := range heads {
 		total += len(h.tensors)
 	}
 	if n, ok := heads[0].kv.Uint(splitTensorsKey); ok && n != uint64(total) {

@@ -24,7 +24,8 @@ const (
 	maxKeys    = 1 << 16
 	maxTensors = 1 << 18
 	maxKey     = 1<<16 - 1 // bytes of a key; the specification's limit
-	maxValues  = 1 << 29   // bytes of all values; large vocabularies take 20 MB
+	maxName    = 1 << 10   // bytes of a tensor's name; the specification's limit is 64
+	maxValues  = 1 << 29   // bytes of all keys and values; large vocabularies take 20 MB
 
 	minKeyBytes    = 8 + 1 + 4 + 1     // length, one letter, kind, one byte
 	minTensorBytes = 8 + 1 + 4 + 4 + 8 // length, one letter, dimensions, type, offset
@@ -197,8 +198,8 @@ func (c *cursor) metadata(n int) (*Metadata, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w", k, err)
 		}
-		if total += len(v.raw); total > maxValues {
-			return nil, fmt.Errorf("%w: the values up to key %q take %d bytes, the limit is %d", ErrInvalid, k, total, maxValues)
+		if total += len(k) + len(v.raw); total > maxValues {
+			return nil, fmt.Errorf("%w: keys and values up to %.80q take %d bytes, the limit is %d", ErrInvalid, k, total, maxValues)
 		}
 		// Values are looked at as long as the file is open. A copy outlives a file
 		// that shrinks, whose mapped pages are gone.
@@ -315,8 +316,8 @@ func (c *cursor) tensor(t *Tensor) (offset, size uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if len(name) == 0 || len(name) > maxKey {
-		return 0, 0, fmt.Errorf("%w: name of %d bytes", ErrInvalid, len(name))
+	if len(name) == 0 || len(name) > maxName {
+		return 0, 0, fmt.Errorf("%w: name of %d bytes, 1 to %d are allowed", ErrInvalid, len(name), maxName)
 	}
 	t.Name = string(name)
 	if offset, size, err = c.entry(t); err != nil {

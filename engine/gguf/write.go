@@ -87,7 +87,7 @@ func (w *Writer) table(head []byte, tensors []Tensor) ([]byte, error) {
 	var offset uint64
 	for _, t := range tensors {
 		switch {
-		case t.Name == "" || len(t.Name) > maxKey || seen[t.Name]:
+		case t.Name == "" || len(t.Name) > maxName || seen[t.Name]:
 			return nil, fmt.Errorf("%w: tensor name %q is empty, too long or used twice", ErrInvalid, t.Name)
 		case len(t.Shape) < 1 || len(t.Shape) > 4:
 			return nil, fmt.Errorf("%w: tensor %q has %d dimensions, 1 to 4 are allowed", ErrInvalid, t.Name, len(t.Shape))

@@ -199,8 +199,12 @@ func (b *Builder) add(op Op, width int, in ...Value) Value {
 	return b.addRows(op, Info{width, rows}, in...)
 }
 
+// maxWidth bounds what a hostile file, whose weights may be holes on the disk,
+// asks for; the widest known values are logits of 262,144 tokens.
+const maxWidth = 1 << 22
+
 func (b *Builder) addRows(op Op, info Info, in ...Value) Value {
-	if info.Width <= 0 {
+	if info.Width <= 0 || info.Width > maxWidth {
 		return b.fail(fmt.Sprintf("%T", op), "width %d", info.Width)
 	}
 	out := Value(len(b.plan.Values))

@@ -136,24 +136,29 @@ func (l *loader) merges() error {
 	case l.t.kind != BPE || l.t.preName == "kimi-k2":
 	case !ok:
 		return fmt.Errorf("%w: a vocabulary of kind %q needs %s", ErrInvalid, l.model, keyMerge)
+	case v.Len() > maxTokens:
+		return fmt.Errorf("%w: %s has %d entries, at most %d are allowed", ErrInvalid, keyMerge, v.Len(), maxTokens)
 	case v.Len() == 0:
 		l.notice("%s is empty: text becomes single bytes", keyMerge)
 	}
 	return nil
 }
 
-// maxToken bounds the text of a token: what finds tokens in text takes far more
-// memory than they do.
-const maxToken = 1 << 20
+// What finds tokens in text takes far more memory than they do.
+const (
+	maxToken  = 1 << 20 // bytes of a token
+	maxTokens = 1 << 22 // of a vocabulary, and its merges; the largest known are 262,144 and twice that
+)
 
 func (l *loader) tokens() error {
-	list, ok := l.kv.Strings(keyList)
+	v, ok := l.kv.Value(keyList)
 	if !ok {
 		return fmt.Errorf("%w: the file has no %s", ErrNoVocab, keyList)
 	}
-	if len(list) == 0 || len(list) > math.MaxInt32 {
-		return fmt.Errorf("%w: %s has %d entries", ErrInvalid, keyList, len(list))
+	if n := v.Len(); n == 0 || n > maxTokens {
+		return fmt.Errorf("%w: %s has %d entries, 1 to %d are allowed", ErrInvalid, keyList, n, maxTokens)
 	}
+	list, _ := v.Strings() // gguf has checked its type
 	for i, s := range list {
 		switch {
 		case len(s) > maxToken:
