@@ -144,8 +144,8 @@ func (l *Library) pulled(ref Ref) (Model, error) {
 // stem is a model's name by its file: no folder, extension or part number.
 func stem(file string) string {
 	base := path.Base(filepath.ToSlash(file))
-	if parts, ok := gguf.SplitParts(base); ok {
-		base = strings.TrimSuffix(base, fmt.Sprintf("-00001-of-%05d.gguf", len(parts)))
+	if stem, no, _, ok := gguf.Part(base); ok && no == 1 {
+		return stem
 	}
 	return strings.TrimSuffix(base, path.Ext(base))
 }

@@ -191,7 +191,7 @@ func scan(dir string) ([]string, error) {
 		if filepath.Ext(base) != ".gguf" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "mmproj") {
 			return nil
 		}
-		if parts, ok := gguf.SplitParts(p); ok && parts[0] != p {
+		if _, no, _, ok := gguf.Part(p); ok && no > 1 {
 			return nil
 		}
 		if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() { // a link to a file counts

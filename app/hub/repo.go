@@ -51,7 +51,6 @@ type RepoFile struct {
 const (
 	maxJSON     = 16 << 20 // bytes of an answer
 	maxSiblings = 20000    // files of a repository
-	maxParts    = 512      // files of a model
 	maxFile     = 1 << 50  // bytes of a file
 )
 
@@ -233,10 +232,11 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 			continue
 		}
 		m := RepoModel{Name: f.Name, Quant: quantOf(f.Name), Size: f.Size, Files: []RepoFile{f}}
-		if parts, ok := gguf.SplitParts(f.Name); ok && len(parts) > 1 {
-			if len(parts) > maxParts || path.Base(f.Name) != path.Base(toSlash(parts[0])) {
+		if _, no, count, ok := gguf.Part(f.Name); ok && count > 1 {
+			if no != 1 {
 				continue // listed with its first part
 			}
+			parts, _ := gguf.SplitParts(f.Name)
 			if m.Files, m.Size, ok = whole(parts, byName); !ok {
 				continue
 			}
@@ -257,7 +257,7 @@ func models(ref Ref, files []RepoFile) []RepoModel {
 	return list
 }
 
-// whole collects the parts of a split model; all must be there.
+// whole collects the parts of a split model; all must be there, and not too many.
 func whole(parts []string, byName map[string]RepoFile) (files []RepoFile, size int64, ok bool) {
 	for _, p := range parts {
 		f, ok := byName[toSlash(p)]
@@ -267,7 +267,7 @@ func whole(parts []string, byName map[string]RepoFile) (files []RepoFile, size i
 		files = append(files, f)
 		size += f.Size
 	}
-	return files, size, true
+	return files, size, len(files) > 0
 }
 
 func toSlash(s string) string { return strings.ReplaceAll(s, `\`, "/") }

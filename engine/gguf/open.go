@@ -100,28 +100,41 @@ const (
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// SplitParts returns the paths of all parts of the split model that path is
-// named after, and false for a name that is not a part's. It looks at the name
-// only.
+// maxParts bounds what a name alone can ask for; real models have up to about 200.
+const maxParts = 512
+
+// SplitParts returns the paths of all parts, at most 512, of the split model that
+// path is named after, and false for a name that is not a part's. It looks at the
+// name only.
 func SplitParts(path string) ([]string, bool) {
-	dir, base := filepath.Split(path)
-	m := splitName.FindStringSubmatch(base)
-	if m == nil {
-		return nil, false
-	}
-	no, _ := strconv.Atoi(m[2])
-	count, _ := strconv.Atoi(m[3])
-	if no < 1 || no > count {
+	stem, _, count, ok := Part(path)
+	if !ok || count > maxParts {
 		return nil, false
 	}
 	names := make([]string, count)
 	for i := range names {
-		names[i] = filepath.Join(dir, fmt.Sprintf("%s-%05d-of-%05d.gguf", m[1], i+1, count))
+		names[i] = filepath.Join(filepath.Dir(path), fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i+1, count))
 	}
 	return names, true
 }
 
+// Part returns what a file's name says that it is a part of: the name before the
+// numbers, which part from 1 on, and of how many; false for a name that is not a
+// part's.
+func Part(path string) (stem string, no, count int, ok bool) {
+	m := splitName.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		return "", 0, 0, false
+	}
+	no, _ = strconv.Atoi(m[2])
+	count, _ = strconv.Atoi(m[3])
+	return m[1], no, count, no >= 1 && no <= count
+}
+
 func splitNames(path string, count uint64) ([]string, error) {
+	if count > maxParts {
+		return nil, fmt.Errorf("%w: %s is %d, at most %d parts are supported", ErrSplit, splitCountKey, count, maxParts)
+	}
 	names, ok := SplitParts(path)
 	if !ok || uint64(len(names)) != count {
 		return nil, fmt.Errorf("%w: it is one of %d parts and must be named like name-%05d-of-%05d.gguf, beside the others", ErrSplit, count, 1, count)
