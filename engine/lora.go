@@ -103,6 +103,9 @@ func (m *Model) addAdapter(f *gguf.File, scale float32) error {
 	return nil
 }
 
+// maxAlpha is far above known adapters, which take up to some hundreds.
+const maxAlpha = 1 << 20
+
 // checkAdapter looks at what the file says of itself and returns alpha.
 func checkAdapter(f *gguf.File, arch string) (float32, error) {
 	kind, _ := f.KV.String("general.type")
@@ -118,8 +121,8 @@ func checkAdapter(f *gguf.File, arch string) (float32, error) {
 		return 0, fmt.Errorf("%w: it switches itself on at some tokens, which is not supported", ErrAdapter)
 	}
 	alpha, ok := f.KV.Float("adapter.lora.alpha")
-	if !ok && f.KV.Has("adapter.lora.alpha") || math.IsNaN(alpha) || math.IsInf(alpha, 0) {
-		return 0, fmt.Errorf("%w: adapter.lora.alpha is not a finite number", ErrAdapter)
+	if !ok && f.KV.Has("adapter.lora.alpha") || !(math.Abs(alpha) <= maxAlpha) {
+		return 0, fmt.Errorf("%w: adapter.lora.alpha is %g, want a number of at most %d", ErrAdapter, alpha, maxAlpha)
 	}
 	return float32(alpha), nil
 }
