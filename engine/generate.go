@@ -109,9 +109,6 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if g.stop, err = newStopper(r.Stop); err != nil {
 		return nil, err
 	}
-	if p != nil && p.End != "" {
-		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
-	}
 	vocab := e.Config().Vocab
 	if r.TopLogprobs < 0 || r.TopLogprobs > vocab || r.MaxTokens < 0 {
 		return nil, fmt.Errorf("%w: %d alternatives, %d tokens", ErrRequest, r.TopLogprobs, r.MaxTokens)
@@ -143,6 +140,8 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		if err := e.constrain(g, gr); err != nil {
 			return nil, err
 		}
+	} else if p != nil && p.End != "" { // a grammar knows where its text ends, and may hold this one
+		g.stop.stops, g.end = append(g.stop.stops, []byte(p.End)), p.End
 	}
 	g.out.init()
 	return g, nil

@@ -68,17 +68,18 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// A base model has no chat template and no token for the end of a turn. What
-// it writes instead ends the answer and is not part of it.
-func TestTurnEndsAsText(t *testing.T) {
+// Where the vocabulary has no token for the end of a turn, a grammar's text is
+// whole, whatever it holds, but for a stop string of the request.
+func TestGrammarHoldsEnd(t *testing.T) {
 	e := openPath(t, testmodel.Gemma3(t), engine.Options{Context: 512, Parallel: 1})
 	c := &engine.Chat{Messages: []byte(`[{"role":"user","content":"What is the capital of France?"}]`)}
-	end, err := engine.ParseGrammar(`root ::= "Paris<|im_end|>\nand more"`)
+	const whole = "Paris<|im_end|>\nand more"
+	end, err := engine.ParseGrammar(fmt.Sprintf("root ::= %q", whole))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, res, err := e.Answer(t.Context(), engine.Request{Chat: c, Grammar: end})
-	if err != nil || text != "Paris" || res.Finish != engine.FinishStop || res.Stop != "" {
+	if err != nil || text != whole || res.Finish != engine.FinishStop || res.Stop != "" {
 		t.Errorf("answer %q, %+v, %v", text, res, err)
 	}
 	text, res, err = e.Answer(t.Context(), engine.Request{Chat: c, Grammar: end, Stop: []string{"<|im_end|>"}})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -277,4 +278,25 @@ func FuzzBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A response that fails on the way holds what was said until then.
+func TestFailedResponse(t *testing.T) {
+	c, err := openai.ParseResponses([]byte(`{"input":"a","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := httptest.NewRecorder()
+	out := &recording{w: rec}
+	s := c.Stream(&wire.Model{Name: "m"})
+	err = errors.Join(s.Start(out), s.Add(out, 0, &engine.Event{Kind: engine.Text, Text: "I call"}), s.Fail(out, errStopping))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := readEvents(t, rec.Body.Bytes())
+	last := events[len(events)-1].json(t)
+	item := at(last, "response", "output", 0)
+	if last["type"] != "response.failed" || at(item, "status") != "incomplete" || at(item, "content", 0, "text") != "I call" {
+		t.Errorf("%v", last)
+	}
 }

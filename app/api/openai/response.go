@@ -312,7 +312,8 @@ func (s responseStream) Fail(out wire.Sender, e *wire.Error) error {
 	if code == "" {
 		code = e.Type
 	}
-	s.out, s.open = out, nil
+	s.out = out
+	s.finish("incomplete")
 	s.r.Status, s.r.Error = "failed", &ResponseError{code, e.Message}
 	s.tell(ResponseEvent{Type: "response.failed", Response: &s.r})
 	return s.err
