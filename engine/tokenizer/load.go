@@ -144,9 +144,10 @@ func (l *loader) merges() error {
 	return nil
 }
 
-// What finds tokens in text takes far more memory than they do.
+// What finds tokens in text takes up to 70 times their memory.
 const (
 	maxToken  = 1 << 20 // bytes of a token
+	maxText   = 1 << 25 // bytes of all tokens; the largest known take 3 MB
 	maxTokens = 1 << 22 // of a vocabulary, and its merges; the largest known are 262,144 and twice that
 )
 
@@ -159,10 +160,14 @@ func (l *loader) tokens() error {
 		return fmt.Errorf("%w: %s has %d entries, 1 to %d are allowed", ErrInvalid, keyList, n, maxTokens)
 	}
 	list, _ := v.Strings() // gguf has checked its type
+	text := 0
 	for i, s := range list {
+		text += len(s)
 		switch {
 		case len(s) > maxToken:
 			return fmt.Errorf("%w: token %d of %s has %d bytes, at most %d are allowed", ErrInvalid, i, keyList, len(s), maxToken)
+		case text > maxText:
+			return fmt.Errorf("%w: the tokens of %s up to %d take %d bytes, at most %d are allowed", ErrInvalid, keyList, i, text, maxText)
 		case s == "":
 			list[i] = fmt.Sprintf("[EMPTY_%d]", i)
 		}

@@ -187,6 +187,7 @@ func TestHostile(t *testing.T) {
 		{"no merges", bpe.with(meta{keyMerge: nil}), ErrInvalid},
 		{"tokens without end", bpe.with(meta{keyList: make([]string, maxTokens+1)}), ErrInvalid},
 		{"merges without end", bpe.with(meta{keyMerge: make([]string, maxTokens+1)}), ErrInvalid},
+		{"long tokens", bpe.with(meta{keyList: slices.Repeat([]string{strings.Repeat("a", maxToken)}, maxText/maxToken+1)}), ErrInvalid},
 		{"a long token", bpe.with(meta{keyList: []string{strings.Repeat("a", maxToken+1)}}), ErrInvalid},
 		{"a kind that is no text", bpe.with(meta{keyModel: uint32(2)}), ErrInvalid},
 		{"a pre-tokenizer that is no text", bpe.with(meta{keyPre: uint32(2)}), ErrInvalid},
