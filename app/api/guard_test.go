@@ -162,12 +162,13 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: no Allow header", c.what)
 		}
 	}
-	r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://app.example", "Access-Control-Request-Method", "POST"))
-	if r.status != 204 || r.header.Get("Access-Control-Allow-Origin") != "http://app.example" {
+	asked := "authorization,content-type,x-stainless-lang,x-stainless-retry-count,anthropic-dangerous-direct-browser-access"
+	r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked))
+	if r.status != 204 || r.header.Get("Access-Control-Allow-Headers") != asked || r.header.Get("Access-Control-Allow-Origin") != "http://app.example" {
 		t.Errorf("preflight of an allowed origin: %d %v", r.status, r.header)
 	}
-	if r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://evil.example")); r.status != 403 {
-		t.Errorf("preflight of a foreign origin: %d", r.status)
+	if r := v.ask("OPTIONS", "/v1/models", nil, header("Origin", "http://evil.example", "Access-Control-Request-Headers", asked)); r.status != 403 || r.header.Get("Access-Control-Allow-Headers") != "" {
+		t.Errorf("preflight of a foreign origin: %d %v", r.status, r.header)
 	}
 }
 
