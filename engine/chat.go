@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"godwit/engine/chat"
@@ -20,7 +21,8 @@ import (
 type Chat struct {
 	Messages json.RawMessage // list of messages in OpenAI's form; order of keys counts
 	Tools    json.RawMessage // list of tools in OpenAI's form, or empty
-	// ToolChoice is auto (or empty), none, required, or the name of a function.
+	// ToolChoice is auto (or empty), none, required, or the name of a function,
+	// which is called once.
 	ToolChoice string
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // whether a model that can think first does; nil: as its template says
@@ -141,11 +143,11 @@ func encodePrompt(t *tokenizer.Tokenizer, p *chat.Prompt) []llm.Token {
 // forced is the grammar of the tool calls that the request demands, nil for
 // none; with one there is a single call.
 func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer, one bool) (*grammar.Grammar, error) {
-	choice := c.ToolChoice
-	switch choice {
-	case "", "auto", "none":
+	if c.ToolChoice != "required" && !c.named() {
 		return nil, nil
-	case "required":
+	}
+	choice := c.ToolChoice
+	if choice == "required" {
 		choice = ""
 	}
 	rules, err := p.Grammar(choice, !one)
@@ -168,6 +170,11 @@ func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer, one bool) (*gramma
 		return nil, fmt.Errorf("%w: %w", ErrRequest, &chat.InputError{Path: "tools", Msg: err.Error()})
 	}
 	return b.Grammar("root")
+}
+
+// named reports whether one function has to be called, which is once.
+func (c *Chat) named() bool {
+	return !slices.Contains([]string{"", "auto", "none", "required"}, c.ToolChoice)
 }
 
 // parts is the splitter of a conversation: content, reasoning and tool calls.

@@ -130,6 +130,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if p != nil && !r.Chat.RawParts {
 		g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
 	}
+	r.OneCall = r.OneCall || p != nil && r.Chat.named()
 	gr := r.Grammar
 	if p != nil && gr == nil {
 		if gr, err = r.Chat.forced(p, tok, r.OneCall); err != nil {

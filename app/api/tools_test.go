@@ -76,7 +76,10 @@ func TestForcedCalls(t *testing.T) {
 		cases = cases[2:]
 	}
 	for _, c := range cases {
-		ask := object{"messages": user("Is it raining in Oslo?"), "tools": tools, "tool_choice": c.choice, "parallel_tool_calls": false}
+		ask := object{"messages": user("Is it raining in Oslo?"), "tools": tools, "tool_choice": c.choice}
+		if c.what != "named" { // which takes one call of itself: this model does not find an end
+			ask["parallel_tool_calls"] = false
+		}
 		choice := at(v.post("/v1/chat/completions", ask), "choices", 0)
 		call := at(choice, "message", "tool_calls", 0, "function")
 		name, _ := at(call, "name").(string)
