@@ -54,6 +54,7 @@ type Stats struct {
 	TotalMS      float64 `json:"total_ms,omitempty"`
 	TokensPerS   float64 `json:"tokens_per_s,omitempty"` // after the first token
 	Finish       string  `json:"finish,omitempty"`       // stop, length, tool_calls
+	Full         bool    `json:"full,omitempty"`         // the context was, and that ended it
 }
 
 // Message is one node of a chat's tree.

@@ -70,19 +70,19 @@ var fields = []Field{
 	},
 	{
 		Name: "typical_p", Flag: "typical", Aliases: []string{"typ_p"},
-		Help: "Keeps the most typical tokens that hold this mass; 1 is off.", Max: 1, Default: 1,
+		Help: "Keeps the most typical tokens that together have this probability; 1 is off.", Max: 1, Default: 1,
 		get: func(p *Params) float64 { return p.TypicalP },
 		set: func(p *Params, v float64) { p.TypicalP = mass(v) },
 	},
 	{
 		Name: "top_p", Flag: "top-p",
-		Help: "Keeps the most likely tokens that hold this mass; 1 is off.", Max: 1, Default: 0.95,
+		Help: "Keeps the most likely tokens that together have this probability; 1 is off.", Max: 1, Default: 0.95,
 		get: func(p *Params) float64 { return p.TopP },
 		set: func(p *Params, v float64) { p.TopP = mass(v) },
 	},
 	{
 		Name: "min_p", Flag: "min-p",
-		Help: "Keeps tokens at least this share as likely as the first; 0 is off.", Max: 1, Default: 0.05,
+		Help: "Drops tokens less likely than this share of the likeliest; 0 is off.", Max: 1, Default: 0.05,
 		get: func(p *Params) float64 { return p.MinP },
 		set: func(p *Params, v float64) { p.MinP = v },
 	},
@@ -100,7 +100,7 @@ var fields = []Field{
 	},
 	{
 		Name: "temperature", Flag: "temp",
-		Help: "Evens out the distribution; 0 always takes the most likely token.", Max: 2, Default: 0.8,
+		Help: "More is more varied and less sure; 0 always takes the most likely token.", Max: 2, Default: 0.8,
 		get: func(p *Params) float64 { return p.Temperature },
 		set: func(p *Params, v float64) { p.Temperature = v },
 	},

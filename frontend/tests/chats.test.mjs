@@ -61,6 +61,32 @@ describe('a chat', () => {
     await leave(page);
   });
 
+  it('says of an answer without a word that it has none', async () => {
+    const page = await opened('Without a word', ['Hello.', '']);
+    const answer = page.locator('article:not(.mine)');
+    await answer.getByText('The model ended its answer before the first word.').waitFor();
+    assert.deepEqual(await answer.getByRole('button').evaluateAll((all) => all.map((one) => one.title)), ['Regenerate', 'Delete']);
+    await leave(page);
+  });
+
+  it('shows as placeholders what the settings say, also when they change', async () => {
+    const page = await visit(browser, server.url);
+    await page.getByRole('button', { name: 'Chat settings' }).click();
+    const [length, heat] = [page.getByRole('spinbutton', { name: /^Longest answer/ }), page.getByRole('spinbutton', { name: 'Temperature' })];
+    const says = (field, text) => field.and(page.locator(`[placeholder="${text}"]`)).waitFor();
+    await says(length, '40');
+    await says(heat, '0');
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null, 'sampling.temperature': 0.5 } });
+    await says(length, 'Until the model ends it');
+    await says(heat, '0.5');
+    await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 40, 'sampling.temperature': 0 } });
+    await says(length, '40');
+    await length.fill('-3');
+    await length.blur();
+    assert.equal(await length.evaluate((field) => field.matches(':invalid')), true);
+    await leave(page);
+  });
+
   it('is renamed, pinned, put into a folder and deleted', async () => {
     const page = await opened('A chat to move', ['Hello.', 'Hi.']);
     await choose(page, 'Chat actions', 'Rename');
@@ -162,7 +188,7 @@ describe('a chat', () => {
     await page.getByRole('button', { name: 'Chat settings' }).click();
     await page.getByLabel('System prompt').waitFor();
     await server.api('POST', `/app/chats/${id}`, { settings: { max_tokens: 5 } });
-    await page.waitForFunction(() => document.querySelector('aside input[placeholder^=Until]').value === '5');
+    await page.waitForFunction(() => document.querySelector('aside > label input[type=number]').value === '5');
     const letGo = await held(page, `**/app/chats/${id}`);
     for (const [name, value] of [['Temperature', '0.5'], ['Top P', '0.7'], ['Top K', '9']]) await page.getByLabel(name, { exact: true }).fill(value);
     await page.getByLabel('Top K', { exact: true }).blur();

@@ -321,6 +321,21 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// An answer that the full context ends is told from one of the length that was asked.
+func TestFullContext(t *testing.T) {
+	dir := newFolder(t, true)
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("[engine]\nctx_size = 64\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, dir, nil)
+	for tokens, full := range map[int]bool{0: true, 4: false} {
+		_, answer := d.say(d.newChat(tokens).ID, 0, "Tell me a long story about a bird.")
+		if _, final := d.finish(answer.ID); final.Stats.Finish != "length" || final.Stats.Full != full {
+			t.Errorf("an answer of at most %d tokens: %+v", tokens, final.Stats)
+		}
+	}
+}
+
 func TestChat(t *testing.T) {
 	d := open(t, newFolder(t, true), nil)
 	chat := d.newChat(24)

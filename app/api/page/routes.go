@@ -174,11 +174,10 @@ func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
 		Downloads  []download     `json:"downloads"`
 		Notices    []notice       `json:"notices"`
 		Presets    []store.Preset `json:"presets"`
-		Parameters []parameter    `json:"parameters"`
-		Theme      string         `json:"theme"`
+		shared
 		Welcomed   bool           `json:"welcomed"`
 		Version    string         `json:"version"`
-	}{p.list(), p.downloads.list(), p.notices.all(), presets, p.parameters(&s.Sampling), s.App.Theme, s.App.Welcomed, p.o.Version}, nil
+	}{p.list(), p.downloads.list(), p.notices.all(), presets, sharedOf(&s), s.App.Welcomed, p.o.Version}, nil
 }
 
 func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -187,8 +186,19 @@ func (p *Page) dropNotice(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return nil, nil
 }
 
+// shared is what every view shows of the settings; a change of them is told with it.
+type shared struct {
+	Parameters []parameter `json:"parameters"`
+	Predict    int         `json:"predict"` // most tokens of an answer; 0: no limit
+	Theme      string      `json:"theme"`
+}
+
+func sharedOf(s *config.Settings) shared {
+	return shared{parameters(&s.Sampling), max(s.Sampling.Predict, 0), s.App.Theme}
+}
+
 // parameters lists what sampling can be told, with the defaults of the settings.
-func (p *Page) parameters(s *config.Sampling) []parameter {
+func parameters(s *config.Sampling) []parameter {
 	defaults := sampling(s)
 	var list []parameter
 	for _, f := range engine.SamplingFields() {

@@ -88,7 +88,7 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	if err := p.refreshed(); err != nil { // other folders, and models that are stale now
 		return nil, err
 	}
-	p.events.publish("settings", "settings", map[string]any{"theme": s.App.Theme})
+	p.events.publish("settings", "settings", sharedOf(&s))
 	return p.listSettings(w, r)
 }
 

@@ -18,6 +18,7 @@ export interface Stats {
   total_ms?: number;
   tokens_per_s?: number;
   finish?: string;
+  full?: boolean;
 }
 
 export interface ToolCall {

@@ -15,6 +15,12 @@ describe('blocks', () => {
     expect(html).toContain('<td>1</td>');
   });
 
+  it('keeps the lines of verse, of items and of quotes', () => {
+    expect(text('Roses are red,\nviolets are blue.')).toContain('<p>Roses are red,<br>violets are blue.</p>');
+    expect(text('- 1 Main Street\n  Springfield')).toContain('1 Main Street<br>Springfield');
+    expect(text('> one\n> two')).toContain('one<br>two');
+  });
+
   it('makes code blocks of fences', () => {
     const [block] = blocksOf('```go\nfunc main() {}\n```');
     expect(block).toMatchObject({ kind: 'code', lang: 'go', closed: true });

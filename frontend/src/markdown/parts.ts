@@ -3,7 +3,9 @@ import { math } from './math';
 import { renderer } from './render';
 import { clean } from './sanitise';
 
-export const marked = new Marked({ gfm: true, breaks: false, async: false });
+// A line that ends is shown so: small models write verse and addresses without the
+// two spaces that Markdown asks for.
+export const marked = new Marked({ gfm: true, breaks: true, async: false });
 marked.use({ renderer, extensions: math });
 
 /** What is drawn at once, and again with each piece of text while it is the last. */

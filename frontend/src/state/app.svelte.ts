@@ -9,14 +9,19 @@ import { open } from './open.svelte';
 import { go } from './route.svelte';
 import { say } from './toasts.svelte';
 
+/** What every view shows of the settings. */
+interface Shared {
+  parameters: Parameter[];
+  predict: number;
+  theme: Theme;
+}
+
 /** What the server says when the page opens, and again when anything of it changes. */
-interface Snapshot {
+interface Snapshot extends Shared {
   models: Model[];
   downloads: Download[];
   notices: Notice[];
   presets: Preset[];
-  parameters: Parameter[];
-  theme: Theme;
   welcomed: boolean;
   version: string;
 }
@@ -34,6 +39,8 @@ class App {
   notices = $state<Notice[]>([]);
   presets = $state<Preset[]>([]);
   parameters = $state<Parameter[]>([]);
+  /** The longest answer of the settings; 0 is until the model ends it. */
+  predict = $state(0);
   theme = $state<Theme>('system');
   welcomed = $state(true);
   version = $state('');
@@ -77,11 +84,16 @@ class App {
     this.downloads = now.downloads;
     this.notices = now.notices;
     this.presets = now.presets;
-    this.parameters = now.parameters;
-    this.theme = now.theme;
+    this.share(now);
     this.welcomed = now.welcomed;
     this.version = now.version;
     this.importing = this.measuring = undefined; // the stream tells, where there is one
+  }
+
+  private share(now: Shared) {
+    this.parameters = now.parameters;
+    this.predict = now.predict;
+    this.theme = now.theme;
   }
 
   /** Follows the one long-lived stream of a window, and opens it again when it breaks. */
@@ -129,7 +141,7 @@ class App {
         this.presets = data as Preset[];
         break;
       case 'settings':
-        this.theme = (data as { theme: Theme }).theme;
+        this.share(data as Shared);
         this.settled++;
         break;
       case 'chats':
