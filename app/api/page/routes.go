@@ -170,13 +170,13 @@ func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return struct {
-		Models     []model        `json:"models"`
-		Downloads  []download     `json:"downloads"`
-		Notices    []notice       `json:"notices"`
-		Presets    []store.Preset `json:"presets"`
+		Models    []model        `json:"models"`
+		Downloads []download     `json:"downloads"`
+		Notices   []notice       `json:"notices"`
+		Presets   []store.Preset `json:"presets"`
 		shared
-		Welcomed   bool           `json:"welcomed"`
-		Version    string         `json:"version"`
+		Welcomed bool   `json:"welcomed"`
+		Version  string `json:"version"`
 	}{p.list(), p.downloads.list(), p.notices.all(), presets, sharedOf(&s), s.App.Welcomed, p.o.Version}, nil
 }
 
