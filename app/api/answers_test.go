@@ -387,6 +387,10 @@ func TestForms(t *testing.T) {
 	check("chat", at(v.post("/v1/chat/completions", object{"messages": user("A duck."), "response_format": named}), "choices", 0, "message", "content"))
 	check("json_schema", v.post("/completion", object{"prompt": "A duck:", "json_schema": schema})["content"])
 	check("response", at(v.post("/v1/responses", object{"input": "A duck.", "text": object{"format": object{"type": "json_schema", "name": "animal", "schema": schema}}}), "output", 0, "content", 0, "text"))
+	form := object{"type": "json_schema", "schema": schema}
+	for key, value := range map[string]any{"output_config": object{"format": form}, "output_format": form} {
+		check(key, at(v.post("/v1/messages", object{"messages": user("A duck."), "max_tokens": 99, key: value}), "content", 0, "text"))
+	}
 	check("ollama", at(v.post("/api/chat", object{"model": "m", "messages": user("A duck."), "stream": false, "format": schema}), "message", "content"))
 	r := v.post("/v1/completions", object{"prompt": "Is it true?", "grammar": `root ::= "yes" | "no"`})
 	if s := at(r, "choices", 0, "text"); s != "yes" && s != "no" {

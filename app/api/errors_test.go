@@ -102,6 +102,7 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/chat/completions", chat(allowed(`"mode":"auto","tools":["f"]`)), "tool_choice.allowed_tools.tools[0]"},
 	{"/v1/chat/completions", chat(allowed(`"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]`)), "tool_choice.allowed_tools.tools[0]"},
 	{"/v1/chat/completions", chat(`"parallel_tool_calls":"no"`), "parallel_tool_calls"},
+	{"/v1/chat/completions", chat(`"functions":[{"name":"f"}]`), "functions"},
 	{"/v1/chat/completions", chat(`"chat_template_kwargs":[]`), "chat_template_kwargs"},
 	{"/v1/chat/completions", chat(`"reasoning_effort":"much"`), "reasoning_effort"},
 	{"/v1/chat/completions", chat(`"cache_prompt":1`), "cache_prompt"},

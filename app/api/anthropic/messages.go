@@ -30,6 +30,7 @@ type Prompt struct {
 	Choice   *ToolChoice       `json:"tool_choice"`
 	Thinking *Thinking         `json:"thinking"`
 	Output   *Output           `json:"output_config"`
+	Format   *Format           `json:"output_format" doc:"Where the form of the answer was before output_config."`
 }
 
 // Tool is a function that the model may call.
@@ -82,8 +83,11 @@ func ParseMessages(body []byte) (*Call, error) {
 	if c.chat, err = c.Prompt.chat(); err != nil {
 		return nil, err
 	}
-	if c.Output != nil && c.Output.Format != nil {
+	switch {
+	case c.Output != nil && c.Output.Format != nil:
 		c.grammar, err = wire.SchemaGrammar(c.Output.Format.Schema, "output_config.format.schema")
+	case c.Format != nil:
+		c.grammar, err = wire.SchemaGrammar(c.Format.Schema, "output_format.schema")
 	}
 	return c, err
 }

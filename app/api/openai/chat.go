@@ -23,6 +23,7 @@ type ChatRequest struct {
 	Messages          []json.RawMessage `json:"messages" need:"" doc:"The conversation. Content is a string, null, missing, or a list of text parts."`
 	Tools             []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
 	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"function\": {\"name\": …}}, or some of them as {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": …, \"tools\": […]}}."`
+	Functions         []json.RawMessage `json:"functions" doc:"Must be empty: what tools were before 2023-12."`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	ResponseFormat    *ResponseFormat   `json:"response_format" doc:"Form of the answer."`
 	wire.Sampling
@@ -91,6 +92,9 @@ func ParseChat(body []byte) (*Chat, error) {
 	}
 	if err := c.offer(c.Tools, c.ToolChoice); err != nil {
 		return nil, err
+	}
+	if len(c.Functions) > 0 {
+		return nil, wire.Bad("functions", "not supported; send them as tools")
 	}
 	if n := c.TopLogprobs; n != nil && *n > 0 && !c.Logprobs {
 		return nil, wire.Bad("top_logprobs", "wants logprobs to be true")
