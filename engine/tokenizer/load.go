@@ -146,9 +146,10 @@ func (l *loader) merges() error {
 
 // What finds tokens in text takes up to 70 times their memory.
 const (
-	maxToken  = 1 << 20 // bytes of a token
-	maxText   = 1 << 25 // bytes of all tokens; the largest known take 3 MB
-	maxTokens = 1 << 22 // of a vocabulary, and its merges; the largest known are 262,144 and twice that
+	maxToken    = 1 << 20 // bytes of a token
+	maxText     = 1 << 25 // bytes of all tokens; the largest known take 3 MB
+	maxTokens   = 1 << 22 // of a vocabulary, and its merges; the largest known are 262,144 and twice that
+	maxCharsmap = 1 << 24 // bytes of a table of characters; T5's takes 0.3 MB
 )
 
 func (l *loader) tokens() error {
@@ -221,7 +222,11 @@ func (l *loader) charsmap() error {
 	if l.t.kind != UGM || !l.kv.Has(keyChars) {
 		return nil
 	}
-	list, ok := l.kv.Ints(keyChars)
+	v, _ := l.kv.Value(keyChars)
+	if v.Len() > maxCharsmap {
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrInvalid, keyChars, v.Len(), maxCharsmap)
+	}
+	list, ok := v.Ints()
 	if !ok {
 		return fmt.Errorf("%w: %s is no array of bytes", ErrInvalid, keyChars)
 	}

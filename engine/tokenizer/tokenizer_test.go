@@ -202,6 +202,7 @@ func TestHostile(t *testing.T) {
 		{"BOS of a wrong type", spm.with(meta{"tokenizer.ggml.bos_token_id": "x"}), nil},
 		{"short charsmap", tinyUGM().with(meta{keyChars: []uint8{1}}), ErrInvalid},
 		{"charsmap shorter than it says", tinyUGM().with(meta{keyChars: []uint8{255, 255, 0, 0, 1}}), ErrInvalid},
+		{"charsmap without end", tinyUGM().with(meta{keyChars: make([]uint8, maxCharsmap+1)}), ErrInvalid},
 		{"charsmap of a wrong type", tinyUGM().with(meta{keyChars: "x"}), ErrInvalid},
 	} {
 		tok, err := New(c.m.kv(t))
