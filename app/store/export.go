@@ -21,6 +21,7 @@ const (
 	maxMessages   = 200_000   // messages of an imported chat
 	maxChats      = 50_000    // chats of a file
 	maxAll        = 1_000_000 // messages of a file
+	maxFolders    = 1_000     // new folders of a file
 	maxAttached   = 10_000    // attachments of an imported message
 )
 
@@ -177,11 +178,12 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 	var imported []Chat
 	all := 0
 	err = s.write(ctx, "import", func(tx *sql.Tx) error {
+		folders := folders{tx: tx, ids: map[string]int64{"": 0}}
 		return read(data, s.now(), func(e *exportedChat) error {
 			if all += len(e.Messages); len(imported) == maxChats || all > maxAll {
 				return fmt.Errorf("%w: more than %d chats or %d messages", ErrInput, maxChats, maxAll)
 			}
-			c, err := s.importChat(ctx, tx, e, fits)
+			c, err := s.importChat(ctx, tx, e, &folders, fits)
 			if err != nil {
 				return fmt.Errorf("chat %d: %w", len(imported)+1, err)
 			}
@@ -257,7 +259,7 @@ func readJSON(data []byte, _ time.Time, store func(*exportedChat) error) error {
 }
 
 // importChat stores a chat under new ids.
-func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, fits func(json.RawMessage) error) (Chat, error) {
+func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, dir *folders, fits func(json.RawMessage) error) (Chat, error) {
 	c := e.Chat
 	c.Created, c.Updated = s.sane(c.Created), s.sane(c.Updated)
 	var err error
@@ -267,7 +269,7 @@ func (s *Store) importChat(ctx context.Context, tx *sql.Tx, e *exportedChat, fit
 	if fits != nil && fits(c.Settings) != nil {
 		c.Settings = json.RawMessage("{}")
 	}
-	if c.Folder, err = folderNamed(ctx, tx, e.Folder); err != nil {
+	if c.Folder, err = dir.named(ctx, e.Folder); err != nil {
 		return c, err
 	}
 	if c.ID, err = insertChat(ctx, tx, &c); err != nil {
@@ -337,18 +339,35 @@ func (s *Store) sane(t time.Time) time.Time {
 	return t
 }
 
-// folderNamed returns the folder of a name, a new one where there is none; an
-// empty name is no folder.
-func folderNamed(ctx context.Context, tx *sql.Tx, name string) (int64, error) {
-	if name = cleanTitle(name); name == "" {
-		return 0, nil
+// folders are those that an import has asked for, by name; the empty name is none.
+type folders struct {
+	tx   *sql.Tx
+	ids  map[string]int64
+	made int
+}
+
+// named returns the folder of a name, a new one where there is none.
+func (d *folders) named(ctx context.Context, name string) (int64, error) {
+	name = cleanTitle(name)
+	id, ok := d.ids[name]
+	if ok {
+		return id, nil
 	}
-	var id int64
-	err := tx.QueryRowContext(ctx, "SELECT id FROM folder WHERE name = ? ORDER BY id LIMIT 1", name).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
+	err := d.tx.QueryRowContext(ctx, "SELECT id FROM folder WHERE name = ? ORDER BY id LIMIT 1", name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		id, err = d.make(ctx, name)
 	}
-	result, err := tx.ExecContext(ctx, "INSERT INTO folder(name, position) SELECT ?, ifnull(max(position), 0) + 1 FROM folder", name)
+	if err == nil {
+		d.ids[name] = id
+	}
+	return id, err
+}
+
+func (d *folders) make(ctx context.Context, name string) (int64, error) {
+	if d.made++; d.made > maxFolders {
+		return 0, fmt.Errorf("%w: more than %d new folders", ErrInput, maxFolders)
+	}
+	result, err := d.tx.ExecContext(ctx, "INSERT INTO folder(name, position) SELECT ?, ifnull(max(position), 0) + 1 FROM folder", name)
 	if err != nil {
 		return 0, err
 	}

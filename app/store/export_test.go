@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -237,15 +238,20 @@ func FuzzImport(f *testing.F) {
 // much: lists of nothing are refused before they are in memory.
 func TestImportMany(t *testing.T) {
 	s, _ := testStore(t, Options{})
+	var folders strings.Builder
+	for i := range maxFolders + 1 {
+		fmt.Fprintf(&folders, `{"folder":"%d"},`, i)
+	}
 	const n = 2 << 20
 	for name, c := range map[string][3]string{
 		"chats":       {`{"format":"godwit-chats","version":1,"chats":[`, "{},", `{}]}`},
+		"folders":     {`{"format":"godwit-chats","version":1,"chats":[` + folders.String(), "", "{}]}"},
 		"messages":    {`{"format":"godwit-chats","version":1,"chats":[{"messages":[`, "{},", `{}]}]}`},
 		"attachments": {`{"format":"godwit-chats","version":1,"chats":[{"messages":[{"id":1,"role":"user","attachments":[`, "{},", `{}]}]}]}`},
 		"headings":    {"", "## User\n", ""},
 		"marks":       {"", markOpen + `{"part":"message","role":"user"}` + markClose + "\n", ""},
 	} {
-		text := c[0] + strings.Repeat(c[1], min(n, 24<<20/len(c[1]))) + c[2]
+		text := c[0] + strings.Repeat(c[1], min(n, 24<<20/max(len(c[1]), 1))) + c[2]
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := s.Import(context.Background(), strings.NewReader(text), nil)
@@ -253,7 +259,9 @@ func TestImportMany(t *testing.T) {
 		if !errors.Is(err, ErrInput) {
 			t.Errorf("%s: %v", name, err)
 		}
-		t.Logf("%s: %d MB, %v", name, (after.TotalAlloc-before.TotalAlloc)>>20, err)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<30 {
+			t.Errorf("%s: %d bytes were taken for a file of %d", name, n, len(text))
+		}
 	}
 	if chats := must[[]Chat](t)(s.Chats(context.Background(), List{})); len(chats) != 0 {
 		t.Errorf("%d chats stored after all", len(chats))
