@@ -156,6 +156,7 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	}
 	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
 	var text strings.Builder
+	var thought string // the last piece, before the first word
 	for ev, err := range e.Generate(ctx, req) {
 		if err != nil {
 			if r.screen {
@@ -166,28 +167,44 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 		switch ev.Kind {
 		case engine.Text:
 			text.WriteString(ev.Text)
+			if thought != "" {
+				fmt.Fprint(r.err, strings.Repeat("\n", 2-min(2, trailing(thought))))
+				thought = ""
+			}
 			if _, err := io.WriteString(r.out, r.shown(ev.Text)); err != nil {
 				return "", err
 			}
 		case engine.Reasoning:
-			fmt.Fprint(r.err, spoken(ev.Text))
+			thought = spoken(ev.Text)
+			fmt.Fprint(r.err, thought)
 		case engine.End:
 			fmt.Fprintln(r.out)
-			switch res := ev.Result; {
-			case res.Finish == engine.FinishLength && (c.Predict < 0 || res.Completion < c.Predict):
-				fmt.Fprintln(r.err, "The context is full, so the answer ends here; -c sets a longer one.")
-			case text.Len() == 0 && res.Finish == engine.FinishStop:
-				fmt.Fprintln(r.err, "The model ended its answer before the first word.")
+			if err := r.out.Flush(); err != nil {
+				return "", err
 			}
-			if c.Stats {
-				fmt.Fprintf(r.err, "%d tokens read (%d reused) in %v, %d written in %v\n", ev.Result.Prompt, ev.Result.Cached, ev.Result.Prefill.Round(1e6), ev.Result.Completion, ev.Result.Decode.Round(1e6))
-			}
+			c.remark(r, ev.Result, text.Len())
 		}
 		if err := r.out.Flush(); err != nil {
 			return "", err
 		}
 	}
 	return text.String(), nil
+}
+
+// trailing counts the line ends that a text ends with.
+func trailing(text string) int { return len(text) - len(strings.TrimRight(text, "\n")) }
+
+// remark says below an answer what it does not say itself.
+func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
+	switch {
+	case res.Finish == engine.FinishLength && (c.Predict <= 0 || res.Completion < c.Predict):
+		fmt.Fprintln(r.err, "The context is full, so the answer ends here; -c sets a longer one.")
+	case length == 0 && res.Finish == engine.FinishStop:
+		fmt.Fprintln(r.err, "The model ended its answer before the first word.")
+	}
+	if c.Stats {
+		fmt.Fprintf(r.err, "%d tokens read (%d reused) in %v, %d written in %v\n", res.Prompt, res.Cached, res.Prefill.Round(1e6), res.Completion, res.Decode.Round(1e6))
+	}
 }
 
 // params is the sampling of the flags.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,6 +137,15 @@ func TestChatOnTerminal(t *testing.T) {
 	s.until(prompt)
 	s.types("\x03")
 	s.ends(0)
+}
+
+// What is said of an answer begins a line below it.
+func TestRemarkOnTerminal(t *testing.T) {
+	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	text := onTerminal(t, "chat", model, "-p", "hi", "-n", "2", "--stats", "--backend", "cpu", "--log-level", "warn").ends(0)
+	if !regexp.MustCompile(`\r\n\d+ tokens read`).MatchString(text) {
+		t.Errorf("%q", text)
+	}
 }
 
 // Who stops what runs is told so.
