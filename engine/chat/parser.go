@@ -246,6 +246,11 @@ func (p *Parser) reasoningStep(final bool) bool {
 func (p *Parser) callStep(final bool) bool {
 	c := &cursor{s: p.whole(final), final: final, p: p}
 	calls, err := p.region(c)
+	if err != nil && final {
+		if whole := p.salvage(c.s); len(whole) > 0 {
+			calls, err, c.i = whole, nil, len(c.s)
+		}
+	}
 	switch {
 	case errors.Is(err, errMore) && !final:
 		return false
@@ -270,6 +275,45 @@ func (p *Parser) callStep(final bool) bool {
 		p.emitCall(call)
 	}
 	return true
+}
+
+// salvage reads the whole calls of a JSON list that the answer's end broke off:
+// the last one, which is not whole, is nobody's content.
+func (p *Parser) salvage(s string) []Call {
+	if _, err := p.region(&cursor{s: s, p: p}); !errors.Is(err, errMore) {
+		return nil // it is wrong, not short
+	}
+	var open []byte        // what closes the brackets that are open
+	const most = len(`{[`) // of them, around a whole call
+	end, closers := 0, ""
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			n := stringEnd(s[i:])
+			if n < 0 {
+				i = len(s)
+				break
+			}
+			i += n - 1
+		case c == '{' || c == '[':
+			open = append(open, c+2) // in ASCII ] and } are two behind
+		case (c == '}' || c == ']') && len(open) > 0:
+			if open = open[:len(open)-1]; len(open) > 0 && len(open) <= most {
+				slices.Reverse(open)
+				end, closers = i+1, string(open)
+				slices.Reverse(open)
+			}
+		}
+	}
+	if end == 0 {
+		return nil
+	}
+	calls, err := p.region(&cursor{s: s[:end] + closers, final: true, p: p})
+	foreign := func(c Call) bool { _, ok := p.schemas[c.Name]; return !ok }
+	if err != nil || slices.ContainsFunc(calls, foreign) {
+		return nil
+	}
+	return calls
 }
 
 func (p *Parser) emitCall(call Call) {

@@ -142,6 +142,12 @@ var answers = []struct {
 	{Generic, Tags{}, false, `{"tool_calls": [{"name": "get_weather", "arguments": {"city": "Bonn"}}, {"name": "now", "arguments": {}}]}`, answer{"", "", []string{`get_weather{"city": "Bonn"}`, "now{}"}}},
 	{Generic, Tags{}, false, "```json\n[{\"type\": \"function\", \"function\": {\"name\": \"now\", \"arguments\": {}}}]\n```", answer{"", "", []string{"now{}"}}},
 	{Generic, think, false, "<think>x</think>\n{\"name\": \"now\", \"arguments\": {}}", answer{"", "x", []string{"now{}"}}},
+	{Generic, Tags{}, false, `{"tool_calls": [{"name": "get_weather", "arguments": {"city": "B}]"}}, {"name": "now", "argu`, answer{"", "", []string{`get_weather{"city": "B}]"}`}}},
+	{Generic, Tags{}, false, `[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "B`, answer{"", "", []string{"now{}"}}},
+	{Generic, Tags{}, false, `{"tool_calls": [{"name": "get_weather", "arguments": {"city": "B`, answer{content: `{"tool_calls": [{"name": "get_weather", "arguments": {"city": "B`}},
+	{Generic, Tags{}, false, `[{"name": "Ann", "age": 3}, {"name": "Bo`, answer{content: `[{"name": "Ann", "age": 3}, {"name": "Bo`}},
+	{Mistral, Tags{}, false, `Ok[TOOL_CALLS][{"name": "now", "arguments": {}}, {"name": "get_w`, answer{"Ok", "", []string{"now{}"}}},
+	{Phi4, Tags{}, false, `<|tool_call|>[{"name": "now", "arguments": {}}, {"na`, answer{"", "", []string{"now{}"}}},
 	{Generic, Tags{}, false, `{"tool_calls": []}`, answer{content: `{"tool_calls": []}`}},
 	// others
 	{Kimi, Tags{}, false, `Ok<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "Bari"}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>`, answer{"Ok", "", []string{`get_weather{"city": "Bari"}`, "now{}"}}},
