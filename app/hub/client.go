@@ -195,7 +195,17 @@ func (c *client) get(ctx context.Context, path string, query url.Values, header 
 	case errors.Is(err, ErrBlocked), errors.Is(err, ErrServer):
 		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNetwork, err)
+	return nil, unreached(err)
+}
+
+// unreached is a broken connection; that of a machine without a network has no
+// resolver's words, which few can read.
+func unreached(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return fmt.Errorf("%w: no address is known for %s; is this machine online?", ErrNetwork, dns.Name)
+	}
+	return fmt.Errorf("%w: %w", ErrNetwork, err)
 }
 
 // statusError turns an answer other than success into an error that says what

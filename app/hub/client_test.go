@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -116,6 +117,10 @@ func TestNoHub(t *testing.T) {
 	defer l.Close()
 	if _, err := l.Pull(t.Context(), "own/repo", nil); !errors.Is(err, ErrNetwork) {
 		t.Errorf("error is %v", err)
+	}
+	err = unreached(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "hub.example", Server: "192.0.2.1:53"}})
+	if !errors.Is(err, ErrNetwork) || !strings.Contains(err.Error(), "hub.example; is this machine online?") || strings.Contains(err.Error(), "192.0.2.1") {
+		t.Errorf("a name without an address: %v", err)
 	}
 }
 

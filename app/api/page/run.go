@@ -279,7 +279,7 @@ func advice(err error) string {
 	var long *engine.TooLong
 	switch {
 	case errors.As(err, &long):
-		return fmt.Sprintf("This chat has grown to %d tokens, the context holds %d. Choose a longer context or smaller cache types under Settings, KV cache, or begin a new chat.", long.Prompt, long.Context)
+		return fmt.Sprintf("With this message the chat takes %d tokens, the context holds %d. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or begin a new chat.", long.Prompt, long.Context)
 	case errors.Is(err, engine.ErrClosed):
 		return "The model was unloaded while it answered. Regenerate to load it again."
 	case strings.Contains(text, "not enough memory"):

@@ -26,7 +26,10 @@ class Settings {
 
   /** Writes changes to the file; null takes a setting out, so that its default holds. */
   save(changes: Record<string, Value>): Promise<void> {
-    return this.take(post<Listed>('/app/settings', { changes }));
+    const listed = post<Listed>('/app/settings', { changes }).catch((err) => {
+      throw err instanceof Error ? Object.assign(err, { message: inWords(err.message) }) : err;
+    });
+    return this.take(listed);
   }
 
   /** Takes an answer, unless that to a later question has come or is on its way. */
@@ -61,6 +64,11 @@ export function explained(field: Field, fields: Field[]): string {
       const other = fields.find((f) => f.flag === flag);
       return other ? `“${label(other.name)}”` : written;
     });
+}
+
+/** What the server says of settings, in the words of this page. */
+export function inWords(text: string): string {
+  return text.replace(/^(?:engine|sampling|server|library|app)\.[a-z_]+/gm, (name) => label(name)).replace(': bad value:', ':');
 }
 
 /** The words for a setting, out of its key. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { address, parse } from './route.svelte';
 import type { Field } from '../lib/types';
-import { explained, label } from './settings.svelte';
+import { explained, inWords, label } from './settings.svelte';
 
 describe('addresses', () => {
   it('come back as they were', () => {
@@ -16,6 +16,10 @@ describe('names of settings', () => {
   it('are words', () => {
     expect(label('engine.ctx_size')).toBe('Context length');
     expect(label('server.some_thing')).toBe('Some thing');
+  });
+  it('stand in what the server refuses', () => {
+    expect(inWords('engine.ctx_size: bad value: -7 is not 0 to 16777216')).toBe('Context length: -7 is not 0 to 16777216');
+    expect(inWords('server.port was given on the command line')).toBe('Port was given on the command line');
   });
   it('stand in texts for the flags of the command line', () => {
     const field = (name: string, flag: string, help: string) => ({ name, flag, help }) as Field;
