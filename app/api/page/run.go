@@ -126,6 +126,9 @@ func (w *writer) write(ctx context.Context) {
 		w.resumed = w.p.restore(ctx, lease, w.a.chat)
 		result, err = w.generate(ctx, lease)
 	}
+	if errors.Is(err, engine.ErrLogits) {
+		w.forgetState()
+	}
 	stored := w.settle(ctx, lease, result, err)
 	var held *holding
 	if result != nil {
@@ -143,6 +146,16 @@ func (w *writer) write(ctx context.Context) {
 		lease.Release()
 	}
 	w.tell(stored)
+}
+
+// forgetState deletes the chat's saved state, which may be what led to no numbers:
+// the next answer reads the whole chat again.
+func (w *writer) forgetState() {
+	ctx, cancel := w.p.lasting()
+	defer cancel()
+	if err := w.p.o.Store.DropState(ctx, w.a.chat); err != nil {
+		w.p.log.Warn("saved state not deleted", "err", err)
+	}
 }
 
 // load waits for the model, and tells how far it is.
