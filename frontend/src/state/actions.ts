@@ -87,18 +87,24 @@ export async function importChats() {
   if (files.length > 0) await importFiles(files);
 }
 
+/** Imports files one after the other, each whole or not at all; the first that is not ends it. */
 export async function importFiles(files: File[]) {
-  await attempt(async () => {
-    let last: Chat | undefined;
-    let n = 0;
-    for (const file of files) {
+  let last: Chat | undefined;
+  let n = 0;
+  for (const file of files) {
+    const taken = await attempt(async () => {
       const answer = await request('POST', '/app/import', file);
       const { chats: made } = (await answer.json()) as { chats: Chat[] };
       n += made.length;
       last = made[0] ?? last;
-    }
+    });
+    if (!taken) break;
+  }
+  if (!last) return;
+  const { id } = last;
+  await attempt(async () => {
     await chats.refresh();
     say(n === 1 ? 'Imported 1 chat' : `Imported ${n} chats`);
-    if (last) go({ view: 'chat', chat: last.id });
+    go({ view: 'chat', chat: id });
   });
 }
