@@ -81,3 +81,12 @@ func TestHollow(t *testing.T) {
 		}
 	}
 }
+
+// A copy of such a file would take a row into memory at a time.
+func TestHollowQuantized(t *testing.T) {
+	path := hollow(t, 1<<23)
+	_, err := engine.Quantize(t.Context(), path, filepath.Join(t.TempDir(), "out.gguf"), "q8_0", nil)
+	if !errors.Is(err, engine.ErrQuantize) {
+		t.Errorf("%v, want %v", err, engine.ErrQuantize)
+	}
+}

@@ -70,6 +70,9 @@ func (q *quantizer) choose(in, out string) error {
 	order := make([]*gguf.Tensor, len(q.tensors))
 	for i := range q.tensors {
 		order[i] = &q.tensors[i]
+		if t := order[i]; t.Shape[0] > slab { // of a hostile file, which may be a hole on the disk
+			return fmt.Errorf("%w: rows of %q have %d values, at most %d are worked on", ErrQuantize, t.Name, t.Shape[0], slab)
+		}
 	}
 	slices.SortStableFunc(order, byLayer)
 	c := newChooser(q.mix, q.f)
