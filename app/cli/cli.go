@@ -223,8 +223,12 @@ func helpText(v *kong.Value) string {
 		text += " One of " + strings.ReplaceAll(v.Enum, ",", ", ") + "."
 	}
 	if v.Flag != nil {
-		if f, _ := config.Find(v.Flag.Name); f.Dash != "" {
+		f, known := config.Find(v.Flag.Name)
+		if f.Dash != "" {
 			text += " Also -" + f.Dash + "."
+		}
+		if known && v.IsBool() && v.Default == "true" {
+			text += " Default: on."
 		}
 	}
 	if v.Flag != nil && v.Flag.PlaceHolder != "" && v.Default != "" && !v.IsBool() {

@@ -43,6 +43,21 @@ func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens in
 // options turns settings into the engine's options; p is what is done about a GPU
 // that was not checked yet.
 func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
+	o, err := r.optionsQuietly(c, p)
+	if err != nil {
+		return o, err
+	}
+	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
+		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)
+	}
+	if c.KVAuto > 0 && (c.CacheTypeK != "" || c.CacheTypeV != "" || c.KVPreset != "off") {
+		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect beside it")
+	}
+	return o, nil
+}
+
+// optionsQuietly is options for the page, which asks what settings would come to.
+func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, error) {
 	if err := c.Validate(); err != nil {
 		return engine.Options{}, usage{err}
 	}
@@ -63,12 +78,6 @@ func (r *run) options(c *config.Engine, p patience) (engine.Options, error) {
 	}
 	o.Fallback = name != c.Backend
 	o.GPULayers = c.GPULayers
-	if n := c.GPULayers; n != nil && *n > 0 && o.Driver.Name() == "cpu" {
-		r.log.Warn("every layer runs on the CPU: --backend names no GPU", "layer", *n)
-	}
-	if c.KVAuto > 0 && (c.CacheTypeK != "" || c.CacheTypeV != "" || c.KVPreset != "off") {
-		r.log.Warn("--kv-auto chooses the cache types; -ctk, -ctv and --kv-preset have no effect beside it")
-	}
 	if o.Want, o.KV, err = cacheSettings(c); err != nil {
 		return o, usage{err}
 	}

@@ -31,7 +31,7 @@ func (r *run) openPage(o *api.Options, native page.Native, notices ...string) (*
 	start.App = r.app
 	p, err := page.New(page.Options{
 		Store: chats, Library: o.Library, File: r.file, Env: r.env, Start: start, Model: o.Model,
-		Engine:  func(c *config.Engine) (engine.Options, error) { return r.options(c, later) },
+		Engine:  func(c *config.Engine) (engine.Options, error) { return r.optionsQuietly(c, later) },
 		Version: o.Version, Log: o.Log, LogFile: r.logFile, Level: r.level, Native: native, Lab: newPageLab(r), Notices: notices,
 	})
 	if err != nil {

@@ -53,7 +53,7 @@ func (c *tokenizeCmd) Run(r *run) error {
 type detokenizeCmd struct {
 	modelArg
 	IDs     ids  `arg:"" name:"ids" placeholder:"1,2,3" help:"Token ids."`
-	Special bool `default:"true" negatable:"" help:"Write control tokens out."`
+	Special bool `default:"true" negatable:"" help:"Write control tokens out. Default: on."`
 }
 
 // Run writes the text of ids.
