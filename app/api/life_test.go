@@ -255,6 +255,38 @@ func TestWaitForLoad(t *testing.T) {
 	}
 }
 
+// An unload waits for a load that nobody waits for any more, and refuses one that
+// takes long.
+func TestUnloadInLoad(t *testing.T) {
+	goOn := make(chan struct{})
+	v := start(t, func(o *Options) {
+		o.Library = library(t)
+		o.Settings.Server.KeepAlive = -1
+		o.Progress = func(string, float64) error { <-goOn; return nil }
+	})
+	m, err := v.pool.find("tiny-chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := v.Acquire(gone, m); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("loaded: %v", err)
+	}
+	v.pool.parting = time.Millisecond
+	if r := v.ask("POST", "/api/generate", object{"model": "tiny-chat", "keep_alive": 0}); r.status != 409 {
+		t.Errorf("during the load: %d %s", r.status, r.body)
+	}
+	v.pool.parting = time.Hour
+	done := make(chan error)
+	go func() { done <- v.Unload(m.Path) }()
+	time.Sleep(10 * time.Millisecond)
+	close(goOn)
+	if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
+		t.Errorf("unload: %v, %s", err, v.Standing(m.Path).State)
+	}
+}
+
 // Who waits for a load while the server closes is told so, and gets no model.
 func TestCloseInLoad(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})

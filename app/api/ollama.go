@@ -30,7 +30,7 @@ func (s *Server) ollamaCall(parse func([]byte) (*ollama.Call, error)) handler {
 				return err
 			}
 			if !s.pool.drop(m.Path) {
-				return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use", m.Name)
+				return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
 			}
 			writeJSON(w, http.StatusOK, c.Whole(&wire.Model{Name: m.Name}).Body())
 			return nil
@@ -138,7 +138,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.pool.fixed != nil || !s.pool.drop(m.Path) {
-		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use", m.Name)
+		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
 	}
 	if err := s.pool.library.Remove(r.Context(), m.Name); err != nil {
 		return hubFault(err)

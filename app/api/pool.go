@@ -410,7 +410,8 @@ func (p *pool) makeRoom(next *entry) {
 	}
 }
 
-// drop unloads a model and waits for it. false: it is in use, or being loaded.
+// drop unloads a model and waits for it. false: it is in use, or being loaded,
+// and was for as long as the pool waits for that.
 func (p *pool) drop(path string) bool {
 	late := time.After(p.parting)
 	for {
@@ -431,7 +432,7 @@ func (p *pool) drop(path string) bool {
 }
 
 // dropNow begins to unload a model. It returns what to wait for: the end of the unload
-// (going), or else of the model's use. nil: there is nothing to wait for.
+// (going), or else of the load or the model's use. nil: there is nothing to wait for.
 func (p *pool) dropNow(path string) (done <-chan struct{}, going bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -441,8 +442,8 @@ func (p *pool) dropNow(path string) (done <-chan struct{}, going bool) {
 		return nil, true
 	case e.state == Unloading:
 		return e.change, true
-	case e.state != Loaded:
-		return nil, false
+	case e.state == Loading:
+		return e.change, false
 	case e.users == 0:
 		return p.unload(e), true
 	}
