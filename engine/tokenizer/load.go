@@ -215,6 +215,14 @@ func (l *loader) scores() error {
 		return fmt.Errorf("%w: %s has %d entries for %d tokens", ErrInvalid, keyScore, v.Len(), n)
 	}
 	l.t.scores, _ = v.First(n).Floats()
+	if l.t.kind != UGM {
+		return nil // others only compare them
+	}
+	for i, x := range l.t.scores {
+		if x-x != 0 {
+			return fmt.Errorf("%w: the score of token %d in %s is %g", ErrInvalid, i, keyScore, x)
+		}
+	}
 	return nil
 }
 

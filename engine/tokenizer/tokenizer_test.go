@@ -197,6 +197,7 @@ func TestHostile(t *testing.T) {
 		{"an empty list of merges", bpe.with(meta{keyMerge: []string{}}), nil},
 		{"few types", bpe.with(meta{keyTypes: long}), ErrInvalid},
 		{"few scores", spm.with(meta{keyScore: []float32{1}}), ErrInvalid},
+		{"scores that no path has", tinyUGM().with(meta{keyScore: slices.Repeat([]float32{float32(math.Inf(-1))}, len(tinyUGM()[keyList].([]string)))}), ErrInvalid},
 		{"BOS out of range", spm.with(meta{"tokenizer.ggml.bos_token_id": uint32(math.MaxUint32)}), nil},
 		{"negative BOS", spm.with(meta{"tokenizer.ggml.bos_token_id": int32(-1)}), nil},
 		{"BOS of a wrong type", spm.with(meta{"tokenizer.ggml.bos_token_id": "x"}), nil},
