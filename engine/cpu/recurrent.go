@@ -33,11 +33,15 @@ func newStates(list []graph.State, slots int) (*states, error) {
 	return s, nil
 }
 
-// fits refuses floats beyond the machine's memory, which would end the process.
+// fits refuses floats beyond the machine's memory, which would end the process;
+// where nobody says how much that is, what no model takes.
 func fits(what string, width, rows int) error {
 	total, _ := systemMemory()
-	if width > 0 && total > 0 && int64(rows) > total/4/int64(width) {
-		return fmt.Errorf("%w: %d rows of %d numbers of %s, the machine has %d bytes", backend.ErrMemory, rows, width, what, total)
+	if total == 0 {
+		total = 64 << 30
+	}
+	if width > 0 && int64(rows) > total/4/int64(width) {
+		return fmt.Errorf("%w: %d rows of %d numbers of %s, at most %d bytes are possible", backend.ErrMemory, rows, width, what, total)
 	}
 	return nil
 }
