@@ -35,6 +35,13 @@ describe('blocks', () => {
     expect(new Growing().finish('```py\nprint(1)')[0]?.closed).toBe(true);
   });
 
+  it('takes a number and a full stop for what they say', () => {
+    expect(blocksOf('1945.')[0]?.kind).toBe('html');
+    expect(text('1945.')).toBe('<p>1945.</p>');
+    expect(blocksOf('1. ')[0]?.kind).toBe('html');
+    expect(blocksOf('1945. It ended.')[0]).toMatchObject({ kind: 'list', first: 1945 });
+  });
+
   it('numbers lists from where they begin', () => {
     expect(blocksOf('7. a\n8. b')[0]).toMatchObject({ kind: 'list', first: 7 });
     expect(blocksOf('- a')[0]).toMatchObject({ kind: 'list', first: undefined });

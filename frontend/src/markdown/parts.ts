@@ -1,6 +1,6 @@
 import { Marked, type Token, type Tokens } from 'marked';
 import { math } from './math';
-import { renderer } from './render';
+import { escape, renderer } from './render';
 import { clean } from './sanitise';
 
 // A line that ends is shown so: small models write verse and addresses without the
@@ -86,6 +86,10 @@ function gather<T extends { raw: string }>(all: readonly T[], at: number, ends: 
 const longer = (enough: number) => (_: unknown, size: number) => size >= enough;
 
 function list(token: Tokens.List, enough: number): Split {
+  // An answer that is a number and a full stop is no list without words.
+  if (token.ordered && token.items.length === 1 && token.items[0]!.text.trim() === '') {
+    return { frame: { ...plain, kind: 'html' }, head: '', cuts: [{ at: 0, raw: token.raw, html: () => `<p>${escape(token.raw.trim())}</p>` }] };
+  }
   const cuts = gather(token.items, 0, longer(enough)).map(({ at, raw, of }) => ({ at, raw, html: () => between(draw({ ...token, items: of }), '>', '</') }));
   return { frame: { ...plain, kind: 'list', first: token.ordered ? Number(token.start) : undefined }, head: '', cuts };
 }
