@@ -32,8 +32,8 @@ var sequences = map[string]action{
 // key is one key, or a text at once.
 type key struct {
 	do   action
-	text string // of insert
-	cell *cell  // of insert, a pasted text that one word stands for
+	text string // of keyText
+	cell *cell  // of keyText, in place of text: a pasted one that a word stands for
 }
 
 // keyboard is what is typed.
