@@ -7,19 +7,21 @@ import (
 	"godwit/engine/graph"
 )
 
-// arena is one mapping for all matrices that a plan adds, in the order in
-// which they are read: most are smaller than a huge page, and in small pages
-// reading stops at every border.
+// arena is one mapping for all matrices that a plan adds, in the order in which
+// they are read. Most matrices are smaller than a huge page, and with small
+// pages a sequential read stalls at every page boundary.
 type arena struct {
 	mem  memory
 	used int
-	refs int // matrices that live in it
+	refs int // matrices in this mapping
 }
 
-// arenaAlign keeps matrices apart by pages, so that each can be locked.
+// arenaAlign puts each matrix on pages of its own, so that it can be locked
+// alone.
 const arenaAlign = 4096
 
-// newArena makes room for the packed forms of those of list that no program holds.
+// newArena allocates memory for the packed forms of the weights in list that no
+// other program holds.
 func (b *Backend) newArena(list []*graph.Weight) (*arena, error) {
 	n := 0
 	seen := make(map[*graph.Weight]bool)
@@ -31,12 +33,12 @@ func (b *Backend) newArena(list []*graph.Weight) (*arena, error) {
 	}
 	mem, err := allocate(n)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the weights want %d bytes: %w", backend.ErrMemory, n, err)
+		return nil, fmt.Errorf("%w: the weights need %d bytes: %w", backend.ErrMemory, n, err)
 	}
 	return &arena{mem: mem}, nil
 }
 
-// take is the next n bytes.
+// take returns the next n bytes.
 func (a *arena) take(n int) memory {
 	from := (a.used + arenaAlign - 1) &^ (arenaAlign - 1)
 	a.used = from + n
@@ -44,7 +46,7 @@ func (a *arena) take(n int) memory {
 	return a.mem[from:a.used:a.used]
 }
 
-// drop gives one matrix back; the last one frees the memory.
+// drop releases one matrix; the last one frees the mapping.
 func (a *arena) drop() error {
 	if a.refs--; a.refs > 0 {
 		return nil

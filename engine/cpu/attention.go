@@ -14,24 +14,24 @@ import (
 	"godwit/engine/llm"
 )
 
-// A part is pages whose softmax is computed on its own; the parts of a row are
-// combined in order, whoever computed them. The first two are short, those behind
-// are twice as long, and long ones follow: few parts for many cells, and some for
-// every worker where there are few cells.
+// A part is a run of pages with a softmax of its own. The parts of a row are
+// merged in order, whichever worker computed them. The first two parts are
+// short, the next ones twice as long, the rest long: few parts for a long
+// context, and enough for every worker for a short one.
 const (
 	shortPages  = 512 / kv.PageCells
 	middlePages = 2 * shortPages
 	longPages   = 4 * shortPages
 )
 
-// cuts is how many pages, from the first on, are not in long parts. A new part is a
-// new stream of memory and has to be combined.
+// cuts is the number of leading pages that do not belong to long parts. Each
+// new part starts another memory stream and costs a merge.
 type cuts int
 
-// cutsFor is the cuts of a layer: the fewer its heads, the fewer long parts.
+// cutsFor returns the cuts of a layer: fewer heads mean fewer long parts.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
-// part is the part of a page.
+// part returns the part that holds a page.
 func (c cuts) part(page int) int {
 	switch n := int(c); {
 	case page < 2*shortPages:
@@ -43,7 +43,7 @@ func (c cuts) part(page int) int {
 	}
 }
 
-// start is the first page of a part.
+// start returns the first page of a part.
 func (c cuts) start(part int) int {
 	switch last := int(c)/middlePages + 1; {
 	case part <= 2:
@@ -55,8 +55,8 @@ func (c cuts) start(part int) int {
 	}
 }
 
-// room is the most parts that n pages in a row can have: a range has most where
-// it begins with the last page of the first part.
+// room returns the largest number of parts that n consecutive pages touch. The
+// worst range begins with the last page of the first part.
 func (c cuts) room(n int) int { return c.part(n+shortPages-2) + 1 }
 
 // attention is the Attend op of one layer.
@@ -68,49 +68,49 @@ type attention struct {
 	cache   *layerCache
 	sinks   []float32
 	cuts    cuts
-	group   int         // query heads that share a KV head
-	block   int         // rows whose queries are worked on together
-	per     int         // jobs of a task in this batch
-	piece   int         // pages of a task where this batch's contexts are divided
-	counts  []attnCount // one a worker
+	group   int         // query heads per KV head
+	block   int         // rows whose queries are processed together
+	per     int         // jobs per task in this batch
+	piece   int         // pages per task where this batch divides contexts
+	counts  []attnCount // one per worker
 	*attnMemory
 	attnForms
 	temper kv.Temper
-	late   place // among the layers that are packed by page
+	late   place // place among the layers that are packed by page
 
-	qTurn, kTurn *turn // done on the way; nil where q and k are turned already
-	quantise     bool  // the output, too
-	inPlace      bool  // and it is read in that form only
+	qTurn, kTurn *turn // RoPE done by attention; nil where q and k already have it
+	quantise     bool  // attention also quantises its output
+	inPlace      bool  // the output is read in quantised form only
 }
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
-// sinks, of which the last two may be nil.
+// sinks. Exact and sinks may be nil.
 type attnForms struct{ kForm, vForm, kExact, vExact, kSinks, vSinks *attn.Form }
 
-// attnWorker is one worker's memory; layers of one shape share it.
+// attnWorker is the memory of one worker; layers of one shape share it.
 type attnWorker struct {
 	queries      *attn.Queries
-	exact        *attn.Queries // the same for exact keys
-	sinks        *attn.Queries // and for sinks
+	exact        *attn.Queries // queries prepared for exact keys
+	sinks        *attn.Queries // queries prepared for sinks
 	sinkScores   []float32
 	scores       []float32
-	sum          []float32 // of the part in progress, a row of Padded values for each query
+	sum          []float32 // accumulators of the current part, Padded values for each query
 	scratch      *attn.Scratch
-	levelled     []float32 // a key or a query, its channels levelled
-	turned       []float32 // a key, then the queries of a row, after their rope
-	out          []float32 // of one query head
-	offset       []float32 // what levelled keys lack in the scores of each query
+	levelled     []float32 // a key or query with levelled channels
+	turned       []float32 // a key, then the queries of a row, after RoPE
+	out          []float32 // output of one query head
+	offset       []float32 // per query, what its scores lack because packed keys are levelled
 	part, total  []softmax
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
-	following    []byte // the page that is read after the job's
+	following    []byte // the first page of the next job
 	ready        prepared
 	prefix       prefix
 	attnCounted
 }
 
-// prepared says which queries a worker has prepared: one task may have left
-// those of the next.
+// prepared identifies the queries that a worker holds ready. A task can reuse
+// what the task before it prepared.
 type prepared struct {
 	t     *attention
 	epoch uint32
@@ -118,8 +118,8 @@ type prepared struct {
 	head  int
 }
 
-// prefix says of which split job a worker has added up how many parts, the first
-// ones: into the first, so that they need not travel to whoever combines the rest.
+// prefix records how many leading parts of a split job this worker has already
+// merged, so that they need not move to the worker that merges the rest.
 type prefix struct {
 	t     *attention
 	epoch uint32
@@ -127,16 +127,16 @@ type prefix struct {
 	parts int
 }
 
-// attnMemory is what layers of one shape share.
+// attnMemory is the memory that layers of one shape share.
 type attnMemory struct {
 	workers []*attnWorker
 	partial []softmax       // [job that is split][part][query]
-	arrived []atomic.Uint64 // finished parts of each split job; in the upper half, those added up
-	jobs    int             // that may be split
-	parts   int             // of the longest context
+	arrived []atomic.Uint64 // finished parts of each split job; the upper half counts merged parts
+	jobs    int             // jobs that may be split
+	parts   int             // parts of the longest context
 }
 
-// attnShape is what that memory depends on.
+// attnShape is the key of an attnMemory.
 type attnShape struct {
 	attnForms
 	group int
@@ -144,19 +144,19 @@ type attnShape struct {
 	parts int
 }
 
-// attnCount counts what attention did in a layer: cells that Sparse V looked
-// at and skipped, bytes of K and V that were read, and, by side, blocks that
-// were written with a saturated scale.
+// attnCount counts the work of attention in a layer: cells that Sparse V
+// considered and skipped, bytes of K and V read, and, by side, blocks written
+// with a saturated scale.
 type attnCount struct {
 	considered, skipped atomic.Int64
 	kBytes, vBytes      atomic.Int64
-	broken              atomic.Int64 // keys and values that were no numbers
+	broken              atomic.Int64 // keys and values with NaN or infinity
 	saturated           [2]atomic.Int64
-	_                   [72]byte // keep counters of layers and workers on their own cache lines
+	_                   [72]byte // keeps the counters of layers and workers on separate cache lines
 }
 
-// attnCounted is what a worker has counted in a task. It is added up at the end:
-// workers that count together take a cache line from each other at every page.
+// attnCounted is what a worker counts during a task. The totals are added once
+// at the end, because shared counters would move between caches at every page.
 type attnCounted struct{ considered, skipped, kBytes, vBytes int }
 
 func (c *attnCount) add(n *attnCounted) {
@@ -169,12 +169,13 @@ func (c *attnCount) add(n *attnCounted) {
 	*n = attnCounted{}
 }
 
-// maxQueries bounds the queries of a block so that their accumulators stay in cache.
+// maxQueries bounds the queries of a block so that their accumulators stay in
+// cache.
 const maxQueries = 48
 
-// attend adds the cache write and the attention of a layer. Batches of single
-// rows are written by the task that reads the page; others in a stage before,
-// because rows read what others write.
+// attend adds the cache write and the attention of a layer. In a batch of
+// single rows, the task that reads a page also writes it. Otherwise the writes
+// are a stage before attention, because rows read what other rows write.
 func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	p := c.p
 	own := a.Layer
@@ -229,7 +230,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		return nil
 	}
 	c.stage(newStage(func() int { return t.packTasks(true) }, func(worker, task int) { t.pack(worker, task, true) }))
-	attend := 0 // tasks of this batch; the rest pack
+	attend := 0 // tasks that attend in this batch; the others pack
 	c.stage(newStage(func() int {
 		attend = t.tasks()
 		return attend + t.packTasks(false)
@@ -243,7 +244,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	return nil
 }
 
-// tell hands the queries and keys of a batch to whoever asked for them.
+// tell passes the queries and keys of a batch to the observer.
 func (t *attention) tell(int, int) {
 	for row := range t.p.b.Tokens {
 		var k []float32
@@ -254,30 +255,30 @@ func (t *attention) tell(int, int) {
 	}
 }
 
-// job is the work of one task: some rows of a span for one KV head.
+// job is some rows of a span for one KV head.
 type job struct {
 	span        int
 	head        int
-	first, rows int // rows of the batch
-	lo, hi      int // pages that some row sees
+	first, rows int // rows in the batch
+	lo, hi      int // pages that at least one row sees
 	split       int // index among the split jobs, -1 if the context is not split
-	part, end   int // parts of this task when split, counted from the first
-	parts       int // of the whole job
+	part, end   int // parts of this task when split, from 0
+	parts       int // parts of the whole job
 }
 
-// last reports whether a job has the last part of its context.
+// last reports whether a job covers the last part of its context.
 func (j *job) last() bool { return j.split < 0 || j.end == j.parts }
 
-// splits reports whether the spans of this batch are so few that their
-// contexts are divided among the workers.
+// splits reports whether the batch has so few spans that their contexts are
+// divided among the workers.
 func (t *attention) splits() bool {
 	return t.single() && len(t.p.b.Spans)*t.KVHeads <= t.jobs
 }
 
-// cut chooses how many pages make a task where contexts are divided and returns
-// the number of tasks. A task works on the parts that begin in its pages, which may
-// be none, so that tasks that lie side by side are as much work however long their
-// parts are.
+// cut chooses how many pages make a task where contexts are divided, and
+// returns the number of tasks. A task processes the parts that begin in its
+// pages, perhaps none. Neighbouring tasks therefore share the same amount of
+// work, whatever the length of the parts.
 func (t *attention) cut() (tasks int) {
 	size := longPages
 	for _, s := range t.p.b.Spans {
@@ -289,25 +290,26 @@ func (t *attention) cut() (tasks int) {
 			tasks += t.pieces(s, size)
 		}
 	}
-	if t.piece != size { // else the line stays where it is
+	if t.piece != size { // an unchanged line stays shared between caches
 		t.piece = size
 	}
 	return tasks
 }
 
-// pieces is the number of pieces of a size that the contexts of a span's heads have.
+// pieces returns the number of pieces of a size in the contexts of a span's
+// heads.
 func (t *attention) pieces(s llm.Span, size int) int {
 	lo, hi := t.pages(s, s.First, 1)
 	return t.KVHeads * piecesOf(lo, hi, size)
 }
 
-// piecesOf is the number of pieces of a size that a page range touches.
+// piecesOf returns the number of pieces of a size that a page range touches.
 func piecesOf(lo, hi, size int) int { return (hi-1)/size - lo/size + 1 }
 
 // single reports whether every span of this batch is one row.
 func (t *attention) single() bool { return len(t.p.b.Spans) == len(t.p.b.Tokens) }
 
-// pages is the range of pages that rows first..first+n of a span see.
+// pages returns the range of pages that rows first to first+n-1 of a span see.
 func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 	b := t.p.b
 	from, to := int(b.Pos[first]), int(b.Pos[first+n-1])
@@ -320,8 +322,8 @@ func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 	return lo, to/kv.PageCells + 1
 }
 
-// tasks is the number of tasks of a batch. A job of few pages is short, so that
-// several make a task, as long as every worker has about four.
+// tasks returns the number of tasks of a batch. Jobs with few pages are short,
+// so several make a task as long as every worker still gets about four tasks.
 func (t *attention) tasks() int {
 	n, pages, per := 0, 0, 1
 	if t.splits() {
@@ -334,14 +336,14 @@ func (t *attention) tasks() int {
 		}
 		per = max(1, min(n/(4*len(t.workers)), taskPages*n/max(pages, 1)))
 	}
-	if t.per != per { // else the line stays where it is
+	if t.per != per { // an unchanged line stays shared between caches
 		t.per = per
 	}
 	return ceil(n, per)
 }
 
-// taskPages is how many pages make a task that is long enough, maxPer how many
-// jobs it has at most.
+// taskPages is the number of pages of a task that is long enough; maxPer is the
+// largest number of jobs in a task.
 const (
 	taskPages = 8
 	maxPer    = taskPages
@@ -349,9 +351,9 @@ const (
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// find returns a job; false if there is none. Jobs of one head lie side by
-// side, so that a worker finds its cells in the second-level cache. Later rows see
-// more, so they come first.
+// find returns a job, or false if there is none. Jobs of one head are
+// neighbours, so that a worker finds their cells in its second-level cache.
+// Later rows see more cells, so they come first.
 func (t *attention) find(task int) (job, bool) {
 	if t.splits() {
 		return t.findSplit(task)
@@ -381,7 +383,7 @@ func (t *attention) findSplit(task int) (job, bool) {
 		head, at := task/n, (lo/size+task%n)*size
 		first, part := t.cuts.part(lo), t.cuts.part(max(lo, at))
 		if t.cuts.start(part) < at && at > lo {
-			part++ // it began in a piece before
+			part++ // the part begins in an earlier piece
 		}
 		end := t.cuts.part(min(hi, at+size)-1) + 1
 		return job{
@@ -392,7 +394,7 @@ func (t *attention) findSplit(task int) (job, bool) {
 	return job{}, false
 }
 
-// run works on the jobs of one task.
+// run executes the jobs of one task.
 func (t *attention) run(worker, task int) {
 	w := t.workers[worker]
 	var jobs [maxPer]job
@@ -416,7 +418,7 @@ func (t *attention) run(worker, task int) {
 	t.counts[worker].add(&w.attnCounted)
 }
 
-// job works on one job.
+// job executes one job.
 func (t *attention) job(w *attnWorker, j *job) {
 	write := t.k != graph.None && !t.early()
 	if write {
@@ -437,12 +439,13 @@ func (t *attention) job(w *attnWorker, j *job) {
 	}
 }
 
-// prepared is what a worker has when the queries of a job are ready.
+// prepared returns the state of a worker whose queries are ready for a job.
 func (t *attention) prepared(j *job) prepared {
 	return prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
 }
 
-// prepare makes the queries of a job ready, unless the worker has just had them.
+// prepare makes the queries of a job ready, unless the worker already holds
+// them.
 func (t *attention) prepare(w *attnWorker, j *job) {
 	is := t.prepared(j)
 	if j.split >= 0 && w.ready == is {
@@ -459,7 +462,7 @@ func (t *attention) prepare(w *attnWorker, j *job) {
 	w.ready = is
 }
 
-// runWhole works on all parts of the context, one after another.
+// runWhole processes all parts of the context, one after another.
 func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()
@@ -477,10 +480,10 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 	}
 }
 
-// query prepares query i of a job. Keys that are stored without their mean lack
-// the query's product with it: the same for every key, so that only what is
-// not free of shifts has to add it; where exact keys have theirs, packed ones
-// have to.
+// query prepares query i of a job. Packed keys that are stored without their
+// mean lack the query's product with it. The product is the same for every key,
+// so it matters only to a softmax that is not shift-invariant, or where exact
+// keys include the mean and packed keys do not.
 func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	levelled := q
 	w.offset[i] = 0
@@ -500,7 +503,8 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	w.takeSinks(i, w.exact)
 }
 
-// runSplit works on some parts; whoever finishes the last combines them.
+// runSplit processes some parts; the worker that finishes the last part merges
+// all.
 func (t *attention) runSplit(w *attnWorker, j *job) {
 	at := func(part int) []softmax { return t.partial[(j.split*t.parts+part)*t.group:][:t.group] }
 	epoch := t.p.backend.pool.epoch.Load()
@@ -537,8 +541,8 @@ func (t *attention) runSplit(w *attnWorker, j *job) {
 	}
 }
 
-// weigh turns the scores of a part, pages lo to lo+len(used), into weights; parts
-// get the maximum and the sum of each query.
+// weigh turns the scores of a part, pages lo to lo+len(used), into weights, and
+// stores the maximum and the sum of each query in parts.
 func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []softmax) {
 	b := t.p.b
 	length := b.Spans[j.span].Len
@@ -578,8 +582,8 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 	}
 }
 
-// factor is what the scores of a row at pos are multiplied with, after the
-// soft cap where there is one.
+// factor returns the multiplier for the scores of a row at pos, after the soft
+// cap if there is one.
 func (t *attention) factor(pos int) float32 {
 	f := t.Scale
 	if t.Softcap > 0 {
@@ -595,8 +599,8 @@ func (t *attention) factor(pos int) float32 {
 	return f * t.temper.Factor(seen)
 }
 
-// see gives pages from one on a bit for each cell, of length in all, that a row at
-// pos sees, and returns their number.
+// see sets a bit for each cell of a page that a row at pos sees, in pages from
+// page on of a context of length cells. It returns the number of pages.
 func (t *attention) see(visible []uint64, pos, page, length int) int {
 	from, to := 0, length
 	if !t.Bidirectional {
@@ -631,8 +635,8 @@ func shift(x []float32, c float32) {
 	}
 }
 
-// finish writes the output of one query head of one row, whose scores lack
-// offset where there is no soft cap.
+// finish writes the output of one query head of one row. offset is what its
+// scores lack, where there is no soft cap.
 func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head int) {
 	if t.sinks != nil {
 		sink := t.sinks[head]
@@ -657,8 +661,8 @@ func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head 
 	}
 }
 
-// makeFinite puts the largest value in place of an infinity and 0 in place of
-// a NaN: values near the end of the range of float32 can add up to them.
+// makeFinite replaces infinities by the largest value and NaN by 0: values near
+// the end of the float32 range can add up to them.
 func makeFinite(x []float32) {
 	for i, v := range x {
 		if v != v {

@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// takeExact prepares query i for exact keys and sinks as from has just prepared
-// it.
+// takeExact prepares query i for exact keys and sinks from the packed
+// preparation in from.
 func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	if w.exact != nil {
 		w.exact.Take(i, from)
@@ -22,8 +22,9 @@ func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 	}
 }
 
-// ask makes next what memory is asked for while a page is read. That goes line by
-// line, so what is longer than the page is asked for at once.
+// ask sets next as the memory that v prefetches while its page is read.
+// Prefetching goes line by line, so bytes beyond the page's length are
+// prefetched at once.
 func ask(v *attn.Visit, next []byte) {
 	v.Ahead = attn.Distance(v.Page, next)
 	if len(next) > len(v.Page) {
@@ -31,8 +32,8 @@ func ask(v *attn.Visit, next []byte) {
 	}
 }
 
-// following is the first page that the job after j reads, where j is one row's;
-// nil if there is none.
+// following returns the first page that the job after j reads, where j has one
+// row; nil if there is none.
 func (t *attention) following(j *job) []byte {
 	b := t.p.b
 	next := job{span: j.span, head: j.head + 1, rows: 1}
@@ -50,23 +51,23 @@ func (t *attention) following(j *job) []byte {
 	return k.at(&p, lo)
 }
 
-// alone is a list of one visit, in the worker's memory.
+// alone returns a list of one visit in the worker's memory.
 func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
 	w.single[0] = *v
 	return w.single[:]
 }
 
-// pages is the pages of a job's span, and how its rows read them.
+// pages are the pages of a job's span and how its rows read them.
 type pages struct {
 	*job
 	t             *attention
-	packed, exact []int32 // tables; exact is empty without an exact window
+	packed, exact []int32 // page tables; exact is empty without an exact window
 	seq           int32
-	pos           int // of the job's first row
-	length        int // of the span
+	pos           int // position of the job's first row
+	length        int // length of the span
 }
 
-// find looks up where the pages of the job are.
+// find looks up the pages of the job.
 func (p *pages) find() {
 	t, j := p.t, p.job
 	b := t.p.b
@@ -78,17 +79,17 @@ func (p *pages) find() {
 	}
 }
 
-// early is the number of rows of the job that read page pg in exact form: the
-// first ones, since a later row sees fewer exact pages.
+// early returns the number of rows of the job that read page pg in exact form.
+// These are the first rows, since a later row sees fewer exact pages.
 func (p *pages) early(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0
 	}
-	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // the first position that reads it packed
+	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page packed
 	return max(0, min(p.rows, leaves-p.pos))
 }
 
-// cells is the number of cells of a page.
+// cells returns the number of cells of a page.
 func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
 
 // read is K or V of a job, in all its forms.
@@ -107,7 +108,8 @@ func (t *attention) values() read {
 	return read{s, t.vForm, t.vExact, t.vSinks}
 }
 
-// early is the number of rows that read page pg in exact form on this side.
+// early returns the number of rows that read page pg in exact form on this
+// side.
 func (r *read) early(p *pages, pg int) int {
 	if r.exact == nil {
 		return 0
@@ -115,7 +117,8 @@ func (r *read) early(p *pages, pg int) int {
 	return p.early(pg)
 }
 
-// untilEarly is how many of n pages, from the first on, no row reads in exact form.
+// untilEarly returns how many of n pages, from the first on, no row reads in
+// exact form.
 func (r *read) untilEarly(p *pages, n int, page func(i int) int) int {
 	if r.exact == nil || len(p.exact) == 0 {
 		return n
@@ -128,7 +131,7 @@ func (r *read) untilEarly(p *pages, n int, page func(i int) int) int {
 	return n
 }
 
-// at is the page that the last row of a job reads.
+// at returns the page that the last row of a job reads.
 func (r *read) at(p *pages, pg int) []byte {
 	if r.early(p, pg) == p.rows {
 		return r.side.exact.read(p.exact[pg], p.head)
@@ -136,7 +139,7 @@ func (r *read) at(p *pages, pg int) []byte {
 	return r.side.read(p.packed[pg], p.head)
 }
 
-// find gives visits the pages from pg on.
+// find fills in visits for the pages from pg on.
 func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	n := r.form.ReadBytes()
 	list := p.packed[pg:][:len(visits)]
@@ -165,9 +168,9 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	}
 }
 
-// runPart computes the softmax of a job over one part of the context: all its
-// scores first, so that the weights are relative to the largest of the part. to
-// is that of each query, of which nothing is kept; their sums lie side by side.
+// runPart computes the softmax of a job over one part of the context. All
+// scores come first, so that weights are relative to the maximum of the part.
+// to has one softmax per query, overwritten here, with contiguous sums.
 func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	lo, hi := max(j.lo, t.cuts.start(part)), min(j.hi, t.cuts.start(part+1))
 	stride := w.queries.N * attn.Cells
@@ -180,7 +183,8 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	v.find(values, &p, lo)
 	ahead := min(n, t.kForm.Ahead())
 	for i := range keys {
-		// Field by field: what is copied as a whole waits for what was just stored.
+		// Assign field by field: a copy of the whole struct would wait for the
+		// stores before it.
 		at := &keys[i]
 		at.At, at.Cells = i*stride, kv.PageCells
 		if i+ahead < n {
@@ -229,9 +233,9 @@ func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
 	t.accumulate(w, &p, &v, lo, values)
 }
 
-// score writes the scores of pages lo on: of the packed form where a row reads
-// that, over them those of the exact form for the rows that read that, and over
-// them those of the sinks.
+// score writes the scores of pages from lo on: the packed form where a row
+// reads it, then the exact form over them for rows that read that, then the
+// sinks over both.
 func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
 		n := k.untilEarly(p, len(visits)-i, func(n int) int { return lo + i + n })
@@ -264,8 +268,8 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 	w.kBytes += k.sinks.ReadBytes()
 }
 
-// scorePacked writes the scores of packed pages. Where their keys lack their
-// mean and exact ones have it, it is added.
+// scorePacked writes the scores of packed pages. It adds the product with the
+// mean where packed keys lack it and exact keys include it.
 func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 	k.packed.Scores(w.scores, w.queries, visits, w.scratch)
 	w.kBytes += len(visits) * k.packed.ReadBytes()
@@ -279,9 +283,9 @@ func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 	}
 }
 
-// accumulate adds the weighted values of pages of which the first of the part
-// is lo, each row those of the form that it reads. Weights of sinks are taken
-// out before the rest.
+// accumulate adds the weighted values of pages, the first of the part being lo,
+// each row in the form that it reads. Sink weights are taken out before the
+// rest.
 func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
 	before := w.vBytes
 	if lo == 0 && v.sinks != nil && len(visits) > 0 && visits[0].At == 0 {
@@ -309,13 +313,13 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 		}
 		i++
 	}
-	if t.MLA { // the bytes of K, read once
+	if t.MLA { // K and V share these bytes, which were read once
 		w.vBytes = before
 	}
 }
 
-// accumulateSinks adds the sinks' values and takes their weights out of the
-// first page's.
+// accumulateSinks adds the values of the sinks and removes their weights from
+// the first page.
 func (t *attention) accumulateSinks(w *attnWorker, p *pages, v *read, first *attn.Visit) {
 	n := v.sinks.Cells()
 	sinks := first.Used & (^uint64(0) >> (64 - n))

@@ -11,25 +11,25 @@ import (
 
 // cache is the memory of all layers' cells.
 type cache struct {
-	layers  []*layerCache // by layer number; nil where a layer has none
+	layers  []*layerCache // by layer number; nil for a layer without a cache
 	groups  [][]*layerCache
-	passing [2]memory // exact pages that a chunk leaves behind, by side; layers take turns
-	mem     memory    // of all
-	wants   []want    // their shares, until they have them
+	passing [2]memory // exact pages that a chunk leaves behind, by side; shared by all layers
+	mem     memory    // memory of all stores
+	wants   []want    // shares that are not allocated yet
 	size    int64
 	forms   map[formKey]*attn.Form
 	memory  map[attnShape]*attnMemory
-	scratch *attn.Scratch // for rows that enter and leave between runs
+	scratch *attn.Scratch // for rows that are copied in and out between runs
 }
 
-// want is a share of the cache's memory that is not there yet.
+// want is a share of the cache's memory that is not allocated yet.
 type want struct {
 	to *memory
 	n  int
 }
 
-// formKey is what an attn.Form depends on; view is the number of values that
-// V takes of K's rows, 0 where the form has cells of its own.
+// formKey is what an attn.Form depends on. view is the number of values that V
+// takes from K's rows, 0 where V has cells of its own.
 type formKey struct {
 	t    *kv.Type
 	dim  int
@@ -43,8 +43,8 @@ type layerCache struct {
 	kvHeads  int
 	temper   kv.Temper
 	window   kv.Window
-	channels []kv.Channels // calibration of the keys, one a KV head; nil: none
-	own      []kv.Own      // that of each conversation, by sequence and KV head; nil: none
+	channels []kv.Channels // calibration of the keys, one per KV head; nil for none
+	own      []kv.Own      // calibration by each conversation, by sequence and KV head; nil for none
 	k, v     side
 }
 
@@ -64,23 +64,23 @@ type side struct {
 	late         bool // pages are packed from exact ones
 }
 
-// store is the pages of a part. What attention reads of those of one KV head lies
-// side by side in runs of runPages, so that reading it is one stream of memory;
-// behind it lies the rest of them. A short context keeps to the first run.
+// store is the pages of a part. The bytes that attention reads are contiguous per
+// KV head for runPages pages, so that they form one memory stream; the rest of
+// those pages follows. A short context uses the first run only.
 type store struct {
-	form   *attn.Form // nil: there is none
+	form   *attn.Form // nil where the layer has no such part
 	data   memory
-	beyond memory // pages after those of data
-	pages  int    // of data
+	beyond memory // rest of the pages, behind data
+	pages  int    // pages in data
 	page   int    // bytes of a page of all KV heads
 	heads  int
-	odd    []bool // [page][head] of data: it may have odd cells; nil where the form has none
+	odd    []bool // [page][head] in data: the page may have odd cells; nil where the form has none
 }
 
 const runPages = 32
 
-// copy copies n cells of a head from cell src on to cell dst on, pages as
-// they are.
+// copy copies n cells of a head from cell src to cell dst, page bytes as they
+// are.
 func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 	cells := int32(s.form.Cells())
 	for n > 0 {
@@ -104,8 +104,8 @@ func (s *store) isOdd(page int32, head int) bool {
 	return s.odd != nil && s.odd[int(page)*s.heads+head]
 }
 
-// mark notes that a cell of a page is odd, or is not. Whoever writes cells of a page
-// begins with the first, with which the page is new.
+// mark records whether a cell of a page is odd. Cells of a page are written
+// from the first on, and the first one resets the page.
 func (s *store) mark(page int32, head, cell int, odd bool) {
 	if s.odd != nil && (odd || cell == 0) {
 		s.odd[int(page)*s.heads+head] = odd
@@ -120,22 +120,22 @@ func (s *store) write(page int32, head, cell int, x []float32, at kv.At, scratch
 	return saturated
 }
 
-// head is one KV head of a page.
+// head returns one KV head of a page.
 func (s *store) head(page int32, head int) attn.Page {
 	read, rest := s.run(page, head)
 	n, m := s.form.ReadBytes(), s.form.PageBytes()-s.form.ReadBytes()
 	return attn.Page{Read: read[:n:n], Rest: rest[:m:m]}
 }
 
-// read is what attention reads of one KV head of a page.
+// read returns the bytes of one KV head of a page that attention reads.
 func (s *store) read(page int32, head int) []byte {
 	read, _ := s.run(page, head)
 	n := s.form.ReadBytes()
 	return read[:n:n]
 }
 
-// run is one KV head of a page and of those behind it in its run: what attention
-// reads of them, and the rest.
+// run returns one KV head of a page and of the pages behind it in the same run:
+// the bytes that attention reads, and the rest.
 func (s *store) run(page int32, head int) (read, rest []byte) {
 	data, i, pages := s.data, int(page), s.pages
 	if i >= pages {
@@ -148,7 +148,7 @@ func (s *store) run(page int32, head int) (read, rest []byte) {
 	return data[at*n : run*n], data[run*n+at*(all-n):]
 }
 
-// part is the store of a part.
+// part returns the store of a part.
 func (s *side) part(p kv.Part) *store {
 	switch p {
 	case kv.Exact:
@@ -203,7 +203,7 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 	return c, nil
 }
 
-// memoryOf is what layers of one shape of attention share.
+// memoryOf returns the memory that layers of one attention shape share.
 func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 	m := c.memory[s]
 	if m != nil {
@@ -239,8 +239,8 @@ func newAttnWorker(s attnShape) *attnWorker {
 	return w
 }
 
-// newSoftmaxes makes n whose sums lie one after another; that of each can be
-// sliced to reach over those behind it.
+// newSoftmaxes returns n softmaxes with contiguous sums; the sum of each can be
+// resliced to cover the ones behind it.
 func newSoftmaxes(n, padded int) []softmax {
 	list, acc := make([]softmax, n), make([]float32, n*padded)
 	for i := range list {
@@ -276,9 +276,9 @@ func (c *cache) want(to *memory, n int) {
 	c.size += int64(n)
 }
 
-// allocate gives everything its memory, in one mapping: a layer of a short
-// context takes less than a huge page, and in small pages every page of the
-// cache is another entry for the processor to look up.
+// allocate allocates everything in one mapping. A layer of a short context is
+// smaller than a huge page, and with small pages every page of the cache costs
+// another TLB entry.
 func (c *cache) allocate() (err error) {
 	const align = 4096
 	n := 0
@@ -329,7 +329,7 @@ func (c *cache) form(k formKey) *attn.Form {
 	return f
 }
 
-// store finds a part of one side of a layer.
+// store returns a part of one side of a layer.
 func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
@@ -342,7 +342,7 @@ func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error)
 	return st, l.kvHeads, nil
 }
 
-// ReadRow copies the KV heads of a cell to dst in the format's own bytes.
+// ReadRow copies the KV heads of a cell to dst as encoded bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
 	if part == kv.Measured {
 		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error {
@@ -361,8 +361,8 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell i
 	return nil
 }
 
-// measured calls f with what a sequence has measured of each KV head of a layer,
-// and the size of its row.
+// measured calls f with the calibration that a sequence took of each KV head of
+// a layer, and with the size of its row.
 func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.Own, n, h int) error) error {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {
@@ -392,7 +392,7 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 	return nil
 }
 
-// RowBytes is the size of a row of all KV heads as the memory was allocated.
+// RowBytes returns the size of an allocated row of all KV heads.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 	if part == kv.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
@@ -407,8 +407,8 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 	return st.page / st.form.Cells()
 }
 
-// CopyCells copies n cells of a part from cell src on to cell dst on in every
-// layer of a group.
+// CopyCells copies n cells of a part from cell src to cell dst in every layer
+// of a group.
 func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
 		if part == kv.Measured {

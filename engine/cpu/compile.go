@@ -15,10 +15,10 @@ import (
 // stages become one stage whose tasks are panels.
 type compiler struct {
 	p        *program
-	quantise map[graph.Value]int  // values that a quantised matrix reads: columns of a vector
-	inside   map[graph.Value]bool // those of them that are quantised where they are computed
-	readers  []readers            // of each value
-	unstored map[graph.Value]bool // values of which no floats are kept
+	quantise map[graph.Value]int  // columns of a vector, by value that a quantised matrix reads
+	inside   map[graph.Value]bool // values among them that are quantised where they are computed
+	readers  []readers            // number of readers of each value
+	unstored map[graph.Value]bool // values that are never stored as floats
 	stages   []stage
 	row      []rowOp // the row stage being built
 	step     []int   // stage of each node
@@ -26,19 +26,19 @@ type compiler struct {
 	actBytes int64
 	rowSet   graph.RowSet
 	linear   []linear              // the matrix stage being built
-	gated    *gated                // what it does with the results; nil for nothing
-	ropes    map[graph.Value]*turn // that attention does
+	gated    *gated                // what that stage does with its results; nil for nothing
+	ropes    map[graph.Value]*turn // RoPE that attention does
 
 	experts     []expert // the expert stage being built
 	expertRoute graph.Value
 	routes      map[graph.Value]*routed
 
-	glu                          int // values of a worker's memory for a Glu
+	glu                          int // values per worker for a Glu
 	gatherActs, gatherX, gatherY int // columns and results that workers gather
 }
 
-// readers is how many nodes read a value, and how many its floats: a quantised
-// matrix reads its quantised form only.
+// readers counts the nodes that read a value, and those that read it as floats:
+// a quantised matrix reads its quantised form only.
 type readers struct{ all, floats int }
 
 func (c *compiler) countReaders() []readers {
@@ -61,7 +61,7 @@ func (c *compiler) countReaders() []readers {
 	return out
 }
 
-// rowOp works on one row.
+// rowOp computes one row.
 type rowOp func(row int)
 
 // Compile prepares a plan.
@@ -146,8 +146,8 @@ func (c *compiler) stage(s stage) {
 	c.stages = append(c.stages, s)
 }
 
-// rowStage runs ops row by row, about four tasks a worker, or two of few rows:
-// what a task writes has to arrive before the next one can be claimed.
+// rowStage runs ops row by row, in about four tasks a worker, or two for few
+// rows: the writes of a task must arrive before the next one can be claimed.
 func (c *compiler) rowStage(ops []rowOp, set graph.RowSet) stage {
 	p, workers := c.p, c.p.backend.pool.workers
 	chunk := func() int {
@@ -197,13 +197,13 @@ func (c *compiler) node(n graph.Node) error {
 	case graph.Pool:
 		c.stage(c.pool(n, op))
 	case graph.Gather:
-		// Rows change here, so the stage before must be finished.
+		// The set of rows changes here, so the stage before must end.
 		c.flush()
 		c.rowOp(set, func(row int) { copy(p.row(n.Out, row), p.row(n.In[0], int(p.b.Outputs[row]))) })
 	case graph.Rope:
 		if t := c.ropes[n.Out]; t != nil {
 			t.table = p.ropeTable(op)
-			break // its step is that of attention
+			break // belongs to the stage of attention
 		}
 		c.rowOp(set, c.rope(n, op))
 	case graph.Glu:
@@ -230,14 +230,15 @@ func (c *compiler) node(n graph.Node) error {
 	return nil
 }
 
-// actUse is a value that has a quantised form, made in step.
+// actUse is a value with a quantised form, made in step.
 type actUse struct {
 	v    graph.Value
 	cols int
 	step int
 }
 
-// addQuantise makes the quantised form of a value as soon as it is there.
+// addQuantise makes the quantised form of a value as soon as the value is
+// ready.
 func (c *compiler) addQuantise(v graph.Value, cols int) {
 	p := c.p
 	per := p.plan.Values[v].Width / cols
@@ -250,8 +251,8 @@ func (c *compiler) addQuantise(v graph.Value, cols int) {
 	c.acts = append(c.acts, actUse{v, cols, len(c.stages)})
 }
 
-// place gives every value its scratch memory, and every quantised value a
-// buffer that it shares with others whose lifetimes do not overlap.
+// place assigns scratch memory to every value, and to every quantised value a
+// buffer that values with disjoint lifetimes share.
 func (c *compiler) place() error {
 	p := c.p
 	first, last := p.plan.Lifetimes(c.step)

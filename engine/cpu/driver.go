@@ -1,6 +1,6 @@
-// Package cpu is the CPU backend: it always builds, has no build tag in its
-// own files, and is what the other backends are compared with. The arithmetic
-// lives in cpu/kernel, the cache pages and attention in cpu/attn.
+// Package cpu is the CPU backend. It always builds, its own files have no build
+// tags, and the other backends are compared with it. The arithmetic is in
+// cpu/kernel; cache pages and attention are in cpu/attn.
 package cpu
 
 import (
@@ -14,10 +14,11 @@ import (
 
 // Driver opens the CPU.
 type Driver struct {
-	// Heads, if set, is told the query heads and the keys of every row of every
-	// layer with a cache, as attention reads them: q is [heads][head size], k
-	// [KV heads][head size] and nil where the layer reads another's cache. One
-	// call at a time; the slices are its own until it returns.
+	// Heads, if set, is called with the query heads and keys of every row of
+	// every layer with a cache, as attention reads them: q is [heads][head
+	// size], k is [KV heads][head size], and nil where the layer reads another
+	// layer's cache. Calls never overlap; the slices are valid until Heads
+	// returns.
 	Heads func(layer, pos int, q, k []float32)
 }
 
@@ -32,7 +33,7 @@ func (Driver) Devices() ([]backend.Info, error) {
 // Open starts the worker pool.
 func (d Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	if device != 0 {
-		return nil, fmt.Errorf("cpu: there is no device %d", device)
+		return nil, fmt.Errorf("cpu: no device %d", device)
 	}
 	n := o.Threads
 	if n <= 0 {
@@ -52,7 +53,7 @@ type Backend struct {
 // Info describes the processor.
 func (b *Backend) Info() backend.Info { return info(b.pool.workers) }
 
-// Close ends the workers.
+// Close stops the workers.
 func (b *Backend) Close() error {
 	b.pool.close()
 	return nil

@@ -10,9 +10,9 @@ import (
 // routed lists, expert by expert, the rows that chose it.
 type routed struct {
 	used   int
-	first  []int32 // first[e] to first[e+1] in pick
+	first  []int32 // rows of expert e are pick[first[e]:first[e+1]]
 	pick   []int32 // row·used + slot
-	active []int32 // experts that some row chose
+	active []int32 // experts that at least one row chose
 }
 
 // expert is one matrix of an expert stage.
@@ -20,11 +20,11 @@ type expert struct {
 	x, out graph.Value
 	m      *mat
 	bias   []float32 // [experts][rows]
-	each   bool      // x differs from expert to expert
+	each   bool      // each expert has its own x
 }
 
-// addExpert adds a matrix of experts to the stage being built, unless that is
-// about other choices or computes what the matrix reads.
+// addExpert adds an expert matrix to the stage being built, unless it uses
+// another routing or reads what that stage computes.
 func (c *compiler) addExpert(n graph.Node, op graph.ExpertLinear) {
 	p := c.p
 	route := n.In[1]
@@ -49,8 +49,8 @@ func (c *compiler) addExpert(n graph.Node, op graph.ExpertLinear) {
 	})
 }
 
-// sortStage lists the rows of each expert for all matrices that follow a
-// choice, so that a matrix is read once and an unchosen one never.
+// sortStage lists the rows of each expert for all matrices that use a routing,
+// so that a chosen matrix is read once and an unchosen one never.
 func (c *compiler) sortStage(route graph.Value, experts int) stage {
 	p := c.p
 	info := p.plan.Values[route]
@@ -92,8 +92,8 @@ func (t *routed) sort(p *program, route graph.Value, rows int) {
 	t.first[0] = 0
 }
 
-// expertStage multiplies the chosen experts' matrices of a stage; tasks are
-// runs of panels of as many experts as can have been chosen.
+// expertStage multiplies the chosen expert matrices of a stage. Tasks are runs
+// of panels, enough for the largest possible number of chosen experts.
 func (c *compiler) expertStage(list []expert, t *routed) stage {
 	p := c.p
 	set := p.plan.Values[list[0].out].Rows
@@ -223,8 +223,8 @@ func weighExperts(r graph.Routing, w []float32) {
 	kernel.Scale(w, w, r.Scale)
 }
 
-// limitGroups rules out all but the used groups whose two best experts have
-// the largest sums; sums is memory for them.
+// limitGroups keeps the used groups with the largest sum of their two best
+// experts and excludes the others; sums is scratch memory.
 func limitGroups(choose, sums []float32, used int) {
 	low := float32(math.Inf(-1))
 	n := len(choose) / len(sums)
@@ -245,7 +245,7 @@ func limitGroups(choose, sums []float32, used int) {
 	for range len(sums) - used {
 		worst := -1
 		for g, s := range sums {
-			// Of equals the last goes; a group that is out has a NaN.
+			// Among equals the last one is dropped; an excluded group has NaN.
 			if s == s && (worst < 0 || s <= sums[worst]) {
 				worst = g
 			}

@@ -5,20 +5,21 @@ import (
 	"godwit/engine/graph"
 )
 
-// gated is the Glu of the two matrices of a stage, done where they are
-// multiplied: a task has the same rows of both, and what it computes it finds in
-// its own cache. Elsewhere half of it would come from another worker's.
+// gated is the Glu of the two matrices of a stage, computed where they are
+// multiplied. A task has the same rows of both matrices and finds its results
+// in its own cache; otherwise half of them would come from another worker's
+// cache.
 type gated struct {
 	graph.Glu
 	gate, up *linear
 	out      graph.Value
 	quantise bool
-	own      bool // gate and up are read by nothing else: they stay in the worker's memory
-	inPlace  bool // so does the result, which is read in its quantised form only
+	own      bool // gate and up have no other reader and stay in the worker's memory
+	inPlace  bool // the result is read in quantised form only and stays there too
 }
 
-// addGated makes a Glu part of the matrix stage being built; false if that
-// stage is another.
+// addGated merges a Glu into the matrix stage being built; false if that stage
+// is not the one that computes its inputs.
 func (c *compiler) addGated(n graph.Node, op graph.Glu) bool {
 	if len(c.linear) != 2 || c.gated != nil {
 		return false
@@ -42,8 +43,8 @@ func (c *compiler) addGated(n graph.Node, op graph.Glu) bool {
 	return true
 }
 
-// gatedStage multiplies both matrices and computes the Glu, two panels, which
-// are a block of activations, after two panels.
+// gatedStage multiplies both matrices. After every two panels, which are one
+// block of activations, it computes their Glu.
 func (c *compiler) gatedStage(g *gated) stage {
 	p := c.p
 	panels := g.gate.m.panels()
@@ -94,9 +95,9 @@ func (c *compiler) gatedStage(g *gated) stage {
 	return s
 }
 
-// gateAndUp is where the results of panels from to to-1 of both matrices go,
-// rows ld apart. In the worker's memory rows have no more than that, behind
-// room for what comes before.
+// gateAndUp returns the memory for the results of panels from to to-1 of both
+// matrices, rows ld apart. In the worker's memory a row holds these panels
+// only, behind room for the ones before.
 func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []float32, ld int) {
 	if !g.own {
 		return p.all(g.gate.out, rows), p.all(g.up.out, rows), p.plan.Values[g.out].Width
@@ -107,7 +108,7 @@ func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []fl
 	return mem[:n], mem[n : 2*n], ld
 }
 
-// glu computes the Glu of what panels from to to-1 gave.
+// glu computes the Glu of the results of panels from to to-1.
 func (p *program) glu(g *gated, gate, up []float32, ld, from, to int) {
 	v := p.plan.Values[g.out]
 	lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, v.Width)
@@ -124,7 +125,7 @@ func (p *program) glu(g *gated, gate, up []float32, ld, from, to int) {
 	}
 }
 
-// quantisePart makes the quantised form of values of a row, from one on.
+// quantisePart quantises x, the values of a row from index from on.
 func (p *program) quantisePart(v graph.Value, row, from int, x []float32) {
 	a := p.acts[v]
 	cols := a.Cols()

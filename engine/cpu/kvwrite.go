@@ -9,8 +9,8 @@ import (
 )
 
 // early reports whether the rows of this batch are written in a stage before
-// attention: where rows read what others write, or a page is packed that they
-// fill.
+// attention: where rows read what other rows write, or fill a page that is
+// packed.
 func (t *attention) early() bool {
 	if !t.single() {
 		return true
@@ -23,8 +23,8 @@ func (t *attention) early() bool {
 	return false
 }
 
-// writeTasks is the number of pages that this batch writes, times KV heads. A
-// page is written by one task: its cells share bytes.
+// writeTasks returns the number of pages that this batch writes, times KV
+// heads. One task writes a page, because its cells share bytes.
 func (t *attention) writeTasks() int {
 	if !t.early() {
 		return 0
@@ -36,7 +36,7 @@ func (t *attention) writeTasks() int {
 	return n * t.KVHeads
 }
 
-// written is the number of pages that rows of a span lie in.
+// written returns the number of pages that rows of a span touch.
 func (t *attention) written(first, rows int) int {
 	pos := t.p.b.Pos
 	return int(pos[first+rows-1])/kv.PageCells - int(pos[first])/kv.PageCells + 1
@@ -62,7 +62,7 @@ func (t *attention) write(worker, task int) {
 	panic("cpu: cache write task out of range")
 }
 
-// rowWrite is where the key and value of one row and KV head go.
+// rowWrite returns where the key and value of one row and KV head go.
 func (t *attention) rowWrite(span, head, row int) rowWrite {
 	b := t.p.b
 	w := rowWrite{head: head, at: kv.At{Pos: int(b.Pos[row]), RopeBase: t.RopeBase}, seq: int32(b.Spans[span].Seq), exact: -1}
@@ -102,9 +102,9 @@ func (t *attention) saturated(s kv.Side, n int) {
 	}
 }
 
-// channels is the calibration of packed keys of a sequence; nil where there is
-// none, or none yet. The model's own holds for exact keys and sinks too, that
-// of a conversation does not: they were there before it.
+// channels returns the calibration of a sequence's packed keys, or nil if it
+// has none yet. The model's own calibration also applies to exact keys and
+// sinks; a conversation's does not, since they were written before it existed.
 func (t *attention) channels(seq int32, head int) *kv.Channels {
 	switch c := t.cache; {
 	case c.own != nil:
@@ -119,7 +119,7 @@ func (t *attention) channels(seq int32, head int) *kv.Channels {
 // calibrates itself.
 func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
 
-// measureTasks is the number of spans that measure, times KV heads.
+// measureTasks returns the number of spans that calibrate, times KV heads.
 func (t *attention) measureTasks() (n int) {
 	for i := range t.p.b.Spans {
 		if t.measuring(&t.p.b.Spans[i]) {
@@ -129,8 +129,8 @@ func (t *attention) measureTasks() (n int) {
 	return n
 }
 
-// measure counts the keys of one span and KV head, and the queries that read
-// them.
+// measure adds the keys of one span and KV head, and the queries that read
+// them, to the calibration.
 func (t *attention) measure(_, task int) {
 	span, head := task/t.KVHeads, task%t.KVHeads
 	for i := range t.p.b.Spans {
@@ -151,11 +151,11 @@ func (t *attention) measure(_, task int) {
 	panic("cpu: calibration task out of range")
 }
 
-// inspect counts x if a value of it is no number: packed forms cannot hold
-// that, so nobody would see it again.
+// inspect counts x if it holds NaN or infinity: packed forms cannot represent
+// them, so they would go unnoticed.
 func (t *attention) inspect(x []float32) {
 	if sum := kernel.Sum(x); sum-sum == 0 {
-		return // finite, all of it
+		return // all values are finite
 	}
 	for _, v := range x {
 		if v-v != 0 {
@@ -165,17 +165,17 @@ func (t *attention) inspect(x []float32) {
 	}
 }
 
-// rowWrite is where one row and KV head goes; exact is -1 where its page has no
-// exact form.
+// rowWrite is the destination of one row and KV head; exact is -1 where its
+// page has no exact form.
 type rowWrite struct {
 	page, exact, seq int32
 	head             int
 	at               kv.At
 }
 
-// write stores x in every part that has a place for it, in the packed one as it
-// lies there, and counts the blocks whose scale was saturated. Types that are
-// packed by page wait with that where there is an exact one.
+// write stores x in every part that has a cell for it, the packed one from
+// packed, and returns the number of blocks with a saturated scale. Types that
+// are packed by page skip the packed part while an exact one exists.
 func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (saturated int) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
@@ -191,7 +191,8 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	return saturated
 }
 
-// own asks for what write changes, but for sinks.
+// own prefetches for writing the lines that write changes, except those of
+// sinks.
 func (s *side) own(w *rowWrite) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
@@ -203,7 +204,7 @@ func (s *side) own(w *rowWrite) {
 	}
 }
 
-// packs is the pages that this batch packs.
+// packs returns the pages that this batch packs.
 func (t *attention) packs() []llm.Pack {
 	if t.late.of == 0 {
 		return nil
@@ -211,10 +212,11 @@ func (t *attention) packs() []llm.Pack {
 	return t.p.b.Packs[t.cache.group]
 }
 
-// place is a layer's number among those of its group that are packed by page.
+// place is the index of a layer among the layers of its group that are packed
+// by page, and their number.
 type place struct{ index, of int }
 
-// lateAmong finds the place of a layer; zero where it is not packed by page.
+// lateAmong returns the place of a layer; zero if it is not packed by page.
 func lateAmong(l *kv.Layout, layer int) (p place) {
 	late := func(y *kv.LayerLayout) bool { return y.K.Late() || y.V.Late() }
 	y := &l.Layers[layer]
@@ -232,8 +234,8 @@ func lateAmong(l *kv.Layout, layer int) (p place) {
 	return p
 }
 
-// packTasks is the number of pages and sides, now or beside attention, that this
-// layer packs in this batch, times KV heads.
+// packTasks returns the number of pages and sides that this layer packs in this
+// batch, before attention or beside it, times KV heads.
 func (t *attention) packTasks(now bool) (n int) {
 	list := t.packs()
 	for i := range 2 * len(list) {
@@ -244,7 +246,7 @@ func (t *attention) packTasks(now bool) (n int) {
 	return n * t.KVHeads
 }
 
-// packsIn reports whether it is the turn of a side of this layer.
+// packsIn reports whether this layer packs a side of p at this point.
 func (t *attention) packsIn(p *llm.Pack, s kv.Side, now bool) bool {
 	step := (2*t.late.index + int(s)) * p.Of / (2 * t.late.of)
 	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).late
@@ -262,7 +264,7 @@ func (t *attention) pack(worker, task int, now bool) {
 		if skip == 0 {
 			side := kv.Side(i % 2)
 			s := t.cache.side(side)
-			var c *kv.Channels // of keys whose exact form lacks it
+			var c *kv.Channels // calibration, for keys whose exact form lacks it
 			if side == kv.K && t.cache.own != nil {
 				c = t.channels(int32(p.Seq), head)
 			}

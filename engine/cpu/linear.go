@@ -28,14 +28,14 @@ func (c *compiler) addLinear(n graph.Node, op graph.Linear) {
 	c.linear = append(c.linear, linear{n.In[0], n.Out, c.p.weights.mats[op.W], c.p.weights.floats(op.Bias)})
 }
 
-// panelRun is some panels of a matrix.
+// panelRun is a run of panels of a matrix.
 type panelRun struct {
 	l        *linear
 	from, to int
 }
 
-// panelRuns cuts the panels of matrices into n tasks that differ by at most one
-// panel, so that every worker's share is the same.
+// panelRuns divides the panels of matrices into n tasks whose sizes differ by
+// at most one panel, so that every worker has the same share.
 func panelRuns(list []linear, n int) [][]panelRun {
 	total := 0
 	for i := range list {
@@ -55,12 +55,12 @@ func panelRuns(list []linear, n int) [][]panelRun {
 	return tasks
 }
 
-// taskBytes is how many bytes of weights make a task that is long enough.
+// taskBytes is the size in bytes of weights of a task that is long enough.
 const taskBytes = 256 << 10
 
-// tasks is the number of tasks of a stage that multiplies so many bytes of weights:
-// about four a worker, or more of taskBytes, since who has finished waits for the
-// last task of the other.
+// tasks returns the number of tasks of a stage that reads so many bytes of
+// weights: about four a worker, or more tasks of taskBytes, because a worker
+// that is done waits for the last task of the others.
 func (p *pool) tasks(bytes int) int { return max(4*p.workers, bytes/taskBytes) }
 
 // linearStage multiplies the matrices of a stage.
@@ -101,8 +101,8 @@ func (c *compiler) linearStage(list []linear) stage {
 	return s
 }
 
-// multiply computes panels from to to-1 of a matrix for all rows, bias included;
-// results are ldy floats apart.
+// multiply computes panels from to to-1 of a matrix for all rows, bias
+// included; results are ldy floats apart.
 func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker int) {
 	w := l.m.w
 	var x []float32
@@ -120,9 +120,9 @@ func (p *program) multiply(l *linear, y []float32, ldy, rows, from, to, worker i
 	}
 }
 
-// multiplyRows computes panels from to to-1 of matrix i of m for several rows:
-// those of a, or of x, ldx floats apart, as the type wants; results are ldy
-// floats apart.
+// multiplyRows computes panels from to to-1 of matrix i of m for several rows.
+// The type decides whether it reads a, or x with rows ldx floats apart. Results
+// are ldy floats apart.
 func (p *program) multiplyRows(m *mat, i int, y []float32, ldy int, a *kernel.Acts, x []float32, ldx, rows, from, to, worker int) {
 	switch {
 	case m.quantised():
@@ -146,7 +146,7 @@ func (p *program) multiplyRaw(m *raw, y []float32, ldy int, x []float32, ldx, ro
 	}
 }
 
-// vector multiplies matrix i of m with one vector: vector act of the value's
+// vector multiplies matrix i of m by one vector: row act of the value's
 // quantised form, or x.
 func (p *program) vector(m *mat, i int, y []float32, in graph.Value, act int, x []float32, from, to, worker int) {
 	switch {
@@ -159,18 +159,18 @@ func (p *program) vector(m *mat, i int, y []float32, in graph.Value, act int, x 
 	}
 }
 
-// gatherRows is how many rows are put together for one of many matrices:
-// enough that a matrix in cache is used often, few enough to stay there.
+// gatherRows is the number of rows gathered for one of many matrices: enough to
+// reuse a matrix in cache, few enough to stay there.
 const gatherRows = 32
 
-// gather is a worker's memory for rows that do not lie side by side.
+// gather is a worker's memory for rows that are not contiguous.
 type gather struct {
 	acts *kernel.Acts
 	x, y []float32
 }
 
-// gather makes room in every worker's memory for rows of cols columns, in
-// quantised form or not, and results of n values.
+// gather reserves room in every worker's memory for rows of cols columns,
+// quantised or not, and for n results.
 func (c *compiler) gather(m *mat, n int) {
 	cols := m.w.Cols()
 	if m.quantised() {
@@ -193,8 +193,8 @@ func (c *compiler) newGathers() []gather {
 	return out
 }
 
-// headLinear multiplies each head by its own matrix; tasks are heads times
-// runs of rows.
+// headLinear multiplies each head by its own matrix; tasks are heads times runs
+// of rows.
 func (c *compiler) headLinear(n graph.Node, op graph.HeadLinear) stage {
 	p, m := c.p, c.p.weights.mats[op.W]
 	heads, in, out := op.W.Mats(), op.W.Cols(), op.W.Rows()

@@ -4,7 +4,7 @@ package cpu
 
 import "errors"
 
-// memory is a plain slice where there are no anonymous mappings.
+// memory is a plain slice on systems without anonymous mappings.
 type memory []byte
 
 func allocate(n int) (memory, error) { return make(memory, n), nil }

@@ -4,8 +4,8 @@ package cpu
 
 import "golang.org/x/sys/unix"
 
-// memory is an anonymous mapping: zeroed, page-aligned, outside the garbage
-// collector's care, and given back as soon as it is freed.
+// memory is an anonymous mapping: zeroed, page-aligned, invisible to the
+// garbage collector, and returned to the system as soon as it is freed.
 type memory []byte
 
 func allocate(n int) (memory, error) {

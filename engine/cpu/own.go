@@ -5,22 +5,23 @@ import (
 	"godwit/engine/graph"
 )
 
-// A line that another worker wrote comes from its processor's cache, and one that
-// it has read has to be taken from there before it is written: 100 ns, or 370
-// where the two processors are on different complexes. Tasks of few rows ask for
-// such lines at their start, so that those times pass together and beside what
-// they compute.
+// A line that another worker wrote comes from its cache, and a line that
+// another worker read must be invalidated there before it is written: 100 ns,
+// or 370 ns between processors on different complexes. Tasks of few rows
+// prefetch such lines at their start, so that these latencies overlap each
+// other and the computation.
 
-// fewRows is how many rows are few.
+// fewRows is the largest number of rows for which that pays.
 const fewRows = 16
 
-// shares reports whether the lines of so many rows come from other workers, and
-// are not too many to ask for.
+// shares reports whether the lines of so many rows come from other workers and
+// are few enough to prefetch.
 func (p *program) shares(rows int) bool {
 	return p.backend.pool.workers > 1 && rows <= fewRows
 }
 
-// own owns the quantised form of n values of a row, from one on.
+// own prefetches for writing the quantised form of n values of a row, from
+// index from on.
 func (p *program) own(v graph.Value, row, from, n int) {
 	a := p.acts[v]
 	cols := a.Cols()
@@ -32,8 +33,9 @@ func (p *program) own(v graph.Value, row, from, n int) {
 	}
 }
 
-// ask asks for the queries of a job unless the worker has them ready, and, where it
-// has the last part, for the keys and values that it writes; it owns the output then.
+// ask prefetches the queries of a job unless the worker holds them ready. For
+// the job with the last part it also prefetches the keys and values that it
+// writes, and its output for writing.
 func (t *attention) ask(w *attnWorker, j *job) {
 	q, o := t.group*t.DimK, t.group*t.DimV
 	ready := j.split >= 0 && w.ready == t.prepared(j)
@@ -56,8 +58,8 @@ func (t *attention) ask(w *attnWorker, j *job) {
 	}
 }
 
-// askWrite asks for what the job's key and value will change of their page: before
-// the part that precedes, if the same worker has both.
+// askWrite prefetches the lines of a page that a job's key and value change,
+// before the preceding part if the same worker has both.
 func (t *attention) askWrite(w *attnWorker, j *job) {
 	switch {
 	case j.split < 0, j.end == j.parts-1:
@@ -72,8 +74,8 @@ func (t *attention) askWrite(w *attnWorker, j *job) {
 	}
 }
 
-// askFirst asks for the first pages of K, which no page before asks for, where there
-// is but one row. The last page of all is askWrite's.
+// askFirst prefetches the first pages of K where there is only one row, since
+// no page before them does. The very last page is left to askWrite.
 func (t *attention) askFirst(j *job) {
 	if len(t.p.b.Tokens) > 1 || j.part > 0 {
 		return

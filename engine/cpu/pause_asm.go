@@ -2,7 +2,6 @@
 
 package cpu
 
-// pause tells the processor that this thread spins.
-//
+// pause is the processor's spin-wait hint.
 
 func pause()

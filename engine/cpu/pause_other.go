@@ -2,5 +2,5 @@
 
 package cpu
 
-// pause has no instruction of its own here.
+// pause does nothing on this architecture.
 func pause() {}

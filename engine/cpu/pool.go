@@ -10,45 +10,45 @@ import (
 	"godwit/engine/cpu/kernel"
 )
 
-// pool is a fixed set of workers, each locked to its thread. The caller of
-// run is worker 0; the others spin briefly between runs and then park.
+// pool is a fixed set of workers, each locked to its thread. The caller of run
+// is worker 0; the others spin briefly between runs and then park.
 //
-// A run executes a list of stages. Each worker begins with a share of a
-// stage's tasks that lie side by side, so that it reads weights in one stream,
-// and then helps with the shares of others; a stage is over when its tasks are
-// done, whoever did them: on a busy machine a worker that the system has put
-// aside holds up nobody unless it holds a task.
+// A run executes a list of stages. Each worker begins with its share of a
+// stage's tasks, which are neighbours, so that it reads weights in one stream.
+// Then it helps with the shares of others. A stage ends when its tasks are
+// done, whoever did them, so a worker that the system has descheduled delays
+// nobody unless it holds a task.
 type pool struct {
 	workers int
-	stages  atomic.Pointer[[]stage] // of the run in progress
-	short   atomic.Bool             // its tasks are short
+	stages  atomic.Pointer[[]stage] // stages of the current run
+	short   atomic.Bool             // the current run has short tasks
 	epoch   atomic.Uint32
 	closed  atomic.Bool
-	fault   atomic.Pointer[fault] // the first of the run in progress
+	fault   atomic.Pointer[fault] // first fault of the current run
 	sleep   []parking
 	done    sync.WaitGroup
 }
 
-// parking is where a worker waits when there has been nothing to do.
+// parking is where an idle worker waits.
 type parking struct {
 	parked atomic.Bool
 	wake   chan struct{}
-	_      [48]byte // one cache line a worker
+	_      [48]byte // one cache line per worker
 }
 
 // stage is one step of a program: tasks that may run in any order. tasks is
-// asked once a run.
+// called once a run.
 type stage struct {
 	tasks func() int
 	do    func(worker, task int)
-	warm  func(worker, workers int) []byte // the weights that a worker may fetch from here on when it waits; nil for what it was
-	reads func(worker, workers int) []byte // the weights that a worker's share begins with; nil for none
-	limit *atomic.Uint64                   // tasks of the run, beside those of other stages: nobody writes them meanwhile
+	warm  func(worker, workers int) []byte // the weights that a waiting worker may prefetch from here on; nil keeps the earlier ones
+	reads func(worker, workers int) []byte // the first weights of a worker's share; nil for none
+	limit *atomic.Uint64                   // tasks of the run, apart from other stages' lines, since nobody writes it meanwhile
 	count *counters
 }
 
 // counters are the progress of a stage. The upper half of every word, and of
-// the limit, holds the run's epoch, so that a worker that comes late from an
+// the limit, holds the epoch of the run, so that a worker that is still in an
 // earlier run claims nothing, and shares need no reset.
 type counters struct {
 	done atomic.Uint64
@@ -62,8 +62,8 @@ type share struct {
 	_    [56]byte
 }
 
-// warmNext makes every worker fetch the first weights of its next share of a
-// matrix when it has nothing left to do, until that matrix comes.
+// warmNext makes every idle worker prefetch the first weights of its next share
+// of a matrix until that matrix's stage begins.
 func warmNext(stages []stage) {
 	for i := range stages {
 		if i > 0 && stages[i].reads == nil {
@@ -82,7 +82,7 @@ func newStage(tasks func() int, do func(worker, task int)) stage {
 	return stage{tasks: tasks, do: do}
 }
 
-// ready gives the stages their counters.
+// ready assigns counters to the stages.
 func (p *pool) ready(stages []stage) []stage {
 	limits := make([]atomic.Uint64, len(stages))
 	for i := range stages {
@@ -92,10 +92,10 @@ func (p *pool) ready(stages []stage) []stage {
 	return stages
 }
 
-// newPool starts the workers. A worker that computes or spins keeps its
-// processor of Go's for milliseconds, and there may be as many workers as those:
-// one more is made, so that what else the program does, such as sending the
-// token that was just made, runs when it can and not when a worker is stopped.
+// newPool starts the workers. A worker that computes or spins keeps its P for
+// milliseconds, and there may be as many workers as Ps. One more P is added, so
+// that the rest of the program, such as sending the latest token, runs when it
+// can rather than when a worker is preempted.
 func newPool(workers int) *pool {
 	if runtime.GOMAXPROCS(0) <= workers {
 		runtime.GOMAXPROCS(workers + 1)
@@ -124,7 +124,7 @@ func (p *pool) worker(w int) {
 			}
 			s.parked.Store(true)
 			if p.epoch.Load() != seen && s.parked.CompareAndSwap(true, false) {
-				break // a run began meanwhile and will not wake this worker
+				break // a new run has begun and will not wake this worker
 			}
 			<-s.wake
 			break
@@ -137,7 +137,7 @@ func (p *pool) worker(w int) {
 	}
 }
 
-// begin lets the workers go.
+// begin starts the workers on a run.
 func (p *pool) begin(epoch uint32) {
 	p.epoch.Store(epoch)
 	for w := 1; w < p.workers; w++ {
@@ -147,16 +147,16 @@ func (p *pool) begin(epoch uint32) {
 	}
 }
 
-// close ends the workers and waits for them.
+// close stops the workers and waits for them.
 func (p *pool) close() {
 	p.closed.Store(true)
 	p.begin(p.epoch.Load() + 1)
 	p.done.Wait()
 }
 
-// run executes the stages in order and returns when all are done; short says that
-// their tasks take no longer than some claims. The error says that mapped
-// weights could not be read.
+// run executes the stages in order and returns when all are done. short says
+// that the tasks take no longer than a few claims. The error reports mapped
+// weights that could not be read.
 func (p *pool) run(stages *[]stage, short bool) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p.fault.Store(nil)
@@ -176,15 +176,16 @@ func (p *pool) run(stages *[]stage, short bool) error {
 	return nil
 }
 
-// fault is memory that is mapped and cannot be read: the file behind it was cut
-// short by another program, or its disk is gone.
+// fault is the address of mapped memory that cannot be read: another program
+// truncated the file, or its disk is gone.
 type fault struct{ address uintptr }
 
 func (f *fault) Error() string {
 	return fmt.Sprintf("cpu: memory at %#x cannot be read: the model file was cut short, or its disk is gone", f.address)
 }
 
-// do works on a task. A fault ends the task, not the process; other panics go on.
+// do executes a task. A fault ends the task, not the process; other panics
+// propagate.
 func (p *pool) do(s *stage, worker, task int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -198,8 +199,8 @@ func (p *pool) do(s *stage, worker, task int) {
 	s.do(worker, task)
 }
 
-// work goes through the stages of a run, until its end or until another run
-// has begun.
+// work executes the stages of a run until its end or until another run has
+// begun.
 func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	var ahead []byte // the weights that the worker reads next
 	short := p.short.Load()
@@ -223,8 +224,9 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 				}
 				did += uint64(n)
 			}
-			// Added once a share: the word is every worker's. Who did the last
-			// task need not look at the shares of others, lines of theirs.
+			// Added once per share, because all workers share this counter. The
+			// worker that finishes the last task need not scan the other
+			// shares, which would pull in their cache lines.
 			if did > 0 && s.count.done.Add(did) == limit {
 				break
 			}
@@ -239,16 +241,16 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	}
 }
 
-// part is the share of one of several workers in n tasks.
+// part returns the share of one of several workers in n tasks.
 func part(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 
-// claim takes a task of a share, which has from to to-1, or half of what is left;
-// n is 0 if there are none left. While a run lasts, a share that has the word of
-// another run is one that nobody has claimed from. A claim waits for all that was
-// stored before it, so a worker takes half of its own share where tasks are short;
-// where they are long, others may take what it does not come to.
+// claim takes one task of a share, which holds tasks from to to-1, or half of
+// what is left; n is 0 if nothing is left. During a run, a share with another
+// run's epoch is one from which nobody has claimed yet. A claim waits for all
+// earlier stores, so a worker takes half of its own share where tasks are
+// short; where they are long, tasks are left for others to take.
 func (s *stage) claim(of int, epoch uint32, from, to int, half bool) (task, n int) {
 	if from == to {
 		return 0, 0
@@ -274,24 +276,25 @@ func (s *stage) claim(of int, epoch uint32, from, to int, half bool) (task, n in
 	}
 }
 
-// fetch asks for the first n bytes of weights and returns the rest.
+// fetch prefetches the first n bytes of weights and returns the rest.
 func fetch(weights []byte, n int) []byte {
 	n = min(n, len(weights))
 	kernel.Prefetch(weights[:n])
 	return weights[n:]
 }
 
-// A waiting worker looks spins times with the processor's pause in between,
-// about 50 µs, then lets the operating system run another thread yields
-// times, then goes through Go's scheduler, which puts a locked thread to sleep
-// and so costs microseconds, but lets a busy machine and the collector go on.
+// A waiting worker polls spins times with the pause hint in between, about 50
+// µs. Then it lets the operating system run another thread yields times. Then
+// it goes through Go's scheduler, which puts a locked thread to sleep: that
+// costs microseconds, but lets a busy machine and the collector proceed.
 const (
 	spins  = 2000
 	yields = 20
 )
 
-// wait returns true when every task of the stage is done, false if the run is over.
-// Meanwhile it fetches weights that come next, and takes them off ahead.
+// wait returns true when every task of the stage is done, and false if the run
+// is over. Meanwhile it prefetches upcoming weights and removes them from
+// ahead.
 func (c *counters) wait(epoch uint32, limit int, ahead *[]byte) bool {
 	for i := 0; ; i++ {
 		v := c.done.Load()

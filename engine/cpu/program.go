@@ -13,13 +13,13 @@ import (
 	"godwit/engine/llm"
 )
 
-// program replays a plan on the worker pool.
+// program executes a plan on the worker pool.
 type program struct {
 	backend *Backend
 	plan    *graph.Plan
 	layout  *kv.Layout
 	sizes   backend.Sizes
-	input   int // values of a row that the batch brings along
+	input   int // values per row that the batch supplies
 
 	mem     graph.Memory
 	scratch []float32
@@ -27,17 +27,17 @@ type program struct {
 	cache   *cache
 	states  *states
 	stages  []stage
-	acts    []*kernel.Acts // quantised form of each value, nil where no matrix wants one
+	acts    []*kernel.Acts // quantised form of each value, nil where no matrix reads one
 	ropes   []*ropeTable
 	used    backend.Memory
-	rowBufs [][]float32 // one a worker: a decoded matrix row
-	gathers []gather    // one a worker
-	glus    [][]float32 // one a worker: what two matrices of a Glu gave
+	rowBufs [][]float32 // a decoded matrix row, one per worker
+	gathers []gather    // one per worker
+	glus    [][]float32 // results of the two matrices of a Glu, one per worker
 
-	// The batch in progress.
+	// The current batch.
 	b     *llm.Batch
 	span  []int32     // span of each row
-	skips []attnCount // of each layer and worker
+	skips []attnCount // by layer and worker
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of
@@ -48,7 +48,8 @@ type ropeTable struct {
 	rows  []float32
 }
 
-// row is row r of value v. The plan's output stands where the batch wants it.
+// row returns row r of value v. The plan's output lies where the batch wants
+// it.
 func (p *program) row(v graph.Value, r int) []float32 {
 	w := p.plan.Values[v].Width
 	if v == p.plan.Output {
@@ -58,7 +59,7 @@ func (p *program) row(v graph.Value, r int) []float32 {
 	return p.scratch[off : off+w : off+w]
 }
 
-// all is the whole of value v for n rows.
+// all returns the whole of value v for n rows.
 func (p *program) all(v graph.Value, n int) []float32 {
 	if v == p.plan.Output {
 		return p.b.Logits[:n*p.plan.Values[v].Width]
@@ -67,7 +68,7 @@ func (p *program) all(v graph.Value, n int) []float32 {
 	return p.scratch[off : off+n*p.plan.Values[v].Width]
 }
 
-// rows is the number of rows of a value in this batch.
+// rows returns the number of rows of a value in this batch.
 func (p *program) rows(s graph.RowSet) int {
 	if s == graph.OutputRows {
 		return len(p.b.Outputs)
@@ -75,7 +76,7 @@ func (p *program) rows(s graph.RowSet) int {
 	return len(p.b.Tokens)
 }
 
-// Run works on one batch.
+// Run executes the plan on one batch.
 func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return err
 }
 
-// check rejects batches that do not fit the program: broken invariants of the
+// check rejects batches that do not fit the program. They are bugs of the
 // caller, so the text is terse.
 func (p *program) check(b *llm.Batch) error {
 	n := len(b.Tokens)
@@ -112,7 +113,7 @@ func (p *program) check(b *llm.Batch) error {
 		want = n * out.Width
 	}
 	if len(b.Logits) < want {
-		return fmt.Errorf("cpu: room for %d logits, want %d", len(b.Logits), want)
+		return fmt.Errorf("cpu: room for %d logits, need %d", len(b.Logits), want)
 	}
 	if len(b.Input) < n*p.input {
 		return fmt.Errorf("cpu: %d values of input, want %d", len(b.Input), n*p.input)
@@ -151,13 +152,13 @@ func (p *program) Counts() []backend.Counts {
 	return out
 }
 
-// counts is the counters of a layer, one a worker.
+// counts returns the counters of a layer, one per worker.
 func (p *program) counts(layer int) []attnCount {
 	n := p.backend.pool.workers
 	return p.skips[layer*n : (layer+1)*n]
 }
 
-// Memory is what the program holds.
+// Memory returns what the program holds.
 func (p *program) Memory() backend.Memory { return p.used }
 
 // Close frees the program's memory.

@@ -11,10 +11,11 @@ import (
 	"godwit/engine/llm"
 )
 
-// states is the recurrent memory: for each state of the plan, one slot a sequence.
+// states is the recurrent memory: one slot per sequence for each state of the
+// plan.
 type states struct {
 	at   []int // offset of each state in a slot
-	slot int   // floats of a slot
+	slot int   // floats per slot
 	data []float32
 	size int64
 }
@@ -33,8 +34,9 @@ func newStates(list []graph.State, slots int) (*states, error) {
 	return s, nil
 }
 
-// fits refuses floats beyond the machine's memory, which would end the process;
-// where nobody says how much that is, what no model takes.
+// fits rejects arrays larger than the machine's memory, whose allocation would
+// end the process. Where the size of memory is unknown, the limit is above what
+// any model needs.
 func fits(what string, width, rows int) error {
 	total, _ := systemMemory()
 	if total == 0 {
@@ -46,13 +48,13 @@ func fits(what string, width, rows int) error {
 	return nil
 }
 
-// live is part of state i of a span's sequence.
+// live returns values lo to hi-1 of state i of a span's sequence.
 func (p *program) live(i int, s llm.Span, lo, hi int) []float32 {
 	off := int(s.State)*p.states.slot + p.states.at[i]
 	return p.states.data[off+lo : off+hi : off+hi]
 }
 
-// start zeroes a part of a state where the sequence begins.
+// start zeroes part of a state at the beginning of a sequence.
 func (p *program) start(s llm.Span, part []float32) {
 	if p.b.Pos[s.First] == 0 {
 		clear(part)
@@ -120,7 +122,8 @@ func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) stage {
 		func(worker, task int) {
 			s, lo := p.b.Spans[task/chunks], task%chunks*convChunk
 			hi := min(lo+convChunk, width)
-			// at is the part of a row of the span; the rows before it are the state.
+			// at returns part of row r of the span; negative rows are in the
+			// state.
 			at := func(r int) []float32 {
 				if r < 0 {
 					return p.live(op.State, s, (k-1+r)*width+lo, (k-1+r)*width+hi)
@@ -148,8 +151,8 @@ func (c *compiler) shortConv(n graph.Node, op graph.ShortConv) stage {
 		})
 }
 
-// deltaNet runs the gated delta rule; tasks are spans times value heads, and
-// parts of their columns where there are fewer heads than workers.
+// deltaNet runs the gated delta rule; tasks are spans times value heads,
+// divided by columns where there are fewer heads than workers.
 func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 	p := c.p
 	dk, dv, workers := op.KeyDim, op.ValueDim, p.backend.pool.workers
@@ -170,7 +173,7 @@ func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 			if op.Grouped {
 				key = h / (op.ValueHeads / op.KeyHeads)
 			}
-			// Rows of the state, one a key, lie dv apart.
+			// Rows of the state, one per key, are dv apart.
 			state := p.live(op.State, s, h*dk*dv+lo, (h+1)*dk*dv-dv+hi)
 			for i := range dk {
 				p.start(s, state[i*dv:i*dv+hi-lo])
@@ -182,7 +185,7 @@ func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) stage {
 				decay := float32(math.Exp(float64(p.row(n.In[3], r)[h])))
 				if op.Plain {
 					copy(d, v)
-				} else { // what the decayed state gives for the key is there already
+				} else { // the decayed state's output for this key is already there
 					kernel.RowSum(d, state, dv, k)
 					kernel.Scale(d, d, -decay)
 					kernel.Add(d, d, v)

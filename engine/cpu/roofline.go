@@ -9,46 +9,46 @@ import (
 	"godwit/engine/dtype"
 )
 
-// Roofline is what the machine can do and what the matrix kernels make of it,
-// all workers together.
+// Roofline is what the machine can do and what the matrix kernels reach, all
+// workers together.
 type Roofline struct {
 	Tier    string         `json:"tier"`
 	Threads int            `json:"n_threads"`
-	Read    float64        `json:"read_gbs"`  // bytes read from memory, 10⁹ a second
-	Peak    float64        `json:"peak_gops"` // products and sums of 16 bits on registers, 10⁹ a second
+	Read    float64        `json:"read_gbs"`  // bytes read from memory, 10⁹ per second
+	Peak    float64        `json:"peak_gops"` // 16-bit multiply-adds on registers, 10⁹ per second
 	Types   []RooflineType `json:"types"`
 }
 
-// RooflineType is one weight type: a matrix from memory times one vector, and
-// a matrix in cache times 512. Its shares are of the machine's limits that were
-// measured by turns with it.
+// RooflineType is one weight type: a matrix from memory times one vector, and a
+// matrix in cache times 512. The shares are relative to the machine's limits,
+// measured alternately with the type.
 type RooflineType struct {
 	Type        string  `json:"type"`
 	MatVec      float64 `json:"matvec_gbs"`
-	MatVecShare float64 `json:"matvec_share"` // of what was read
+	MatVecShare float64 `json:"matvec_share"` // share of Read
 	MatMul      float64 `json:"matmul_gops"`
-	MatMulShare float64 `json:"matmul_share"` // of the peak
+	MatMulShare float64 `json:"matmul_share"` // share of Peak
 }
 
 const (
 	roofBytes   = 256 << 20 // far more than caches hold
 	roofCols    = 2048
-	roofPanels  = 64 // of the matrix in cache
+	roofPanels  = 64 // panels of the matrix in cache
 	roofRows    = 512
-	roofTries   = 5                      // at least,
-	roofTime    = 100 * time.Millisecond // and for so long
-	roofProduct = 100_000                // rounds
+	roofTries   = 5                      // fewest runs
+	roofTime    = 100 * time.Millisecond // shortest total time of the runs
+	roofProduct = 100_000                // rounds of the peak loop
 )
 
-// Measure measures every type that has a matrix kernel, each by turns with the
-// machine's limits, since those change while other programs run, and with the
-// processors that a virtual machine is given. The best limits are the
+// Measure measures every type with a matrix kernel, alternating with the
+// machine's limits: those change while other programs run, and with the
+// processors that a virtual machine gets. The best limits become the
 // Roofline's. It takes some seconds.
 func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 	r.Tier, r.Threads = kernel.Active().String(), b.pool.workers
 	mem, err := allocate(roofBytes)
 	if err != nil {
-		return r, fmt.Errorf("%d bytes to measure with: %w", roofBytes, err)
+		return r, fmt.Errorf("allocating %d bytes for the measurement: %w", roofBytes, err)
 	}
 	defer func() {
 		if e := mem.free(); err == nil {
@@ -69,8 +69,9 @@ func (b *Backend) Measure(ctx context.Context) (r Roofline, err error) {
 	return r, nil
 }
 
-// measure measures one type with matrices in mem, and the machine's limits. Every
-// byte of the weights is the same, one that makes an ordinary scale of every format.
+// measure measures one type with matrices in mem, and the machine's limits.
+// Every byte of the weights has the same value, which is an ordinary scale in
+// every format.
 func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, peak float64) {
 	out.Type = t.String()
 	for i := range mem {
@@ -106,8 +107,8 @@ func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, pea
 	return out, read, peak
 }
 
-// best runs functions on every worker, by turns, each once untimed, and returns
-// the seconds of the fastest run of each.
+// best runs functions on every worker alternately, each once untimed, and
+// returns the seconds of the fastest run of each.
 func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 	n := b.pool.workers
 	runs := make([][]stage, len(fs))
@@ -119,7 +120,7 @@ func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 		for i := range runs {
 			start := time.Now()
 			if err := b.pool.run(&runs[i], false); err != nil {
-				panic(err) // no file is behind this memory
+				panic(err) // this memory has no file behind it
 			}
 			if s := time.Since(start).Seconds(); turn == 1 || turn > 1 && s < best[i] {
 				best[i] = s

@@ -9,7 +9,7 @@ import (
 	"godwit/engine/graph"
 )
 
-// rowWise returns the function of a node whose rows are independent.
+// rowWise returns the function of a node with independent rows.
 func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 	p := c.p
 	out := func(row int) []float32 { return p.row(n.Out, row) }
@@ -174,7 +174,7 @@ func (p *program) ropeTable(op graph.Rope) *ropeTable {
 	return t
 }
 
-// temperature is the factor on a query at that position.
+// temperature returns the factor on a query at a position.
 func temperature(t graph.Temperature, pos int) float32 {
 	return float32(1 + float64(t.Scale)*math.Log(float64(1+pos/t.Every)))
 }

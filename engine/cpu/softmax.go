@@ -6,7 +6,7 @@ import (
 	"godwit/engine/cpu/kernel"
 )
 
-// softmax is an unfinished softmax: the running maximum, the sum of weights
+// softmax is an unfinished softmax: the running maximum, the sum of weights,
 // and the weighted sum of V in the rotated domain.
 type softmax struct {
 	max, sum float32
@@ -25,14 +25,14 @@ func (s *softmax) reset() {
 	clear(s.acc)
 }
 
-// settle makes a part without weights one to which others can be added.
+// settle turns a part without weights into a neutral element of merge.
 func (s *softmax) settle() {
 	if s.sum == 0 {
 		s.reset()
 	}
 }
 
-// raise makes top, not less than the maximum so far, the maximum.
+// raise makes top the maximum; top is at least the maximum so far.
 func (s *softmax) raise(top float32) {
 	if top > s.max && s.sum > 0 {
 		f := exp(s.max - top)
@@ -59,7 +59,7 @@ func (s *softmax) merge(part *softmax) {
 	kernel.Axpy(s.acc, part.acc, add)
 }
 
-// sink adds a logit that has no value.
+// sink adds a logit without a value.
 func (s *softmax) sink(logit float32) {
 	top := max(s.max, logit)
 	s.raise(top)

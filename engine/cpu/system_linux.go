@@ -18,7 +18,7 @@ func adviseHuge(m []byte) {
 	}
 }
 
-// Cores is the number of physical cores this process may run on.
+// Cores returns the number of physical cores that this process may use.
 func Cores() int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -42,7 +42,7 @@ func Cores() int {
 	return len(seen)
 }
 
-// systemMemory is the machine's memory and what is free of it, in bytes.
+// systemMemory returns the machine's memory and its free part, in bytes.
 func systemMemory() (total, free int64) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

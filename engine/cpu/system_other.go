@@ -6,9 +6,9 @@ import "runtime"
 
 func adviseHuge([]byte) {}
 
-// Cores is the number of processors; systems other than Linux and macOS give
-// no cheap way to tell cores from threads.
+// Cores returns the number of processors; only Linux and macOS offer a cheap
+// way to tell cores from threads.
 func Cores() int { return runtime.NumCPU() }
 
-// systemMemory is unknown here.
+// systemMemory returns zeros: memory is unknown here.
 func systemMemory() (total, free int64) { return 0, 0 }

@@ -5,16 +5,16 @@ import (
 	"godwit/engine/graph"
 )
 
-// turn is a Rope that only attention reads, and that it does itself, head by
-// head: a stage less, and the head is in the worker's cache.
+// turn is a RoPE that only attention reads. Attention does it head by head,
+// which saves a stage and finds the head in the worker's cache.
 type turn struct {
 	graph.Rope
 	in    graph.Value
-	node  int // its index in the plan
+	node  int // index in the plan
 	table *ropeTable
 }
 
-// turns finds the ropes of a plan that attention can do.
+// turns finds the RoPE nodes of a plan that attention can do.
 func (c *compiler) turns() map[graph.Value]*turn {
 	p := c.p
 	out := make(map[graph.Value]*turn)
@@ -47,7 +47,7 @@ func (c *compiler) turns() map[graph.Value]*turn {
 	return out
 }
 
-// turnsIn reports whether nobody but attention reads what a layer's ropes compute.
+// turnsIn reports whether only attention reads the RoPE results of a layer.
 func (c *compiler) turnsIn(a graph.Attention) bool {
 	if c.p.backend.heads != nil {
 		return false
@@ -56,9 +56,9 @@ func (c *compiler) turnsIn(a graph.Attention) bool {
 	return err != nil || l.own == nil
 }
 
-// heads turns n heads of a row x, from head i on, into dst; a nil turn gives them
-// as they are. They are copied first and together: vectors that were just
-// stored in narrower pieces cannot be loaded before those are in the cache.
+// heads writes n heads of row x, from head i on, with RoPE to dst; a nil turn
+// returns them unchanged. They are copied first and together, because vector
+// loads cannot forward from narrower stores until those reach the cache.
 func (t *turn) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	x = x[i*dim : (i+n)*dim]
 	if t == nil {
@@ -73,7 +73,7 @@ func (t *turn) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	return dst
 }
 
-// take puts the rope's input in the place of v where attention does the rope.
+// take replaces v by the input of its RoPE where attention does the RoPE.
 func (c *compiler) take(v *graph.Value) *turn {
 	t := c.ropes[*v]
 	if t != nil {

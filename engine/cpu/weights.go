@@ -11,11 +11,11 @@ import (
 	"godwit/engine/quant"
 )
 
-// mat is a weight as the kernels want it: one matrix, or one for each expert
+// mat is a weight in the form that kernels read: one matrix, or one per expert
 // or head.
 type mat struct {
 	w      *graph.Weight
-	packed []kernel.Packed // repacked, one for each matrix
+	packed []kernel.Packed // repacked, one per matrix
 	raw    []raw           // or read in place from the file's bytes
 }
 
@@ -42,16 +42,17 @@ func (m *mat) panels() int { return (m.w.Rows() + kernel.PanelRows - 1) / kernel
 // bytes is the size of one matrix.
 func (m *mat) bytes() int { return m.w.Rows() * m.w.Type.RowBytes(m.w.Cols()) }
 
-// A worker that has nothing to do fetches headBytes of the weights that come
-// next at once, since kernels fetch what follows, and while it waits up to
-// aheadBytes, fetchBytes between two looks at whether it may go on.
+// An idle worker prefetches headBytes of the next weights at once, since
+// kernels prefetch what follows, and up to aheadBytes while it waits,
+// fetchBytes between two polls.
 const (
 	headBytes  = 8 << 10
 	aheadBytes = 128 << 10
 	fetchBytes = 512
 )
 
-// head is the first aheadBytes from panel i on of a packed matrix, nil if it is not packed.
+// head returns the first aheadBytes from panel i on of a packed matrix; nil if
+// it is not packed.
 func (m *mat) head(i int) []byte {
 	if m.packed == nil {
 		return nil
@@ -61,7 +62,7 @@ func (m *mat) head(i int) []byte {
 	return w.Data[from:min(from+aheadBytes, len(w.Data))]
 }
 
-// start is the first headBytes of them.
+// start returns the first headBytes from panel i on.
 func (m *mat) start(i int) []byte {
 	b := m.head(i)
 	return b[:min(headBytes, len(b))]
@@ -77,8 +78,8 @@ func (m *mat) row(dst []float32, r int) {
 }
 
 // weights are the prepared constants of a plan. Vectors become float32;
-// matrices are repacked into memory of their own. The same weight object is
-// held once however many programs use it.
+// matrices are repacked into memory of their own. Programs share the prepared
+// form of the same weight.
 type weights struct {
 	b       *Backend
 	mats    map[*graph.Weight]*mat
@@ -89,12 +90,12 @@ type weights struct {
 // shared is a prepared matrix that several programs may hold.
 type shared struct {
 	mat  *mat
-	mem  memory // in the arena; nil if the matrix is read in place
+	mem  memory // memory in the arena; nil if the matrix is read in place
 	in   *arena
 	refs int
 }
 
-// matrices returns the weights that a plan multiplies with or looks up in.
+// matrices returns the weights of a plan that are multiplied or looked up.
 func matrices(p *graph.Plan) []*graph.Weight {
 	var out []*graph.Weight
 	for _, n := range p.Nodes {
@@ -112,7 +113,7 @@ func matrices(p *graph.Plan) []*graph.Weight {
 	return out
 }
 
-// vectorsOf returns the weights that a plan uses as plain floats.
+// vectorsOf returns the weights of a plan that are plain float vectors.
 func vectorsOf(p *graph.Plan) []*graph.Weight {
 	var out []*graph.Weight
 	for _, n := range p.Nodes {
@@ -181,7 +182,7 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (
 	return w, in.drop()
 }
 
-// add prepares one matrix, or takes another program's.
+// add prepares one matrix, or shares another program's.
 func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 	s := w.b.shared[g]
 	if s == nil {
@@ -197,15 +198,16 @@ func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 	return nil
 }
 
-// packed is the size of one packed matrix of a weight; false if it is read in place.
+// packed returns the size of the packed form of a weight; false if it is read
+// in place.
 func (b *Backend) packed(g *graph.Weight) (int, bool) {
 	size, ok := kernel.PackedSize(g.Type, g.Rows(), g.Cols())
 	return size, ok && !b.options.NoRepack
 }
 
 // repack fills in the packed form of a matrix, or the raw one where the type
-// has no packed form or repacking is off. done is told of the source's bytes
-// as they are copied.
+// has no packed form or repacking is off. done is called with the source's
+// bytes as they are copied.
 func (b *Backend) repack(s *shared, done func([]byte)) error {
 	g := s.mat.w
 	rows, cols, n := g.Rows(), g.Cols(), g.Mats()
@@ -255,7 +257,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 // floats is a vector weight, nil for nil.
 func (w *weights) floats(g *graph.Weight) []float32 { return w.vectors[g] }
 
-// quantised lists the values that a matrix reads in quantised form, with the
+// quantised returns the values that a matrix reads in quantised form, with the
 // length of the vectors it reads.
 func (w *weights) quantised(p *graph.Plan) map[graph.Value]int {
 	out := make(map[graph.Value]int)
@@ -278,7 +280,7 @@ func (w *weights) quantised(p *graph.Plan) map[graph.Value]int {
 	return out
 }
 
-// widestRaw is the longest row of a matrix that is read in place.
+// widestRaw returns the longest row of a matrix that is read in place.
 func (w *weights) widestRaw() int {
 	n := 0
 	for _, m := range w.mats {
@@ -289,7 +291,7 @@ func (w *weights) widestRaw() int {
 	return n
 }
 
-// release gives the matrices back.
+// release drops the matrices.
 func (w *weights) release() error {
 	var errs []error
 	for g := range w.mats {
