@@ -9,46 +9,46 @@ import (
 )
 
 // codes is a part whose values are codes of 2, 3, 4, 5 or 8 bits with a level
-// table and an f16 scale a block, or trellis codes (see trellis.go).
+// table and an f16 scale per block, or trellis codes (see trellis.go).
 //
-// A page of codes is a row of steps, 64 codes each, that an integer dot
-// product takes at once: 16 lanes of 4. In a page of K a lane is a token and
-// the four are values of the head; step 4g+t holds values 4g to 4g+3 of tokens
-// 16t to 16t+15. In a page of V a lane is a value and the four are tokens:
-// every chunk of 64 values (32 where blocks are that short) has 16 groups of
-// four tokens, and each group a step for every 16 values.
+// A page of codes is a row of steps of 64 codes, each the operand of one
+// integer dot product: 16 lanes of 4. In a page of K a lane is a token and its
+// four codes are values of the head; step 4g+t holds values 4g to 4g+3 of
+// tokens 16t to 16t+15. In a page of V a lane is a value and its four codes are
+// tokens: every chunk of 64 values (32 where blocks are that short) has 16
+// groups of four tokens, and each group one step for every 16 values.
 //
 // A plane of b bits holds 8/b steps in 64 bytes, the first in the lowest bits.
-// Codes of 3 and 5 bits take two planes, 8-bit codes one. The planes are
-// followed by the sign plane of a residual, the scales, minima and residual
-// scales [block][64 tokens]. What attention does not read is the rest of the page:
-// the planes of a second half (see twin), and bytes of rows. Both together take
-// exactly the bytes of the rows.
+// Codes of 3 and 5 bits take two planes, 8-bit codes one. After the planes come
+// the sign plane of a residual and the scales, minima and residual scales
+// [block][64 tokens]. The bytes that attention does not read are the rest of
+// the page: the planes of a second half (see twin), and unread bytes of rows.
+// Both together take exactly the bytes of the rows.
 type codes struct {
 	kv.Segment
 	side   kv.Side
 	float  bool
-	values int // of a head, zeros at the end included; of those, half where they have a twin
-	elems  int // of a block
-	chunk  int // values side by side in a page of V
+	values int // values of a head including padding; half of them where they have a twin
+	elems  int // values per block
+	chunk  int // contiguous values in a page of V
 	levels *levels
-	cyclic *trellis // trellis codes; nil: others
+	cyclic *trellis // trellis codes; nil for others
 	encode encoder
 
 	low, high, sign      plane
-	scale, min, resScale int // offsets in the page; -1: none
+	scale, min, resScale int // offsets in the page; -1 for none
 	rest                 int // offset of the unread bytes in the rest of the page
 	unread               []span
 	unreadBytes          int
-	restBytes            int   // of the page
+	restBytes            int   // unread bytes per page
 	read                 span  // the bytes that attention reads
-	twin                 *twin // nil: values are no images of others
+	twin                 *twin // nil where no half is an image of the other
 }
 
 // plane is where some bits of every code lie in a page.
 type plane struct{ at, bits int }
 
-// span is a stretch of the bytes of a block or a page.
+// span is a range of bytes of a block or a page.
 type span struct{ at, n int }
 
 // arrangeable reports whether a simple form has the shape that codes takes.
@@ -92,7 +92,7 @@ const maxElems = 256
 func reads(r *kv.Residual) bool { return r != nil && r.Factor != 0 }
 
 // unread lists the bytes of a block that attention does not read; ok is false
-// if the others overlap or reach beyond the block.
+// if the other bytes overlap or reach beyond the block.
 func unread(t *kv.Type) (list []span, ok bool) {
 	used := []span{{t.Scale.At, 2}}
 	if t.Scale.Affine {
@@ -173,7 +173,8 @@ func newCodes(g kv.Segment, begin places, o Options, alone bool) *codes {
 	return p
 }
 
-// takeFrom places one thing behind another, from at on.
+// takeFrom returns a function that allocates byte ranges one after another from
+// at.
 func takeFrom(at *int) func(bytes int) int {
 	return func(bytes int) int {
 		first := *at
@@ -182,7 +183,7 @@ func takeFrom(at *int) func(bytes int) int {
 	}
 }
 
-// planesAt places the codes.
+// planesAt allocates the planes.
 func (p *codes) planesAt(take func(bytes int) int) {
 	bits := p.Form.Codes.Bits
 	p.low.bits = bits &^ 1
@@ -208,8 +209,8 @@ func (p *codes) rests() int { return p.restBytes }
 
 func (p *codes) scratch() int { return p.values * Cells }
 
-// own asks for the planes of K, where a cell has codes in every line or every
-// fourth, and for a cell's share of the rest.
+// own prefetches the planes of K for writing, where a cell has codes in every
+// line or every fourth, and the cell's share of the rest.
 func (p *codes) own(page Page, cell int) {
 	p.ownPlanes(page.Read, cell)
 	if p.twin != nil {
@@ -251,7 +252,7 @@ func (p *codes) ownPlane(page []byte, pl plane, cell int) {
 	}
 }
 
-// put takes a row apart. A block's codes go to the planes as they are.
+// put splits a row. A block's codes go to the planes unchanged.
 func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
@@ -286,7 +287,7 @@ func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
 	return odd
 }
 
-// get puts a row together.
+// get assembles a row.
 func (p *codes) get(row []byte, page Page, cell int) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
@@ -321,7 +322,7 @@ func (p *codes) get(row []byte, page Page, cell int) {
 	}
 }
 
-// flip makes unsigned bytes of signed ones, and back.
+// flip converts between signed and unsigned bytes.
 func flip(c []uint8) {
 	for i := range c {
 		c[i] ^= 0x80
@@ -336,7 +337,7 @@ func (p *codes) getHalf(block []byte, to int, page []byte, at, cell, b int) {
 	copy(block[to:to+2], page[at+2*(b*Cells+cell):])
 }
 
-// step is the step of a cell's value d, and the byte in it.
+// step returns the step of a cell's value d, and its byte in the step.
 func (p *codes) step(cell, d int) (step, at int) {
 	if p.side == kv.K {
 		return d/4*4 + cell/16, cell%16*4 + d%4
@@ -377,7 +378,8 @@ func (p *codes) gatherPlanes(c []uint8, page []byte, cell, b int) {
 	}
 }
 
-// scatter writes bits first and up of the codes of block b into a plane.
+// scatter writes the bits of the codes of block b, from bit first on, into a
+// plane.
 func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int) {
 	at := page[pl.at:]
 	if p.side == kv.K {
@@ -390,10 +392,10 @@ func (p *codes) scatter(page []byte, pl plane, cell, b int, c []uint8, first int
 	}
 }
 
-// scatterTokensGeneric puts bits first and up of four codes at a time into
-// every fourth step of a plane of K.
+// scatterTokensGeneric puts bits of four codes at a time, from bit first on,
+// into every fourth step of a plane of K.
 func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
-	last := 8/width - 1 // of the steps of a line of 64 bytes
+	last := 8/width - 1 // mask of the step index within a line of 64 bytes
 	log := bits.Len(uint(last))
 	mask := (uint32(1)<<width - 1) * 0x01010101
 	for ; len(c) >= 4; c = c[4:] {
@@ -406,8 +408,8 @@ func scatterTokensGeneric(plane, c []uint8, step, width, first int) {
 	}
 }
 
-// scatterValuesGeneric puts bits first and up of 16 codes at a time into the
-// steps of a plane of V, byte at of each lane.
+// scatterValuesGeneric puts bits of 16 codes at a time, from bit first on, into
+// the steps of a plane of V, at byte at of each lane.
 func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
 	last := 8/width - 1
 	log := bits.Len(uint(last))
@@ -423,7 +425,7 @@ func scatterValuesGeneric(plane, c []uint8, step, width, at, first int) {
 	}
 }
 
-// gather adds the bits of a plane to codes, from bit first up.
+// gather adds the bits of a plane to codes at bit first.
 func (p *codes) gather(c []uint8, page []byte, pl plane, cell, b, first int) {
 	mask := uint8(1<<pl.bits - 1)
 	steps := 8 / pl.bits

@@ -8,7 +8,7 @@ import (
 // allCells has a bit for each cell of a page.
 const allCells = 1<<Cells - 1
 
-// signs says what the bytes of an expanded sign plane mean.
+// signs are the levels of an expanded sign plane.
 var signs = levels{unit: 1, zero: 128, exact: true}
 
 func (p *codes) room(n int) prepared {
@@ -40,7 +40,7 @@ func (p *codes) room(n int) prepared {
 	return r
 }
 
-// per is the rows that a query takes in int8.
+// per returns the number of int8 rows per query.
 func (p *codes) per() int {
 	if p.levels.plain {
 		return 2
@@ -78,8 +78,8 @@ func (p *codes) prepare(r *prepared, i int, q, res []float32) {
 	}
 }
 
-// sum stores what the minima of a block are multiplied with: the sum of the
-// query's values, as rounded in int8 arithmetic.
+// sum stores the factor of a block's minima: the sum of the query's values, as
+// rounded in int8 arithmetic.
 func (p *codes) sum(r *prepared, i int, q []float32) {
 	for b := range p.Blocks {
 		sum := &r.sums[i*p.Blocks+b]
@@ -108,7 +108,7 @@ func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scr
 	}
 }
 
-// evens is how many of the first visits are of pages that are read in one way.
+// evens returns how many of the first visits read their pages in the same way.
 func (p *codes) evens(visits []Visit) int {
 	if p.twin == nil {
 		return len(visits)
@@ -131,8 +131,8 @@ func (p *codes) scoresEven(dst []float32, r *prepared, n int, visits []Visit, s 
 	}
 }
 
-// scoresPage adds the scores of codes of a page, and of what else belongs to them
-// in meta, the page or the one that they are the rest of.
+// scoresPage adds the scores of a page's codes. meta has their scales and the
+// like: the page itself, or the page whose rest it is.
 func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte, ahead int, s *Scratch) {
 	if p.float {
 		p.scoresFloat(dst, r, n, page, ahead, s)
@@ -158,9 +158,9 @@ func (p *codes) scoresPage(dst []float32, r *prepared, n int, page, meta []byte,
 	}
 }
 
-// expand makes a byte of every code of a page: its int8 level, on K above
-// levels.zero, of the tokens that are used at least. Where the page has those bytes already, whoever reads them asks
-// for what lies far ahead.
+// expand makes a byte of every code of a page, at least for the tokens in used:
+// its int8 level, on K above levels.zero. Where the page stores such bytes
+// already, far is the distance that their reader prefetches.
 func (p *codes) expand(page []byte, ahead int, used uint64, s *Scratch) (tile []byte, far int) {
 	switch {
 	case p.levels.plain:
@@ -172,7 +172,7 @@ func (p *codes) expand(page []byte, ahead int, used uint64, s *Scratch) (tile []
 	return p.lookUp(page, ahead, s, &p.levels.table), 0
 }
 
-// planar reports whether codes lie in planes and are looked up.
+// planar reports whether codes lie in planes and are looked up in a table.
 func (p *codes) planar() bool { return !p.levels.plain && p.cyclic == nil }
 
 func (p *codes) lookUp(page []byte, ahead int, s *Scratch, table *[64]byte) []byte {
@@ -189,7 +189,7 @@ func (p *codes) planes(page []byte) planes {
 	return pl
 }
 
-// expandFloat makes bytes that decode turns into levels.
+// expandFloat makes the bytes that decode turns into levels.
 func (p *codes) expandFloat(page []byte, ahead int, used uint64, s *Scratch) []byte {
 	if p.levels.exact {
 		tile, _ := p.expand(page, ahead, used, s)
@@ -250,7 +250,7 @@ func (p *codes) accumulateEven(acc []float32, ld int, w []float32, n int, visits
 	}
 }
 
-// accumulatePage adds a page without its first blocks; meta is as in scoresPage.
+// accumulatePage adds a page except its first blocks; meta is as in scoresPage.
 func (p *codes) accumulatePage(acc []float32, ld int, w []float32, n int, page, meta []byte, ahead int, used uint64, blocks int, s *Scratch) {
 	if p.float {
 		p.accumulateFloat(acc, ld, w, n, page, ahead, used, s)
@@ -304,7 +304,7 @@ func (p *codes) accumulateInt(acc []float32, ld int, w []float32, n int, page, m
 	}
 }
 
-// valuesTile is the chunk of the tile that starts at value d in the order of V.
+// valuesTile returns the chunk of the tile from value d on in the order of V.
 func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
 	if p.side == kv.V {
 		return tile[d*Cells:]
@@ -337,7 +337,7 @@ func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page 
 	}
 }
 
-// groupsOf has a bit for each four cells of which one is used.
+// groupsOf has a bit for each group of four cells with a used one.
 func groupsOf(used uint64) (groups uint64) {
 	for g := range 16 {
 		if used>>(4*g)&15 != 0 {

@@ -9,11 +9,12 @@ import (
 	"godwit/engine/kv"
 )
 
-// encoder writes a group of values, those that are rotated together, into a
-// cell. It has the bytes and the result of the type's own Encode.
+// encoder writes a group of values that are rotated together into a cell. Its
+// bytes and result equal those of the type's own Encode.
 type encoder func(p *codes, page Page, cell, first int, x []float32, s *Scratch) (saturated int)
 
-// encoderOf returns the encoder of a form, or nil if only the type's own will do.
+// encoderOf returns the encoder of a form, or nil if only the type's own Encode
+// fits.
 func encoderOf(t *kv.Type) encoder {
 	size := t.Rotation.Size
 	switch {
@@ -37,7 +38,7 @@ func encoderOf(t *kv.Type) encoder {
 	return nil
 }
 
-// write encodes a head's values of the part into a cell.
+// write encodes the part's values of a head into a cell.
 func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
 		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
@@ -59,8 +60,8 @@ func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (s
 	return saturated
 }
 
-// store puts the codes of a block and its scale in place; the result is 1 if
-// the scale was saturated.
+// store writes the codes and the scale of a block; the result is 1 if the scale
+// was saturated.
 func (p *codes) store(page Page, cell, block int, c []uint8, scale float32) int {
 	p.scatterAll(page, cell, block, c)
 	return putScale(page.Read[p.scale+2*(block*Cells+cell):], scale)
@@ -73,8 +74,8 @@ func putScale(dst []byte, v float32) int {
 	return n
 }
 
-// saturated rounds to f16; what is too large becomes the largest, a NaN 0, and
-// then the second result is 1.
+// saturated rounds to f16. Values that are too large become the largest one and
+// NaN becomes 0; n is then 1.
 func saturated(v float32) (h uint16, n int) {
 	h = dtype.F32ToF16(v)
 	switch {
@@ -88,7 +89,8 @@ func saturated(v float32) (h uint16, n int) {
 
 // saturatedHalves counts the values that toHalf saturates.
 func saturatedHalves(x []float32) (n int) {
-	// A sum that is a number has no NaN in it, and below 65520 all f16 are finite.
+	// A finite sum has no NaN among its terms, and below 65520 every value fits
+	// f16.
 	if sum := kernel.Sum(x); sum-sum == 0 && maxAbs(x) < 65520 {
 		return 0
 	}
@@ -99,7 +101,7 @@ func saturatedHalves(x []float32) (n int) {
 	return n
 }
 
-// encodeCorrected is the rule CorrectedNorm.
+// encodeCorrected implements the rule CorrectedNorm.
 func (p *codes) encodeCorrected(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
@@ -128,7 +130,7 @@ func (p *codes) encodeCorrected(page Page, cell, first int, x []float32, s *Scra
 	return saturated
 }
 
-// encodeNorm is the rule Norm.
+// encodeNorm implements the rule Norm.
 func (p *codes) encodeNorm(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	n := sqrt32(sumSquares(x))
@@ -143,7 +145,7 @@ func (p *codes) encodeNorm(page Page, cell, first int, x []float32, s *Scratch) 
 	return p.store(page, cell, first/p.elems, c, n)
 }
 
-// encodeRMS is the rule RMS with a scale for each block.
+// encodeRMS implements the rule RMS with one scale per block.
 func (p *codes) encodeRMS(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
@@ -162,7 +164,7 @@ func (p *codes) encodeRMS(page Page, cell, first int, x []float32, s *Scratch) (
 	return saturated
 }
 
-// encodeOuter is the rule OuterAmax.
+// encodeOuter implements the rule OuterAmax.
 func (p *codes) encodeOuter(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
@@ -177,7 +179,7 @@ func (p *codes) encodeOuter(page Page, cell, first int, x []float32, s *Scratch)
 	return p.store(page, cell, first/p.elems, c, d)
 }
 
-// encodeRotated is the rule RotatedNorm; a NaN value takes code 0.
+// encodeRotated implements the rule RotatedNorm; NaN gets code 0.
 func (p *codes) encodeRotated(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	forward(&t.Rotation, x, t.Rotation.Forward)
@@ -199,8 +201,8 @@ func (p *codes) encodeRotated(page Page, cell, first int, x []float32, s *Scratc
 	return p.store(page, cell, first/p.elems, c, n)
 }
 
-// encodeAmax is the rule StockAmax. Blocks that are not finite go through the
-// type's own encoder.
+// encodeAmax implements the rule StockAmax. Blocks that are not finite go
+// through the type's own encoder.
 func (p *codes) encodeAmax(page Page, cell, first int, x []float32, s *Scratch) (saturated int) {
 	t := p.Form
 	if t.Rotation.Size > 0 {
@@ -228,8 +230,8 @@ func (p *codes) encodeAmax(page Page, cell, first int, x []float32, s *Scratch) 
 	return saturated
 }
 
-// amaxGeneric is StockAmax for any value, as the reference has it: a NaN
-// restarts the running maximum, and what does not fit an int32 is its lowest.
+// amaxGeneric is StockAmax for any value, as in the reference: NaN restarts the
+// running maximum, and values that do not fit an int32 become its lowest value.
 func amaxGeneric(c []uint8, x []float32, d *float32) {
 	var amax float32
 	for _, v := range x {

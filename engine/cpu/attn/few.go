@@ -6,8 +6,8 @@ import (
 	"godwit/engine/kv"
 )
 
-// few is a part of plain floats of which a page has only some cells: its rows
-// are kept as they are, and loaded and weighed by the kernels of floats.
+// few is a part of plain floats in which a page has only some cells. Rows are
+// kept as they are and read by the float kernels.
 type few struct{ *rows }
 
 func newFew(g kv.Segment, begin places, cells int) few { return few{newRows(g, begin, cells)} }
@@ -47,7 +47,7 @@ func (p few) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratc
 }
 
 // dotsGeneric adds the dot products of n queries with some rows of so many
-// values; those of a query lie together, Cells from the next.
+// values. The products of a query are contiguous; queries are Cells apart.
 func dotsGeneric(dst, q, x []float32, values, n, rows int) {
 	for i := range n {
 		for c := range rows {
@@ -56,7 +56,7 @@ func dotsGeneric(dst, q, x []float32, values, n, rows int) {
 	}
 }
 
-// one is a coefficient that loads a row as it is.
+// one is a coefficient that leaves a row unchanged.
 var one = [Cells]float32{1}
 
 func (p few) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, _ *Scratch) {

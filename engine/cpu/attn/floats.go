@@ -11,16 +11,16 @@ import (
 // floats is a part of plain floats. Arithmetic is in float32.
 //
 // A page of K is [value][64 tokens]: every value of the head is a line of 64
-// tokens, so that dot products need no sum across lanes. A page of V is
-// [chunk of 64 values][64 tokens][64 values], the last chunk narrower.
+// tokens, so that dot products need no sum across lanes. A page of V is [chunk
+// of 64 values][64 tokens][64 values], with a narrower last chunk.
 //
-// Behind a rotation Dim counts the values of the rotated domain.
+// With a rotation, Dim counts the values of the rotated domain.
 type floats struct {
 	kv.Segment
 	stored dtype.Type
 	side   kv.Side
-	size   int // bytes of a value
-	at     int // of the part in a page
+	size   int // bytes per value
+	at     int // offset of the part in a page
 }
 
 func newFloats(g kv.Segment, begin places, o Options) *floats {
@@ -28,7 +28,7 @@ func newFloats(g kv.Segment, begin places, o Options) *floats {
 	return &floats{Segment: g, at: begin.read, stored: g.Form.Stored, side: o.Side, size: g.Form.Bytes}
 }
 
-// area is the part's share of a page.
+// area returns the part's share of a page.
 func (p *floats) area(page []byte) []byte {
 	return page[p.at:][:p.Dim*p.size*Cells]
 }
@@ -50,7 +50,7 @@ func (p *floats) rests() int { return 0 }
 
 func (p *floats) scratch() int { return 0 }
 
-// place is where value d of a cell lies, in values.
+// place returns the position of value d of a cell, in values.
 func (p *floats) place(cell, d int) int {
 	if p.side == kv.K {
 		return d*Cells + cell
@@ -79,7 +79,8 @@ func (p *floats) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (
 	return saturated
 }
 
-// own asks for all of a page of K: a cell has a value in every line of 64 tokens.
+// own prefetches a whole page of K for writing: a cell has a value in every
+// line of 64 tokens.
 func (p *floats) own(page Page, cell int) {
 	a := p.area(page.Read)
 	if p.side == kv.K {
@@ -110,7 +111,7 @@ func (p *floats) put(page Page, cell int, row []byte) (odd bool) {
 	return false
 }
 
-// spreadHalvesGeneric puts 16-bit values a line of K apart.
+// spreadHalvesGeneric stores 16-bit values one line of K apart.
 func spreadHalvesGeneric(dst, src []byte) {
 	for d := range len(src) / 2 {
 		binary.LittleEndian.PutUint16(dst[2*d*Cells:], binary.LittleEndian.Uint16(src[2*d:]))
@@ -137,8 +138,8 @@ func (p *floats) scores(dst []float32, r *prepared, n int, visits []Visit, s *Sc
 	}
 }
 
-// scoresPage does one page. then, if not 0, is how far behind it lies what is
-// asked for by the steps that are no cell's.
+// scoresPage scores one page. then, if not 0, is the distance that steps
+// without a cell prefetch.
 func (p *floats) scoresPage(dst, coef []float32, n int, v *Visit, then int) {
 	a := p.area(v.Page)
 	ahead := v.Ahead
@@ -190,7 +191,8 @@ func (p *floats) accumulatePage(acc []float32, ld int, w []float32, n int, page 
 	}
 }
 
-// turnFloatsGeneric makes [64 tokens][width] float32 of [width][64 tokens].
+// turnFloatsGeneric transposes [width][64 tokens] to [64 tokens][width]
+// float32.
 func turnFloatsGeneric(dst, x []byte, width int, stored dtype.Type) {
 	var line [Cells]float32
 	size := 4

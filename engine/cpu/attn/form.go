@@ -2,14 +2,14 @@
 // one page of one KV head at a time. It is written for the forms of kv.Type,
 // never for their names.
 //
-// A page is arranged so that 16 tokens, or 16 values of the head, lie side by
-// side (see the comments of floats and codes); a type that fits neither keeps
-// its rows as they are and goes through its own codec. Rows enter and leave
-// in the format's own bytes whatever the arrangement.
+// A page is arranged so that 16 tokens, or 16 values of the head, are
+// contiguous (see floats and codes). A type that fits neither keeps its rows as
+// they are and goes through its own codec. Rows are read and written as encoded
+// bytes of the format, whatever the arrangement.
 //
-// The caller splits the work over heads, rows and stretches of the context;
-// nothing here starts goroutines or allocates after New. Writers of one page
-// must not run at the same time: cells share bytes.
+// The caller splits the work over heads, rows and ranges of the context.
+// Nothing here starts goroutines or allocates after New. Writers of one page
+// must not run concurrently, because cells share bytes.
 package attn
 
 import (
@@ -27,25 +27,25 @@ type Form struct {
 	Options Options
 	row     int // bytes of a head of one cell
 	read    int // bytes of a page that attention reads
-	cells   int // of a page
+	cells   int // cells per page
 
 	segments []kv.Segment
 	parts    []part
 }
 
-// part is a stretch of the head in one simple form.
+// part is a range of the head in one simple form.
 type part interface {
-	// write encodes the part's values of a head into a cell and counts what was
-	// saturated, as kv.Type.Encode does.
+	// write encodes the part's values of a head into a cell and returns the
+	// number of saturated blocks, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
-	// own asks for what write changes.
+	// own prefetches for writing what write changes.
 	own(page Page, cell int)
-	// put and get move a cell between the page and a head's row.
-	// put says whether the cell is odd.
+	// put and get move a cell between the page and a head's row. put reports
+	// whether the cell is odd.
 	put(page Page, cell int, row []byte) (odd bool)
 	get(row []byte, page Page, cell int)
-	// room makes the memory of n queries; prepare fills that of query i from
-	// the rotated query and its second vector.
+	// room allocates the memory of n queries; prepare fills in query i from the
+	// rotated query and its second vector.
 	room(n int) prepared
 	prepare(p *prepared, i int, q, res []float32)
 	// scores adds the dot products of n queries with the cells of pages.
@@ -53,14 +53,14 @@ type part interface {
 	// accumulate adds the cells of pages to n accumulators, a row of Padded
 	// values each.
 	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
-	// first is the part, or less of it, without the values of the head from dim
-	// on; nil if there are none.
+	// first returns the part, or a piece of it, restricted to the first dim
+	// values of the head; nil if it has none of them.
 	first(dim int) part
-	// reads is the number of bytes of a page that attention reads, rests that of
-	// the others.
+	// reads is the number of bytes of a page that attention reads, rests the
+	// number of the others.
 	reads() int
 	rests() int
-	// scratch is the number of bytes that a decoded tile takes.
+	// scratch is the size in bytes of a decoded tile.
 	scratch() int
 }
 
@@ -68,7 +68,7 @@ type part interface {
 type Options struct {
 	Side  kv.Side
 	Float bool // float arithmetic for packed types too
-	Few   int  // a page has only so many cells, kept as rows; 0: Cells
+	Few   int  // number of cells per page, kept as rows; 0 for Cells
 }
 
 // New returns the form of a type for heads of headDim values.
@@ -100,20 +100,20 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 	return f
 }
 
-// Page is one head of a page: what attention reads of it, and the rest, which may
-// lie elsewhere.
+// Page is one head of a page: the bytes that attention reads, and the rest,
+// which may lie elsewhere.
 type Page struct{ Read, Rest []byte }
 
-// places is where a part begins in the two.
+// places is the offset of a part in Read and Rest.
 type places struct{ read, rest int }
 
-// Page divides PageBytes bytes that lie side by side.
+// Page divides PageBytes contiguous bytes.
 func (f *Form) Page(b []byte) Page {
 	n := f.ReadBytes()
 	return Page{b[:n:n], b[n:]}
 }
 
-// RowBytes is the size of one head of one cell in the format's own bytes.
+// RowBytes is the encoded size of one head of one cell.
 func (f *Form) RowBytes() int { return f.row }
 
 // PageBytes is the size of one head of one page.
@@ -122,17 +122,17 @@ func (f *Form) PageBytes() int { return f.cells * f.row }
 // Cells is the number of cells of a page.
 func (f *Form) Cells() int { return f.cells }
 
-// ReadBytes is what attention reads of one head of a page.
+// ReadBytes is the number of bytes that attention reads of one head of a page.
 func (f *Form) ReadBytes() int { return f.read }
 
-// Ahead is how many pages before it is used a page should be asked for: so
-// many that they take memory about as long to bring as to compute.
+// Ahead is how many pages before its use a page should be prefetched, so that
+// fetching takes about as long as computing.
 func (f *Form) Ahead() int { return min(4, 1+aheadBytes/f.read) }
 
 const aheadBytes = 10 << 10
 
-// Write encodes one head into a cell. It returns the number of blocks whose
-// scale was infinite or NaN, as kv.Type.Encode does.
+// Write encodes one head into a cell. It returns the number of blocks with an
+// infinite or NaN scale, as kv.Type.Encode does.
 func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	for i, p := range f.parts {
 		g := &f.segments[i]
@@ -141,17 +141,17 @@ func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (sa
 	return saturated
 }
 
-// Own asks the memory system for what Write changes of a page.
+// Own prefetches for writing what Write changes in a page.
 func (f *Form) Own(page Page, cell int) {
 	for _, p := range f.parts {
 		p.own(page, cell)
 	}
 }
 
-// Pack encodes all cells of a page from their exact form, which is behind the
-// same rotation. The form is one that is packed by page. level, where it is not
-// nil, is what the packed form has ahead of its rotation and the exact one has
-// not. The result is that of Write, over all cells.
+// Pack encodes all cells of a page from their exact form, which has the same
+// rotation. The form must be one that is packed by page. A level that is not
+// nil is applied before the rotation to the packed form only. The result is the
+// sum of Write's over all cells.
 func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Scratch) (saturated int) {
 	for c := 0; c < f.cells; c += abreast {
 		exact.rotated(s.head, f.Padded, from.Read, c)
@@ -168,14 +168,15 @@ func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Sc
 	return saturated
 }
 
-// rotated reads four cells of a form whose codes are bytes in the rotated domain.
+// rotated reads four cells of a form with byte codes in the rotated domain.
 func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 	for i, p := range f.parts {
 		p.(*codes).rotated(dst[f.segments[i].Lane:], ld, page, cell)
 	}
 }
 
-// relevel turns a cell back, levels it and rotates it as f does.
+// relevel inverts a cell's rotation, levels the values and rotates them as f
+// does.
 func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *kv.Channels, s *Scratch) {
 	row, v := s.row[:exact.row], s.value[:f.HeadDim]
 	exact.Get(row, page, cell)
@@ -192,8 +193,8 @@ func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *k
 	}
 }
 
-// Put stores a cell that comes in the format's own bytes. odd says that it is one
-// for which Visit.Rest has to be set.
+// Put stores a cell from its encoded bytes. odd reports whether reads of this
+// cell need Visit.Rest.
 func (f *Form) Put(page Page, cell int, row []byte) (odd bool) {
 	for _, p := range f.parts {
 		odd = p.put(page, cell, row) || odd
@@ -208,33 +209,33 @@ func (f *Form) Get(row []byte, page Page, cell int) {
 	}
 }
 
-// Copy copies a cell from one page to another; odd is as Put has it.
+// Copy copies a cell from one page to another; odd is as in Put.
 func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (odd bool) {
 	row := s.row[:f.row]
 	f.Get(row, src, from)
 	return f.Put(dst, cell, row)
 }
 
-// Twins reports whether attention reads but one half of the rotated values, the
-// other being its image, where a page has no odd cells.
+// Twins reports whether attention reads only half of the rotated values,
+// because the other half is its image. Pages with odd cells are read in both
+// halves.
 func (f *Form) Twins() bool {
 	p, ok := f.parts[0].(*codes)
 	return ok && p.twin != nil
 }
 
-// Visit is a page that attention reads, and where its scores stand.
+// Visit is a page that attention reads, and the place of its scores.
 type Visit struct {
-	Page  []byte // what attention reads of it
-	Ahead int    // what memory is asked for meanwhile lies so many bytes behind Page (see Distance); 0: nothing
-	At    int    // the page's [queries][Cells] scores, and weights later, begin there
-	Cells int    // that are filled: the first ones
-	Used  uint64 // a bit for each cell that has a weight
-	Rest  []byte // the rest of the page if a cell may be odd, see Form.Put
+	Page  []byte // the bytes that attention reads
+	Ahead int    // distance from Page to the bytes to prefetch meanwhile (see Distance); 0 for none
+	At    int    // offset of the page's [queries][Cells] scores, and later weights
+	Cells int    // number of filled cells
+	Used  uint64 // one bit per cell with a weight
+	Rest  []byte // rest of the page if a cell may be odd, see Form.Put
 }
 
 // Scores writes the dot products of every query with the cells of pages, whose
-// scores lie one after another; what it writes for cells that are not filled has
-// no meaning.
+// scores are contiguous. Scores of cells that are not filled are meaningless.
 func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 	v := dst[visits[0].At:][:len(visits)*q.N*Cells]
 	if f.cells == Cells {
@@ -250,15 +251,15 @@ func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 }
 
 // Accumulate adds the weighted cells of pages to the accumulators: acc is
-// [n][Padded]. Cells that are not used must have weight 0; pages without any
-// that is used are not read.
+// [n][Padded]. Cells that are not used must have weight 0; pages without a used
+// cell are not read.
 func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
 	for _, p := range f.parts {
 		p.accumulate(acc, f.Padded, w, n, visits, s)
 	}
 }
 
-// View is the form of V where V is the first dim values of K's rows.
+// View returns the form of V where V is the first dim values of K's rows.
 func (f *Form) View(dim int) *Form {
 	v := *f
 	v.parts, v.read = nil, 0
@@ -271,7 +272,7 @@ func (f *Form) View(dim int) *Form {
 	return &v
 }
 
-// Finish turns a finished accumulator back; acc is overwritten.
+// Finish inverts the rotation of a finished accumulator; acc is overwritten.
 func (f *Form) Finish(dst, acc []float32) {
 	if f.Twins() {
 		f.parts[0].(*codes).twin.mirror(acc)
@@ -284,25 +285,25 @@ func (f *Form) Finish(dst, acc []float32) {
 
 // Scratch is the memory of one worker.
 type Scratch struct {
-	// Then is asked for while a page of float keys is scored, after as many
-	// values as the page has cells; nil: what Ahead says goes on.
+	// Then is prefetched while a page of float keys is scored, by the values
+	// after the first Cells of the head; nil means that Visit.Ahead continues.
 	Then []byte
 
-	Odd           bool   // the cell that was written last is odd, see Form.Put
+	Odd           bool   // the last written cell is odd, see Form.Put
 	row           []byte // a head of one cell
-	codes         []byte // a page of codes, a byte each
-	turn          []byte // a chunk of them, turned
+	codes         []byte // a page of codes, one byte each
+	turn          []byte // a transposed chunk of codes
 	tile          []byte // [64][64] float32
 	sums          [panel * Cells]float32
 	first, second [panel * 64]float32 // sums of an odd page's halves
 	value         []float32           // a row, or a group that is rotated together
-	head          []float32           // the values of the heads of cells that lie abreast
-	code8         []byte              // its codes
+	head          []float32           // values of the cells that are encoded side by side
+	code8         []byte              // codes of a row
 	w8            weights8
-	paths         *paths // of the trellis encoder; nil without trellis codes
+	paths         *paths // memory of the trellis encoder; nil without trellis codes
 }
 
-// NewScratch makes a worker's memory for some forms.
+// NewScratch allocates a worker's memory for some forms.
 func NewScratch(forms ...*Form) *Scratch {
 	s := &Scratch{turn: aligned(64 * 64), tile: aligned(4 * 64 * 64)}
 	var row, codes, padded int

@@ -7,33 +7,33 @@ import (
 	"godwit/engine/dtype"
 )
 
-// The kernels each have a plain Go form, which is the reference, and variants
-// by tier; kernels_amd64.go, kernels_arm64.go and kernels_noasm.go choose. Integer sums are
-// exact, and what follows them is a product and a sum, each rounded, so int8
-// arithmetic gives the same bits everywhere; the float kernels may fuse
-// products into sums. Some ask for the memory that lies ahead bytes from what
-// they read, the page to come; 0 for none.
+// Each kernel has a plain Go form, which is the reference, and variants by
+// tier; kernels_amd64.go, kernels_arm64.go and kernels_noasm.go choose. Integer
+// sums are exact and are followed by a product and a sum, each rounded, so int8
+// arithmetic gives the same bits everywhere. Float kernels may fuse products
+// into sums. Kernels with an ahead argument prefetch the bytes at that distance
+// from what they read; 0 for none.
 //
 //	mulAdd     adds coef[i][s]·x[s] to acc[i] for every step s, in ascending order
-//	expand     makes a byte of every code: dst has steps·64 bytes, low a plane of
+//	expand     makes a byte of every code: dst has steps·64 bytes, low is a plane of
 //	           lowBits, high a plane of one bit above them or nil
 //	decode     makes floats of the bytes of a chunk: codes are [groups][vecs] steps
 //	           of 16 lanes of 4, dst is [4·groups][16·vecs] float32 with the four
-//	           side by side in the first index
-//	turn       reorders a chunk of 16·vecs values from the order of K to that of V,
-//	           and flips the bits of flip in every byte
-//	turnFloats makes [64 tokens][width] float32 of [width][64 tokens] stored values
+//	           contiguous in the first index
+//	turn       transposes a chunk of 16·vecs values from the order of K to that of V,
+//	           and xors every byte with flip
+//	turnFloats transposes [width][64 tokens] stored values to [64 tokens][width] float32
 //	dotTokens  adds scale·unit·Σ level·query of n rows to rows of Cells: tile is a page of
-//	           unsigned bytes in the order of K, scales [block][Cells] f16; or it
-//	           expands planes itself, where these can be read for n rows
+//	           unsigned bytes in the order of K, scales is [block][Cells] f16. It
+//	           expands planes itself where these can be read for n rows
 //	dotValues  adds scale[i]·Σ w[i][t]·tile[t] to n rows of acc: tile is a chunk of
-//	           signed bytes in the order of V, groups has a bit for each four tokens;
-//	           or planes likewise
+//	           signed bytes in the order of V, groups has a bit per four tokens; it
+//	           expands planes likewise
 //	addHalf    adds f·x to a row of Cells, x in f16
 //	addScaled  adds raw·x to rows of Cells, x one row in f16
 //	mulHalf    makes w·x of rows of Cells, x one row in f16; a zero stays zero
 //	           whatever x is
-//	dotHalf    is Σ w·x over Cells, x in f16; a zero of w counts as nothing
+//	dotHalf    is Σ w·x over Cells, x in f16; a zero of w contributes nothing
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
@@ -44,25 +44,25 @@ type mulAddArgs struct {
 	n      int // at most panel
 	lanes  int // at most 64
 	x      []byte
-	pitch  int        // bytes from step to step of x
+	pitch  int        // bytes between the steps of x
 	stored dtype.Type // f32, f16 or bf16; the zero value is f32
-	finite bool       // read an infinity or a NaN as the largest finite value
+	finite bool       // read infinity and NaN as the largest finite value
 	coef   []float32  // [n][64]
-	steps  uint64     // a bit for each step to add
+	steps  uint64     // one bit per step to add
 	ahead  int
 }
 
-// lastStep is the number of the highest bit.
+// lastStep returns the index of the highest bit.
 func lastStep(steps uint64) int { return bits.Len64(steps) - 1 }
 
 // dotTokensArgs are the arguments of dotTokens for one panel of rows.
 type dotTokensArgs struct {
 	dst    []float32 // [n/q.per][Cells]
-	n      int       // rows
+	n      int       // number of rows
 	tile   []byte
 	q      *operand
-	planes planes // in place of tile if it has bits
-	group  int    // the panel
+	planes planes // used instead of tile if it has bits
+	group  int    // index of the panel
 	scales []byte
 	ahead  int
 }
@@ -88,7 +88,7 @@ type dotValuesArgs struct {
 	acc    []float32 // [n] rows of 16·vecs values, ld apart
 	ld, n  int
 	tile   []byte
-	planes planes // in place of tile if it has bits, from value first on
+	planes planes // used instead of tile if it has bits, from value first on
 	first  int
 	vecs   int
 	w      *[panel][Cells]uint8
@@ -97,16 +97,16 @@ type dotValuesArgs struct {
 	ahead  int
 }
 
-// weights8 are the weights of a panel for one block, rounded to 8 bits with
-// one scale a row. Where scales of tokens are negative these stand in neg.
+// weights8 are the weights of a panel for one block, rounded to 8 bits with one
+// scale per row. Products with negative token scales are in neg.
 type weights8 struct {
 	pos, neg        [panel][Cells]uint8
 	scale, negScale [panel]float32
 	signed          bool
 }
 
-// set rounds the weights times the scales of the tokens; a weight of zero
-// stays zero whatever the scale. unit goes to the scale of the row.
+// set rounds the weights times the scales of the tokens; a zero weight stays
+// zero whatever the scale. unit is multiplied into the scale of the row.
 func (w *weights8) set(weight []float32, n int, scales []byte, unit float32) {
 	w.signed = roundWeights(&w.pos, weight, n, scales, 1, &w.scale)
 	if w.signed {

@@ -13,7 +13,7 @@ var bitInstructions = cpu.X86.HasBMI1 && cpu.X86.HasBMI2
 func avx512() bool { return kernel.Active() == kernel.AVX512 && bitInstructions }
 func avx2() bool   { return kernel.Active() == kernel.AVX2 && bitInstructions }
 
-// Variants by number of rows, the first for one row.
+// Variants by number of rows, starting with one.
 type (
 	mulAddFunc = func(acc *float32, ld int, x *byte, pitch int, coef *float32, steps, lanes uint64, ahead int)
 	tokensFunc = func(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)
@@ -138,7 +138,7 @@ func turn(dst, codes []byte, vecs int, flip byte) {
 
 func dotTokens(a *dotTokensArgs) {
 	switch {
-	case avx512() && a.q.per == 1: // a query of two rows is tokensRun's
+	case avx512() && a.q.per == 1: // tokensRun has the kernels for two-row queries
 		dotTokensAVX512(a)
 	case avx2():
 		dotTokensAVX2(a)

@@ -7,7 +7,7 @@ import (
 
 func assembly() bool { return kernel.Active() != kernel.Generic }
 
-// dotProd reports whether there are instructions for dot products of bytes.
+// dotProd reports whether the processor has byte dot products.
 func dotProd() bool { return kernel.Active() == kernel.DotProd }
 
 type (
@@ -16,8 +16,8 @@ type (
 	valuesFunc = func(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 )
 
-// Kernels by number of rows less one. Those of mulAdd come for 32 and for 8
-// lanes; those of codes for a tile and for planes of 2 to 4 bits.
+// Kernels by number of rows less one. mulAdd kernels exist for 32 and 8 lanes,
+// code kernels for a tile and for planes of 2 to 4 bits.
 var (
 	mulAddF16        = [][2]mulAddFunc{{mulAddF161x32NEON, mulAddF161x8NEON}, {mulAddF162x32NEON, mulAddF162x8NEON}, {mulAddF163x32NEON, mulAddF163x8NEON}}
 	mulAddBF16       = [][2]mulAddFunc{{mulAddBF161x32NEON, mulAddBF161x8NEON}, {mulAddBF162x32NEON, mulAddBF162x8NEON}, {mulAddBF163x32NEON, mulAddBF163x8NEON}}
@@ -51,7 +51,7 @@ var (
 	}
 )
 
-// mulAdd works on whole vectors of eight lanes.
+// mulAdd needs whole vectors of eight lanes.
 func mulAdd(a *mulAddArgs) {
 	switch {
 	case a.steps == 0:
@@ -148,13 +148,13 @@ func turn(dst, codes []byte, vecs int, flip byte) {
 	turnNEON(&dst[:1024*vecs][0], &codes[:1024*vecs][0], vecs, uint32(flip)*0x01010101)
 }
 
-// reads reports whether there are kernels that read planes for n rows.
+// reads reports whether kernels can read planes for n rows.
 func (p *planes) reads(n int) bool {
 	return p.bits <= 4 && (dotProd() && n <= len(tokensDot[0]) || kernel.Active() == kernel.NEON && n <= len(tokensNEON[0]))
 }
 
-// at is the number of the kernels that read the planes, or a tile if there are
-// none.
+// at returns the index of the kernels that read the planes, or a tile without
+// planes.
 func (p *planes) at() int { return max(0, p.bits-1) }
 
 func (p *codes) tokensRun([]float32, *prepared, int, []Visit) bool { return false }
@@ -191,7 +191,7 @@ func dotTokens(a *dotTokensArgs) {
 	}
 }
 
-// lowBits are the bits of a code in the low plane, or in a tile.
+// lowBits returns the bits of a code in the low plane, or in a tile.
 func (p *planes) lowBits() int {
 	if p.bits == 0 {
 		return 8

@@ -43,7 +43,7 @@ func loadFloats(dst []float32, x []byte, t dtype.Type) {
 	}
 }
 
-// makeFinite turns infinities into the largest value, and NaN too.
+// makeFinite replaces infinities and NaN by the largest value.
 func makeFinite(x []float32) {
 	for i, v := range x {
 		if v != v {
@@ -126,10 +126,10 @@ func dotTokensGeneric(a *dotTokensArgs) {
 	}
 }
 
-// roundWeightsGeneric stores the products of n rows of weights and scales,
-// times sign, as 255ths of the largest magnitude of their row; negative ones
-// give 0, and signed says that there are any. Rows whose largest magnitude is
-// below tiny are rounded to 255ths of that.
+// roundWeightsGeneric stores the products of n rows of weights with scales and
+// sign, in 255ths of the largest magnitude of their row. Negative products give
+// 0, and signed reports whether there are any. Rows with a largest magnitude
+// below tiny are rounded to 255ths of tiny.
 func roundWeightsGeneric(dst *[panel][Cells]uint8, weight []float32, n int, scales []byte, sign float32, amax *[panel]float32) (signed bool) {
 	for i := range n {
 		var p [Cells]float32
@@ -198,7 +198,7 @@ func dotHalfGeneric(w []float32, x []byte) float32 {
 	return fold(&sum)
 }
 
-// fold adds 16 lanes the way vector code does: halves onto each other.
+// fold adds 16 lanes in the order of vector code, halves onto each other.
 func fold(x *[16]float32) float32 {
 	for n := 8; n > 0; n /= 2 {
 		for i := range n {

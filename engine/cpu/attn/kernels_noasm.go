@@ -76,7 +76,8 @@ func turnFloats(dst, x []byte, width int, stored dtype.Type) {
 	turnFloatsGeneric(dst, x, width, stored)
 }
 
-// Quotients writes x over y, both of dst's length, to dst, which may be x.
+// Quotients writes x divided by y, both of dst's length, to dst, which may be
+// x.
 func Quotients(dst, x, y []float32) { quotientsGeneric(dst, x, y) }
 
 func dots(dst, q, x []float32, values, n, rows int) { dotsGeneric(dst, q, x, values, n, rows) }

@@ -7,27 +7,29 @@ import (
 	"godwit/engine/kv"
 )
 
-// levels is the level table of a form, as kernels want it: level = unit·(table
-// - zero), the table repeated to 64 bytes because a byte permute reads six bits.
+// levels is the level table of a form in the layout of the kernels: level =
+// unit·(table - zero). The table repeats to 64 bytes because a byte permute
+// reads six bits.
 type levels struct {
-	unit  float32 // of the int8 levels
-	zero  int32   // what the table's bytes are above the levels: 128 on K, whose bytes are unsigned
+	unit  float32 // unit of the int8 levels
+	zero  int32   // offset of the table's bytes above the levels: 128 on K, whose bytes are unsigned
 	table [64]byte
-	exact bool // int8 is the level itself, less centre; unit is then 1, or with a trellis its own
-	// centre is what the table's levels are below the levels where a minimum is
-	// added to them: on V, where weights are rounded, a level far from zero
-	// would carry the rounding of its weight.
+	exact bool // int8 is the level itself, less centre; unit is then 1, or the trellis's own
+	// centre is the offset of the table's levels below the real levels where a
+	// minimum is added: on V, where weights are rounded, a level far from zero
+	// would carry the rounding error of its weight.
 	centre float32
 	float  [16]float32 // levels, repeated; up to 4 bits and not exact
-	// squares of the levels, likewise, as an encoder adds them up.
+	// squares of the levels, repeated, in the order in which an encoder adds
+	// them.
 	squares [16]float32
-	plain   bool     // codes are the bytes of the table already
-	index   [64]byte // a table that gives the code itself
-	placed  []byte   // tables for codes that stand elsewhere in an index, see placements
+	plain   bool     // codes are the table's bytes themselves
+	index   [64]byte // a table that returns the code itself
+	placed  []byte   // tables for codes at other bits of an index, see placements
 }
 
-// placements are where the three bits of a code stand in the six of an index,
-// one table each: the first of the low two, and the third.
+// placements are the positions of a code's three bits among the six index bits,
+// one table each: the first of the two low bits, and the third.
 var placements = [5][2]int{{0, 4}, {2, 1}, {4, 2}, {4, 3}, {2, 5}}
 
 func newLevels(t *kv.Type, s kv.Side) *levels {
@@ -67,8 +69,8 @@ func newLevels(t *kv.Type, s kv.Side) *levels {
 	return l
 }
 
-// place makes the tables of placements; codes that are not of three bits have
-// one, the table itself.
+// place makes the tables of placements. Codes without three bits have one, the
+// table itself.
 func (l *levels) place(bits int) {
 	if bits != 3 {
 		l.placed = l.table[:]
@@ -81,9 +83,9 @@ func (l *levels) place(bits int) {
 	}
 }
 
-// integers rounds levels to multiples of a common unit, at most 127 of them.
-// The unit is 1 where that is exact; else, of units up to twice the smallest
-// possible, the one with the least squared error.
+// integers rounds levels to multiples of a common unit, at most 127 times. The
+// unit is 1 where that is exact. Otherwise it is the one with the least squared
+// error among units up to twice the smallest possible.
 func integers(level []float32) (ints []int8, unit float32, exact bool) {
 	var top float64
 	for _, v := range level {

@@ -90,7 +90,7 @@ func codesOf(dst []uint8, x, boundaries []float32) {
 	}
 }
 
-// logSteps is the logarithm of the steps in a line of a plane.
+// logSteps is the base-2 logarithm of the number of steps in a line of a plane.
 func logSteps(width int) int { return bits.Len(uint(8/width)) - 1 }
 
 func scatterTokens(plane, c []uint8, step, width, first int) {
@@ -126,7 +126,8 @@ func spreadHalves(dst, src []byte) {
 	spreadHalvesBMI2(&dst[0], &src[0], n)
 }
 
-// Quotients writes x over y, both of dst's length, to dst, which may be x.
+// Quotients writes x divided by y, both of dst's length, to dst, which may be
+// x.
 func Quotients(dst, x, y []float32) {
 	if !avx512() || !whole(len(dst)) {
 		quotientsGeneric(dst, x, y)

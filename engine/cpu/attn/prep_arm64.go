@@ -71,12 +71,12 @@ func scatterValues(plane, c []uint8, step, width, at, first int) {
 		scatterValuesGeneric(plane, c, step, width, at, first)
 		return
 	}
-	log := bits.Len(uint(8/width)) - 1 // of the steps in a line
+	log := bits.Len(uint(8/width)) - 1 // log2 of the steps in a line
 	_ = plane[(step+len(c)/16-1)>>log*64+63]
 	scatterValuesNEON(&plane[0], &c[0], len(c)/16, step, log, width, at, first)
 }
 
-// Keys are taken apart in plain Go.
+// Keys are split in plain Go.
 
 func scatterTokens(plane, c []uint8, step, width, first int) {
 	scatterTokensGeneric(plane, c, step, width, first)
@@ -84,7 +84,8 @@ func scatterTokens(plane, c []uint8, step, width, first int) {
 
 func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
 
-// Quotients writes x over y, both of dst's length, to dst, which may be x.
+// Quotients writes x divided by y, both of dst's length, to dst, which may be
+// x.
 func Quotients(dst, x, y []float32) { quotientsGeneric(dst, x, y) }
 
 func dots(dst, q, x []float32, values, n, rows int) { dotsGeneric(dst, q, x, values, n, rows) }

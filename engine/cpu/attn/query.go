@@ -2,41 +2,40 @@ package attn
 
 import "math"
 
-// panel is the number of queries that a kernel works on at once.
+// panel is the number of queries that a kernel processes at once.
 const panel = 6
 
-// Queries are the query heads that read the same KV head, prepared for a
-// key form.
+// Queries are the query heads that share a KV head, prepared for a key form.
 type Queries struct {
-	N        int // queries in use
+	N        int // number of queries
 	form     *Form
 	rot, res []float32 // one query in the rotated domain
 	parts    []prepared
 }
 
-// prepared is what a part needs to know about the queries.
+// prepared is the queries in the layout that a part reads.
 type prepared struct {
-	rows, res   []float32  // [n][values]: the queries as they are
+	rows, res   []float32  // [n][values]: the queries unchanged
 	coef, signs []float32  // [panel][chunk of 64 values][6][64]: float arithmetic
 	codes, bits operand    // int8 arithmetic
-	halves      []prepared // those of odd pages, see twin
-	rest        []float32  // what rounding one query left, or one in steps of a trellis
+	halves      []prepared // queries of odd pages, see twin
+	rest        []float32  // rounding error of one query, or one query in trellis steps
 	sums        []float32  // [n][block]: sum of the query's values, for affine forms
 }
 
-// operand is queries in int8, one scale a block. A query has a row, or two
-// where keys are so precise that its rounding would show: the second is what
-// rounding to the first left.
+// operand is queries in int8, one scale per block. A query has one row, or two
+// where keys are so precise that its rounding error would matter: the second
+// row is that error.
 type operand struct {
 	q      []int8    // [panel][chunk of 32 values][6][32]
 	scale  []float32 // [panel][block][6]
-	init   []int32   // [panel][block][6]: where an integer sum starts
+	init   []int32   // [panel][block][6]: initial value of an integer sum
 	values int
 	blocks int
-	per    int // rows of a query
+	per    int // rows per query
 }
 
-// NewQueries makes room for n queries of a form.
+// NewQueries allocates room for n queries of a form.
 func (f *Form) NewQueries(n int) *Queries {
 	q := &Queries{form: f, rot: make([]float32, f.Padded)}
 	if f.Type.HasResidual() {
@@ -62,21 +61,21 @@ func (q *Queries) Set(i int, x []float32) {
 	}
 }
 
-// Take prepares query i as from, of a form in the same rotated domain, has just
-// prepared it.
+// Take prepares query i from the preparation of a form in the same rotated
+// domain.
 func (q *Queries) Take(i int, from *Queries) {
 	for j, p := range q.form.parts {
 		p.prepare(&q.parts[j], i, from.rot, nil)
 	}
 }
 
-// panels is the number of panels that n queries take.
+// panels returns the number of panels for n queries.
 func panels(n int) int { return (n + panel - 1) / panel }
 
-// chunks64 is the number of stretches of 64 values.
+// chunks64 returns the number of chunks of 64 values.
 func chunks64(values int) int { return (values + 63) / 64 }
 
-// newCoef makes room for n queries in float arithmetic.
+// newCoef allocates room for n queries in float arithmetic.
 func newCoef(n, values int) []float32 {
 	return make([]float32, panels(n)*chunks64(values)*panel*64)
 }
@@ -103,9 +102,9 @@ func newOperand(n, values, blocks, per int) operand {
 	}
 }
 
-// set rounds row i to int8, a block at a time. Stored levels are unit·(u -
-// zero) for an unsigned byte u, so the sums start at -zero·Σq. A NaN counts as
-// 0 in the rounded query. If rest is not nil it gets what rounding left.
+// set rounds row i to int8, block by block. Stored levels are unit·(u - zero)
+// for an unsigned byte u, so the sums start at -zero·Σq. NaN counts as 0 in the
+// rounded query. A rest that is not nil gets the rounding error.
 func (o *operand) set(i int, x []float32, unit float32, zero int32, rest []float32) {
 	elems := o.values / o.blocks
 	group, lane := i/panel, i%panel
@@ -132,7 +131,7 @@ func remainderGeneric(dst, x []float32, inv, step float32) {
 	}
 }
 
-// sum is what the rounded values of block b of row i add up to.
+// sum returns the sum of the rounded values of block b of row i.
 func (o *operand) sum(i, b int, l *levels) float32 {
 	at := (i/panel*o.blocks+b)*panel + i%panel
 	return float32(-o.init[at]/l.zero) * (o.scale[at] / l.unit)
@@ -156,7 +155,7 @@ func nanZero(v float32) float32 {
 	return v
 }
 
-// roundInt8Generic stores x·inv, no more than 127, rounded to even, 32 values
+// roundInt8Generic stores x·inv, clamped to 127 and rounded to even, 32 values
 // in each panel's row, and returns the sum.
 func roundInt8Generic(dst []int8, x []float32, inv float32) (sum int32) {
 	for i, v := range x {

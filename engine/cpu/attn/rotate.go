@@ -5,7 +5,7 @@ import "godwit/engine/kv"
 // maxRotation is the largest rotation.
 const maxRotation = 1024
 
-// unsigned is signs that change nothing.
+// unsigned are signs that change nothing.
 var unsigned = func() (s [maxRotation]float32) {
 	for i := range s {
 		s[i] = 1
@@ -13,8 +13,8 @@ var unsigned = func() (s [maxRotation]float32) {
 	return s
 }()
 
-// turnBy multiplies x by pre, does a Walsh-Hadamard transform, and multiplies
-// by c and post. Nil signs, and c of 0, change nothing.
+// turnBy multiplies x by pre, applies a Walsh-Hadamard transform, and
+// multiplies by c and post. Nil signs, and c of 0, change nothing.
 func turnBy(x, pre, post []float32, c float32) {
 	if pre == nil {
 		pre = unsigned[:]
@@ -28,7 +28,7 @@ func turnBy(x, pre, post []float32, c float32) {
 	hadamard(x, pre[:len(x)], post[:len(x)], c)
 }
 
-// forward turns values as r turns a stored row, c taking the place of
+// forward rotates values as r rotates a stored row, with c instead of
 // r.Forward; for a query c is r.Query.
 func forward(r *kv.Rotation, x []float32, c float32) {
 	if r.Mid == nil {
@@ -39,7 +39,7 @@ func forward(r *kv.Rotation, x []float32, c float32) {
 	turnBy(x, r.Mid, r.Post, c)
 }
 
-// backward undoes forward.
+// backward inverts forward.
 func backward(r *kv.Rotation, x []float32) {
 	if r.Mid == nil {
 		turnBy(x, r.Post, r.Pre, r.Inverse)
@@ -69,7 +69,7 @@ func rotateQuery(g *kv.Segment, rot, res, q []float32) {
 	}
 }
 
-// unrotate turns the finished sum of a segment back into the head's values.
+// unrotate converts the finished sum of a segment back into the head's values.
 func unrotate(g *kv.Segment, dst, acc []float32) {
 	if g.First >= len(dst) {
 		return

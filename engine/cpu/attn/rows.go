@@ -5,14 +5,14 @@ import (
 	"godwit/engine/kv"
 )
 
-// rows is a part that keeps its rows as the format has them and is computed
-// through the type's own codec.
+// rows is a part that keeps its encoded rows and computes through the type's
+// own codec.
 type rows struct {
 	kv.Segment
 	values int
 	bytes  int
-	cells  int // of a page
-	at     int // of the part in a page
+	cells  int // cells per page
+	at     int // offset of the part in a page
 }
 
 func newRows(g kv.Segment, begin places, cells int) *rows {

@@ -6,20 +6,20 @@ import (
 	"godwit/engine/kv"
 )
 
-// reads is false: the kernels that read planes go over runs of pages.
+// reads is false because the kernels that read planes process runs of pages.
 func (p *planes) reads(int) bool { return false }
 
-// Kernels that go over several pages by themselves, since a decode step looks at
-// each for less than a tenth of a microsecond: the first of a list for one row
-// of queries, or weights.
+// Kernels that process several pages in one call, since a decode step spends
+// less than a tenth of a microsecond on each. The first of a list is for one
+// row of queries or weights.
 type (
 	tokensRunFunc = func(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)
 	valuesRunFunc = func(acc *float32, visits *byte, n, low, high, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)
 )
 
-// fusedRows is the most rows for which codes in planes are looked up and
-// multiplied at once, trellisRows that for trellis codes; with more it is
-// cheaper to store the bytes.
+// fusedRows is the largest number of rows for which codes in planes are looked
+// up and multiplied at once, trellisRows the same for trellis codes. Beyond
+// that it is cheaper to store the bytes.
 const (
 	fusedRows   = 4
 	trellisRows = panel
@@ -56,16 +56,16 @@ var (
 	}
 )
 
-// bits are the bits of a code, in one plane or two.
+// bits returns the bits of a code, in one plane or two.
 func (p *codes) bits() int { return p.low.bits + p.high.bits }
 
-// run reports whether pages have nothing but codes and scales, and integer
-// arithmetic reads them.
+// run reports whether pages hold only codes and scales and are read by integer
+// arithmetic.
 func (p *codes) run() bool {
 	return avx512() && !p.float && p.min < 0 && p.sign.bits == 0
 }
 
-// placed is the tables of the kernels; those over bytes read none.
+// placed returns the tables of the kernels; byte kernels do not read them.
 func (p *codes) placed() *byte { return unsafe.SliceData(p.levels.placed) }
 
 // check panics if visits reach beyond their pages, or n rows beyond x.
@@ -76,7 +76,7 @@ func (p *codes) check(x []float32, n int, visits []Visit) {
 	}
 }
 
-// tokensRun is scores where there is a kernel for it, or false.
+// tokensRun computes scores where it has a kernel for them, or returns false.
 func (p *codes) tokensRun(dst []float32, r *prepared, n int, visits []Visit) bool {
 	if !p.run() || len(visits) == 0 {
 		return false
@@ -119,13 +119,14 @@ func (p *codes) tokens(f tokensRunFunc, dst []float32, q *operand, group int, vi
 		&q.q[group*q.values*panel], &q.scale[at], &q.init[at], q.blocks, q.values/q.blocks/32)
 }
 
-// tokensTrellis calls one for n queries, a panel at most.
+// tokensTrellis calls a kernel for n queries, at most a panel.
 func (p *codes) tokensTrellis(dst []float32, q *operand, n int, visits []Visit) {
 	tokensTrellis512[n-1](&dst[0], (*byte)(unsafe.Pointer(&visits[0])), len(visits), p.low.at, p.cyclic.bits, p.scale, &p.cyclic.table[0],
 		&q.q[0], &q.scale[0], &q.init[0], q.blocks, p.elems/8)
 }
 
-// valuesRun is accumulate for as many pages as a kernel takes, and blocks of the next.
+// valuesRun accumulates as many pages as a kernel takes, and blocks of the next
+// page.
 func (p *codes) valuesRun(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) (done, blocks int) {
 	if p.side != kv.V || !p.run() || len(visits) == 0 {
 		return 0, 0

@@ -6,27 +6,27 @@ import (
 	"godwit/engine/kv"
 )
 
-// A page of trellis codes keeps the strings of some tokens side by side: eight
-// on K, four on V. The bytes of eight values of these tokens stand one after
-// another, then those of the next eight values, so that one load has what
-// windows of several tokens are cut from. Planes, as other codes have them,
-// would tear windows apart.
+// A page of trellis codes interleaves the strings of some tokens: eight on K,
+// four on V. The bytes of eight values of these tokens come first, then the
+// bytes of the next eight values, so that one load holds everything from which
+// the windows of several tokens are cut. Planes, as used for other codes, would
+// split windows.
 
-// trellis is what it has to know about the strings of a part's blocks.
+// trellis is the layout of the strings of a part's blocks.
 type trellis struct {
 	cuts
 	bits   int
-	bytes  int       // of a string
-	beside int       // tokens whose strings are side by side
+	bytes  int       // bytes per string
+	beside int       // tokens with interleaved strings
 	level  [256]int8 // levels
 	run    *kv.Trellis
 }
 
 // cuts are the constants of vector code, in the order in which it reads them.
 type cuts struct {
-	table [256]byte   // levels, on K 128 above
-	shift [64]byte    // where in eight bytes each window begins
-	order [2][64]byte // the bytes of a load that windows are cut from; 64 and up: of what follows
+	table [256]byte   // levels; on K they are 128 higher
+	shift [64]byte    // start of each window within eight bytes
+	order [2][64]byte // bytes of a load from which windows are cut; 64 and up are the following bytes
 }
 
 func newTrellis(t *kv.Type, s kv.Side) *trellis {
@@ -52,9 +52,9 @@ func newTrellis(t *kv.Type, s kv.Side) *trellis {
 	return y
 }
 
-// cutTokens cuts eight values of eight tokens, a token's from eight bytes. The
-// first order finds what follows in the same load, the second at the string's
-// beginning.
+// cutTokens cuts eight values of eight tokens, each token's from eight bytes.
+// The first order finds the following bytes in the same load, the second at the
+// beginning of the string.
 func (y *trellis) cutTokens() {
 	n := y.bits
 	for i := range 64 {
@@ -65,9 +65,10 @@ func (y *trellis) cutTokens() {
 	}
 }
 
-// cutValues cuts 32 values of two tokens, with either order of other two, such
-// that interleaving the words leaves a value's four tokens side by side: four
-// values of both from eight bytes, 0 to 3, 16 to 19, 4 to 7, 20 to 23 and so on.
+// cutValues cuts 32 values of two tokens, with either order of another two,
+// such that interleaving the words makes a value's four tokens contiguous: four
+// values of both from eight bytes, 0 to 3, 16 to 19, 4 to 7, 20 to 23 and so
+// on.
 func (y *trellis) cutValues() {
 	n := y.bits
 	for i := range 64 {
@@ -87,12 +88,12 @@ func (y *trellis) cutValues() {
 // trellised reports whether a part has trellis codes.
 func (p *codes) trellised() bool { return p.cyclic != nil }
 
-// strings is where those of block b begin; what follows may be read.
+// strings returns the strings of block b; the bytes after them may be read.
 func (p *codes) strings(page []byte, b int) []byte {
 	return page[p.low.at+b*Cells*p.cyclic.bytes:]
 }
 
-// at is where the string of a cell begins.
+// at returns the offset of the string of a cell.
 func (y *trellis) at(cell int) int {
 	return cell/y.beside*y.beside*y.bytes + cell%y.beside*y.bits
 }
@@ -139,12 +140,12 @@ func (y *trellis) windowsAnyLength(dst, src []byte) {
 	}
 }
 
-// overrun is how far behind the strings of a page vector code may read: scales
-// follow, which are longer.
+// overrun is how many bytes vector code may read past the strings of a page;
+// the scales that follow are longer.
 const overrun = 64
 
-// lookUpTrellis writes a byte for every value of a page: its level, on K above zero.
-// Tokens without a bit in used may be left out, four at a time.
+// lookUpTrellis writes a byte for every value of a page: its level, on K above
+// zero. Tokens without a bit in used may be skipped, four at a time.
 func (p *codes) lookUpTrellis(dst, page []byte, ahead int, used uint64) {
 	for b := range p.Blocks {
 		strings := p.strings(page, b)

@@ -37,7 +37,7 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 }
 
 // viterbiFunc adds groups of four values, from z down, to the paths of rows, as
-// kv.Trellis does; squares are those of value 0.
+// kv.Trellis does; squares are the squares of value 0.
 type viterbiFunc = func(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
 var (
@@ -48,11 +48,11 @@ var (
 	walkBacks     = [3]func(w, from *byte, state *uint, n int){walkBack2x4, walkBack3x4, walkBack4x4}
 )
 
-// vector reports whether there is vector code of the encoder.
+// vector reports whether the encoder has vector code.
 func (y *trellis) vector() bool { return avx512() || avx2() }
 
-// advance adds n values of some rows to their paths, from z[at] down, as step k
-// and on.
+// advance adds n values of some rows to their paths, from z[at] down, at step k
+// and later.
 func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	states, squares := 256>>y.bits, y.run.Squares()
 	step := viterbi2[y.bits-2]
@@ -60,7 +60,7 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 		step = viterbi512[y.bits-2]
 		if rows == abreast {
 			step, rows = viterbiAll512[y.bits-2], 1
-			if k == 0 { // nobody goes back that far
+			if k == 0 { // no path is traced back that far
 				step = viterbiBlind[y.bits-2]
 			}
 		}
@@ -71,8 +71,8 @@ func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	}
 }
 
-// walkBack goes the paths of all rows back from their states behind step k over
-// n values, and writes their windows.
+// walkBack traces the paths of all rows back over n values from their states
+// after step k, and writes their windows.
 func (y *trellis) walkBack(s *paths, k, n int) {
 	states := 256 >> y.bits
 	_, _ = s.from[0][k*states-1], s.w[0][n-1]
@@ -93,7 +93,7 @@ func trellisTargets(z []int16, x []float32, unit float32) float64 {
 	return energy
 }
 
-// dot adds the products of x and the levels of its windows.
+// dot returns the dot product of x and the levels of its windows.
 func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 {
 	if !avx512() || !whole(len(x)) {
 		return y.dotGeneric(x, w)
@@ -101,7 +101,7 @@ func (y *trellis) dot(x []float32, w *[maxElems]uint8) float64 {
 	return levelsAVX512(&x[0], &w[0], &y.level[0], len(x))
 }
 
-// rotated reads the values of the cells from a multiple of four on in the
+// rotated reads the values of four cells, from a multiple of four on, in the
 // rotated domain, ld apart.
 func (p *codes) rotated(dst []float32, ld int, page []byte, cell int) {
 	if !avx512() || p.elems != 32 {

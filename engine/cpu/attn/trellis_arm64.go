@@ -27,11 +27,11 @@ func trellisValues(dst, strings []byte, y *trellis, elems, chunk int, used uint6
 	trellisValuesNEON[y.bits-2](&dst[0], &strings[0], &y.table[0], y.bytes, elems/chunk, chunk/16, used)
 }
 
-// vector reports whether there is vector code of the encoder.
+// vector reports whether the encoder has vector code.
 func (y *trellis) vector() bool { return assembly() }
 
-// advance adds n values of some rows to their paths, from z[at] down, as step k
-// and on.
+// advance adds n values of some rows to their paths, from z[at] down, at step k
+// and later.
 func (y *trellis) advance(s *paths, first, rows, k, at, n int) {
 	states := 256 >> y.bits
 	for i := first; i < first+rows; i++ {

@@ -6,34 +6,34 @@ import (
 	"godwit/engine/kv"
 )
 
-// abreast is how many rows are encoded side by side. A path waits for its own
-// metrics most of the time.
+// abreast is how many rows are encoded side by side. A single path spends most
+// of its time waiting for its own metrics.
 const abreast = 4
 
-// paths is the memory of a trellis encoder, for rows that lie abreast. Vector
-// code knows how far apart they are.
+// paths is the memory of a trellis encoder for rows encoded side by side.
+// Vector code depends on its layout.
 type paths struct {
 	z    [abreast][maxElems]int16
 	w    [abreast][maxElems]uint8
 	cost [abreast][64]uint16
 	most [abreast][32]uint16             // the largest metrics; some may be missing
-	kept [abreast][64 * steps / 4]uint16 // the metrics behind every four values
+	kept [abreast][64 * steps / 4]uint16 // the metrics after every four values
 	from [abreast][64 * steps]uint8      // high bits, in place, of the window that led to a state, by value
-	sum  [abreast]float64                // of squares
-	at   [abreast]uint                   // states that paths are gone back from
+	sum  [abreast]float64                // sums of squares
+	at   [abreast]uint                   // states from which paths are traced back
 }
 
-// steps is the most values that a path goes over: 24 ahead of the seam.
+// steps is the largest number of values on a path: 24 ahead of the seam.
 const steps = 24 + maxElems
 
-// encodeTrellis is the rule Unbiased.
+// encodeTrellis implements the rule Unbiased.
 func (p *codes) encodeTrellis(page Page, cell, first int, x []float32, s *Scratch) int {
 	forward(&p.Form.Rotation, x, p.Form.Rotation.Forward)
 	return p.packTrellis(page.Read, cell, 1, first/p.elems, x, len(x), s.paths)
 }
 
-// packTrellis encodes block b of n cells, already rotated: ld values of x lie
-// between two of them. It counts the scales that were saturated.
+// packTrellis encodes block b of n rotated cells, ld values of x apart. It
+// returns the number of saturated scales.
 func (p *codes) packTrellis(page []byte, cell, n, b int, x []float32, ld int, s *paths) (saturated int) {
 	t, y := p.Form, p.cyclic
 	row := func(i int) []float32 { return x[i*ld:][:p.elems] }
@@ -50,7 +50,7 @@ func (p *codes) packTrellis(page []byte, cell, n, b int, x []float32, ld int, s 
 	return saturated
 }
 
-// rotatedGeneric reads the values of four cells, ld apart, whose codes are bytes.
+// rotatedGeneric reads the values of four cells with byte codes, ld apart.
 func (p *codes) rotatedGeneric(dst []float32, ld int, page []byte, cell int) {
 	for i := range abreast {
 		for b := range p.Blocks {
@@ -87,7 +87,7 @@ func (y *trellis) dotGeneric(x []float32, w *[maxElems]uint8) float64 {
 	return sum[0]
 }
 
-// putWindows writes the string that windows were cut from, to where it begins.
+// putWindows writes the string from which windows are cut to dst.
 func (y *trellis) putWindows(dst, w []uint8) {
 	for unit := y.beside * y.bits; len(w) >= 8; dst, w = dst[unit:], w[8:] {
 		switch y.bits {
@@ -102,10 +102,10 @@ func (y *trellis) putWindows(dst, w []uint8) {
 }
 
 // search chooses the windows of n values of some rows, as kv.Trellis does. Its
-// first run is the beginning of a free one over all values here. If the path
-// that ends in the state of the seam began there too, it is that of the second
-// run, which may not begin elsewhere: no metric along it is larger there, none
-// beside it smaller. That holds for metrics that were not cut to 16 bits.
+// first run is the beginning of a free run over all values. If the path that
+// ends in the seam's state also began there, it is the path of the second run,
+// whose start is fixed: no metric along it is larger there, none beside it
+// smaller. That holds for metrics that were not clipped to 16 bits.
 func (y *trellis) search(s *paths, n, rows int) {
 	if !y.vector() {
 		for i := range rows {
@@ -122,7 +122,7 @@ func (y *trellis) search(s *paths, n, rows int) {
 	y.advance(s, 0, rows, near, n-1, near)
 	for i := range rows {
 		s.at[i] = 0
-		for s.cost[i][s.at[i]] != 0 { // the least, after a number of steps that four divides
+		for s.cost[i][s.at[i]] != 0 { // the smallest metric; four divides the number of steps
 			s.at[i]++
 		}
 	}
@@ -137,9 +137,9 @@ func (y *trellis) search(s *paths, n, rows int) {
 	}
 }
 
-// close is the second run of kv.Trellis for a row: up to where its metrics are
-// those of the first, from where on both choose alike, and so do the paths
-// back to there.
+// close does the second run of kv.Trellis for a row, up to the step where its
+// metrics equal those of the first run. From there on both choose alike, and so
+// do the paths back to there.
 func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 	states := 256 >> y.bits
 	cost, kept := s.cost[row][:states], s.kept[row][:]
@@ -162,8 +162,8 @@ func (y *trellis) close(s *paths, row int, seam uint, near, n int) {
 	y.backRow(w, s.from[row][:], state, near+len(w))
 }
 
-// backRow goes a path back from its state behind step k over the values of w,
-// writes their windows and returns the state before.
+// backRow traces a path back over the values of w from its state after step k,
+// writes their windows and returns the state before them.
 func (y *trellis) backRow(w, from []uint8, state uint, k int) uint {
 	states := 256 >> y.bits
 	at := (k - 1) * states
@@ -175,8 +175,8 @@ func (y *trellis) backRow(w, from []uint8, state uint, k int) uint {
 	return state
 }
 
-// back goes the paths of rows back from their states behind step k over n
-// values, all together where they are abreast.
+// back traces the paths of rows back over n values from their states after step
+// k, all together where vector code can.
 func (y *trellis) back(s *paths, rows, k, n int) {
 	if rows == abreast {
 		y.walkBack(s, k, n)

@@ -6,24 +6,24 @@ import (
 	"godwit/engine/kv"
 )
 
-// A head that is padded with as many zeros as it has values, or more, comes out of
-// a Walsh-Hadamard transform twice: the second half is the first. The signs behind
-// the transform make it an image, and so do codes whose levels have each its
-// negative. Scores are then twice those of the first half, and what V adds up to in
-// the second half is an image of the first: attention reads half of the codes, and
-// its result has the same bits. A value that lies on the boundary of two codes has
-// the upper one in both halves, whatever the sign: its cell is odd, and the pages of
-// such cells are read in both halves.
+// A head that is padded with at least as many zeros as it has values comes out
+// of a Walsh-Hadamard transform twice: the second half equals the first. The
+// signs after the transform make it an image, and so do codes if every level
+// has a negative counterpart. The scores are then twice those of the first
+// half, and the second half of V's sum is an image of the first. Attention
+// reads half of the codes, and its result has the same bits. A value on the
+// boundary of two codes gets the upper one in both halves, whatever the sign.
+// Its cell is odd, and pages with odd cells are read in both halves.
 
-// twin is the second half of a part that holds the first.
+// twin is the second half of a part that stores the first.
 type twin struct {
 	second *codes
-	signs  []float32 // what makes the second half of the first
-	flips  [8]uint64 // likewise of 64 codes, bit by bit
+	signs  []float32 // signs that turn the first half into the second
+	flips  [8]uint64 // the same for 64 codes, bit by bit
 }
 
-// imaged reports whether the second half of the values of a part, the only one of
-// its form, is an image of the first.
+// imaged reports whether the second half of the values of a part, the only one
+// of its form, is an image of the first.
 func imaged(g kv.Segment, o Options, l *levels) bool {
 	t := g.Form
 	if o.Float || g.Blocks != 1 || 2*g.Dim > t.Elems || t.Elems != 128 ||
@@ -40,7 +40,7 @@ func imaged(g kv.Segment, o Options, l *levels) bool {
 	return true
 }
 
-// newTwin places the codes of the second half of p.
+// newTwin allocates the codes of the second half of p.
 func newTwin(p *codes, take func(bytes int) int) *twin {
 	second := *p
 	second.planesAt(take)
@@ -61,14 +61,14 @@ func newTwin(p *codes, take func(bytes int) int) *twin {
 	return t
 }
 
-// odd reports whether a cell that has been stored, c being its codes, is odd: not
-// if its scale makes them all zero.
+// odd reports whether a stored cell with codes c is odd. It is not odd if its
+// scale makes all values zero.
 func (p *codes) odd(page Page, cell int, c []uint8) bool {
 	return p.twin != nil && halfAt(page.Read[p.scale+2*cell:]) != 0 && !p.twin.images(c)
 }
 
-// images reports whether the second half of the codes of a cell is the image of
-// the first.
+// images reports whether the second half of a cell's codes is the image of the
+// first.
 func (t *twin) images(c []uint8) bool {
 	var diff uint64
 	for i, f := range t.flips {
@@ -77,8 +77,8 @@ func (t *twin) images(c []uint8) bool {
 	return diff == 0
 }
 
-// mirror makes the second half of a finished accumulator. What other forms have
-// added to it, exact pages and sinks behind the same rotation, is an image too.
+// mirror makes the second half of a finished accumulator. The contributions of
+// exact pages and sinks, which have the same rotation, are images too.
 func (t *twin) mirror(acc []float32) {
 	second := acc[len(t.signs):]
 	for i, s := range t.signs {
@@ -86,16 +86,16 @@ func (t *twin) mirror(acc []float32) {
 	}
 }
 
-// prepareTwin makes a query of the first half, which counts twice, and those of
-// both halves for odd pages.
+// prepareTwin prepares a query for the first half, which counts twice, and for
+// both halves of odd pages.
 func (p *codes) prepareTwin(r *prepared, i int, q []float32) {
 	r.codes.set(i, q[:p.values], 2*p.levels.unit, p.levels.zero, nil)
 	r.halves[0].codes.scale[i] = r.codes.scale[i] / 2
 	r.halves[1].codes.set(i, q[p.values:2*p.values], p.levels.unit, p.levels.zero, nil)
 }
 
-// roomTwin makes the memory of queries of both halves: those of the first differ
-// in their scales from r's own.
+// roomTwin allocates the queries of both halves; those of the first differ from
+// r's own in their scales.
 func (p *codes) roomTwin(r *prepared, n int) {
 	r.halves = make([]prepared, 2)
 	for i := range r.halves {
@@ -110,8 +110,8 @@ func (p *codes) scoresOdd(dst []float32, r *prepared, n int, v *Visit, s *Scratc
 	p.twin.second.scoresPage(dst, &r.halves[1], n, v.Rest, v.Page, 0, s)
 }
 
-// accumulateOdd adds the cells of a page in both halves: of an accumulator that
-// holds the first half, half of what each adds.
+// accumulateOdd adds the cells of a page in both halves to an accumulator of
+// the first half: half of the sum of both.
 func (p *codes) accumulateOdd(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
 	ahead := v.Ahead
 	for i := 0; i < n; i += panel {
