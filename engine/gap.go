@@ -39,6 +39,11 @@ func gapPrompt(t *tokenizer.Tokenizer, g Gap) ([]llm.Token, error) {
 	}
 	var out []llm.Token
 	words := func(text string) { out = append(out, t.EncodeText(text, false, false)...) }
+	// Models learn the text behind suffix and middle as the rest of a document,
+	// where SentencePiece adds no dummy space.
+	rest := func(text string) {
+		out = t.Encode(out, []tokenizer.Piece{{Text: text}}, tokenizer.Options{Joined: true})
+	}
 	if t.AddBOS() && t.BOS() >= 0 {
 		out = append(out, t.BOS())
 	}
@@ -55,8 +60,8 @@ func gapPrompt(t *tokenizer.Tokenizer, g Gap) ([]llm.Token, error) {
 	out = append(out, f.Prefix)
 	words(g.Before)
 	out = append(out, f.Suffix)
-	words(g.After)
+	rest(g.After)
 	out = append(out, f.Middle)
-	words(g.Begin)
+	rest(g.Begin)
 	return out, nil
 }

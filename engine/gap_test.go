@@ -1,17 +1,41 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"godwit/engine/gguf"
 	"godwit/engine/internal/golden"
+	"godwit/engine/llm"
 	"godwit/engine/tokenizer"
 )
 
-func openVocab(t *testing.T, name string) *tokenizer.Tokenizer {
+// openVocab opens a vocabulary. more are further keys of its metadata.
+func openVocab(t *testing.T, name string, more ...gguf.KV) *tokenizer.Tokenizer {
 	t.Helper()
-	f, err := gguf.Open(golden.Path(t, "vocab", "ggml-vocab-"+name+".gguf"))
+	path := golden.Path(t, "vocab", "ggml-vocab-"+name+".gguf")
+	if more != nil {
+		old, err := gguf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, v := range old.KV.All() {
+			more = append(more, gguf.KV{Key: key, Value: v})
+		}
+		var b bytes.Buffer
+		if err := errors.Join(gguf.Write(&b, more, nil), old.Close()); err != nil {
+			t.Fatal(err)
+		}
+		path = filepath.Join(t.TempDir(), "vocab.gguf")
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,5 +73,35 @@ func TestGapPrompt(t *testing.T) {
 	}
 	if _, err := gapPrompt(openVocab(t, "llama-spm"), Gap{}); !errors.Is(err, ErrGap) {
 		t.Errorf("a vocabulary without the tokens: %v", err)
+	}
+}
+
+// Behind suffix and middle a text goes on where it was cut, so SentencePiece
+// puts no dummy space there.
+func TestGapDummySpace(t *testing.T) {
+	tok := openVocab(t, "llama-spm", gguf.KV{Key: "tokenizer.ggml.prefix_token_id", Value: uint32(31997)},
+		gguf.KV{Key: "tokenizer.ggml.suffix_token_id", Value: uint32(31998)}, gguf.KV{Key: "tokenizer.ggml.middle_token_id", Value: uint32(31999)})
+	f := tok.FIM()
+	split := func(tokens []llm.Token) (before, after, begin []llm.Token) {
+		s, m := slices.Index(tokens, f.Suffix), slices.Index(tokens, f.Middle)
+		return tokens[slices.Index(tokens, f.Prefix)+1 : s], tokens[s+1 : m], tokens[m+1:]
+	}
+	for _, word := range []string{"cd", " cd", "  cd", ""} {
+		got, err := gapPrompt(tok, Gap{Before: word, After: word, Begin: word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, begin := split(got)
+		if want := tok.EncodeText(word, false, false); !slices.Equal(before, want) {
+			t.Errorf("%q before the gap: %v, want %v", word, before, want)
+		}
+		for _, part := range [][]llm.Token{after, begin} {
+			if text := string(tok.Decode(append([]llm.Token{f.Suffix}, part...), false)); text != string(tok.Piece(f.Suffix))+word {
+				t.Errorf("%q behind a token: %v, which is %q", word, part, text)
+			}
+			if full := tok.EncodeText(word, false, false); word != "" && len(part) > len(full) {
+				t.Errorf("%q behind a token: %v", word, part)
+			}
+		}
 	}
 }

@@ -18,6 +18,7 @@ type Options struct {
 	AddSpecial   bool // BOS, EOS and the like, as the model wants them
 	AddBOS       bool // only what goes in front of text, and not a second time
 	ParseSpecial bool // control tokens in trusted pieces are tokens, not text
+	Joined       bool // text stands before the pieces, so no dummy space goes in front of them
 }
 
 // scratch are the buffers of one encoding.
@@ -115,7 +116,7 @@ func (t *Tokenizer) encode(dst []llm.Token, s *scratch, o Options) []llm.Token {
 		dst = append(dst, bos)
 	}
 	m := t.model()
-	first := true
+	first := !o.Joined
 	for _, sp := range spans {
 		if sp.token == None {
 			dst = m.append(dst, s, s.text[sp.start:sp.end], first)
