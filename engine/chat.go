@@ -190,6 +190,7 @@ func (s parts) push(text string) []Event { return events(s.p.Push(text)) }
 func (s parts) finish() []Event          { return events(s.p.Finish()) }
 func (s parts) called() bool             { return s.p.Called() }
 func (s parts) thinking() bool           { return s.p.Thinking() }
+func (s parts) held() int                { return s.p.Held() }
 
 func events(deltas []chat.Delta) []Event {
 	var out []Event

@@ -69,6 +69,7 @@ type generation struct {
 	stop    stopper
 	end     string // of the stop strings that which is the template's own
 	parts   splitter
+	think   thinkEnd
 	out     queue
 	tokens  []llm.Token
 	thought int     // of these, tokens of reasoning
@@ -130,6 +131,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if p != nil && !r.Chat.RawParts {
 		g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
 	}
+	g.think = newThinkEnd(r, p)
 	r.OneCall = r.OneCall || p != nil && r.Chat.named()
 	gr := r.Grammar
 	if p != nil && gr == nil {
@@ -218,16 +220,19 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 			return 0, false, err
 		}
 	}
-	t, err := g.sampler.Sample(logits, mask)
-	if err != nil {
-		return 0, false, err
+	thinking := g.parts.thinking()
+	t, inserted := g.think.next(g.tok, thinking, g.decoder.Held() == 0 && g.parts.held() == 0, g.thought)
+	if !inserted {
+		var err error
+		if t, err = g.sampler.Sample(logits, mask); err != nil {
+			return 0, false, err
+		}
 	}
 	g.tokens = append(g.tokens, t)
-	thinking := g.parts.thinking()
-	if thinking {
+	if thinking && !inserted {
 		g.thought++
 	}
-	if g.tok.IsEOG(t) {
+	if !inserted && g.tok.IsEOG(t) {
 		g.finish = FinishStop
 		return t, false, nil
 	}
@@ -237,7 +242,7 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		}
 	}
 	g.sampler.Accept(t)
-	if err := g.say(t, thinking); err != nil {
+	if err := g.say(t, thinking, inserted); err != nil {
 		return 0, false, err
 	}
 	switch {
@@ -255,8 +260,8 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 }
 
 // say decodes a token and emits the text that is settled. Tokens of thinking
-// are none of the answer's.
-func (g *generation) say(t llm.Token, thinking bool) error {
+// are not part of the answer, and stop strings do not count in inserted ones.
+func (g *generation) say(t llm.Token, thinking, inserted bool) error {
 	if g.r.Logprobs && !thinking {
 		p := Token{ID: t, Bytes: g.tok.Piece(t)}
 		var err error
@@ -270,6 +275,10 @@ func (g *generation) say(t llm.Token, thinking bool) error {
 		g.pending = append(g.pending, p)
 	}
 	g.text = g.decoder.Append(g.text[:0], t)
+	if inserted {
+		g.emit(append(g.stop.flush(), g.text...))
+		return nil
+	}
 	g.emit(g.stop.push(g.text))
 	return nil
 }

@@ -40,6 +40,9 @@ type Request struct {
 	Slot        *int // the slot to use; nil: any
 	OneCall     bool // the answer ends before a second tool call
 	Keep        int  // tokens of the start that a context shift keeps; -1: the whole prompt
+
+	Budget  *Budget  // of the reasoning of messages; nil: no limit
+	Control *Control // may change the answer while it is generated; may be nil
 }
 
 // Kind says what an Event is.
@@ -107,7 +110,7 @@ type Result struct {
 	Prompt     int // tokens of the prompt
 	Cached     int // of these, reused
 	Completion int // generated tokens, the one that ended the answer included
-	Reasoning  int // of these, thinking, the tag that ends it included
+	Reasoning  int // of these, thinking, the tag that ends it included unless it was inserted
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration

@@ -55,6 +55,7 @@ type splitter interface {
 	finish() []Event
 	called() bool   // whether a whole tool call was seen
 	thinking() bool // whether what comes next is reasoning
+	held() int      // bytes that wait for the rest of a tag or call
 }
 
 // plain is the splitter of requests without messages.
@@ -64,6 +65,7 @@ func (plain) push(text string) []Event { return []Event{{Kind: Text, Text: text}
 func (plain) finish() []Event          { return nil }
 func (plain) called() bool             { return false }
 func (plain) thinking() bool           { return false }
+func (plain) held() int                { return 0 }
 
 // stopper looks for stop strings in a stream and holds back what may become one.
 type stopper struct {

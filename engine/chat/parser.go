@@ -136,6 +136,9 @@ func (p *Parser) Thinking() bool {
 	return p.state == inReasoning && (p.o.Kind != Harmony || p.harmony.mode == inBody)
 }
 
+// Held is the number of bytes that wait for the rest of a marker or call.
+func (p *Parser) Held() int { return len(p.rest) + len(p.new) }
+
 // Parse takes a whole answer apart.
 func Parse(o ParserOptions, answer string) (content, reasoning string, calls []Call) {
 	p := NewParser(o)

@@ -132,6 +132,18 @@ type Prompt struct {
 // Text returns the whole prompt.
 func (p *Prompt) Text() string { return jinja.Text(p.Pieces) }
 
+// ReasoningEnd is the text that ends the reasoning of an answer and begins
+// what follows it, empty where the model does not mark reasoning.
+func (p *Prompt) ReasoningEnd() string {
+	switch {
+	case p.Kind == Harmony:
+		return "<|end|><|start|>assistant<|channel|>final<|message|>"
+	case p.Tags.Close == "</think>": // as in the block that templates write for no reasoning
+		return "\n</think>\n\n"
+	}
+	return p.Tags.Close
+}
+
 // Render renders a conversation for generation. Messages are checked, content
 // is brought into the form that the template takes, and where it cannot take
 // something (a system message, tools, two turns of one role) that is put into

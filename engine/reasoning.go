@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"godwit/engine/chat"
+	"godwit/engine/llm"
+	"godwit/engine/tokenizer"
+)
+
+// Budget bounds the reasoning of an answer. Once it is used up, the end of
+// thinking is inserted and the answer follows.
+type Budget struct {
+	Tokens  int    // reasoning tokens; 0 ends thinking at once, negative: no limit
+	Message string // inserted before the end of thinking; may be empty
+}
+
+// Control changes an answer while it is generated. Its methods may be called
+// from any goroutine.
+type Control struct{ end atomic.Bool }
+
+// EndReasoning ends the thinking at the next token, as a used-up Budget does.
+// It has no effect on an answer that does not think.
+func (c *Control) EndReasoning() { c.end.Store(true) }
+
+// maxGrace bounds how many tokens the end of thinking waits for the rest of a
+// character or of a tag that the model has begun.
+const maxGrace = 16
+
+// thinkEnd ends the reasoning of one answer.
+type thinkEnd struct {
+	budget  Budget
+	control *Control
+	closing string      // text that ends thinking; empty: the model does not mark it
+	queue   []llm.Token // inserted tokens that are still to come
+	waited  int         // tokens since thinking should have ended
+}
+
+// newThinkEnd prepares the end of thinking of an answer to p.
+func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
+	e := thinkEnd{budget: Budget{Tokens: -1}, control: r.Control}
+	if r.Budget != nil {
+		e.budget = *r.Budget
+	}
+	if p != nil && !r.Chat.RawParts {
+		e.closing = p.ReasoningEnd()
+	}
+	return e
+}
+
+// next returns the next token to insert. settled says that no character and no
+// tag is half written.
+func (e *thinkEnd) next(t *tokenizer.Tokenizer, thinking, settled bool, thought int) (llm.Token, bool) {
+	if len(e.queue) == 0 {
+		if !thinking || e.closing == "" || !e.due(thought) {
+			e.waited = 0
+			return 0, false
+		}
+		if e.waited++; !settled && e.waited <= maxGrace {
+			return 0, false
+		}
+		e.queue = t.Encode(nil, []tokenizer.Piece{{Text: e.budget.Message}, {Text: e.closing, Trusted: true}},
+			tokenizer.Options{ParseSpecial: true, Joined: true})
+		if len(e.queue) == 0 {
+			return 0, false
+		}
+	}
+	token := e.queue[0]
+	e.queue = e.queue[1:]
+	return token, true
+}
+
+func (e *thinkEnd) due(thought int) bool {
+	return e.budget.Tokens >= 0 && thought >= e.budget.Tokens || e.control != nil && e.control.end.Load()
+}
