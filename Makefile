@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
-.PHONY: help run build build-page test test-all bench check fmt lint vet cross generate generate-check \
+.PHONY: help run build build-page test test-all bench check check-parts fmt lint vet cross generate generate-check \
 	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui archives clean
 
 help: ## list the targets
@@ -20,26 +20,30 @@ help: ## list the targets
 run: ## fetch the demo model, build, and start: the window, or the page without a display
 	@build/run.sh
 
-build: build-page ## build build/bin/godwit: with the window where its libraries are, else headless
+build: ## build build/bin/godwit: with the window where its libraries are, else headless
+	@build/ci/packages.sh build
+	@build/page.sh
 	@build/build.sh
 
 build-page: ## build frontend/dist where a source is newer
 	@build/page.sh
 
 archives: ## release archives for Linux and Windows in build/bin/release; needs the window's libraries
-	@build/ci/packages.sh window
+	@build/ci/packages.sh desktop
 	@go run github.com/goreleaser/goreleaser/v2@v2.12.5 release --snapshot --clean
 
 ##@ Test
 
-test: check test-go test-arm64 test-emu test-page test-window test-clients ## everything that CI runs
+test: ## everything that CI runs; root on Debian gets what is missing installed first
+	@build/ci/packages.sh
+	@$(MAKE) check test-go test-arm64 test-emu test-page test-window test-clients
 	@echo "make test: passed"
 
 test-all: ## make test, and the long matrices that CI leaves out
 	@GODWIT_TEST=all $(MAKE) test
 
 test-go: ## Go tests; with the race detector where goroutines share data
-	@$(STAGE) go 720 go.mod build/ci/go.sh
+	@$(STAGE) go 840 go.mod build/ci/go.sh
 
 test-arm64: ## kernel packages on arm64 under qemu
 	@$(STAGE) arm64 300 engine build/ci/arm64.sh
@@ -48,7 +52,7 @@ test-emu: ## GPU kernels on the emulator
 	@$(STAGE) emulator 480 shaders/emu build/ci/emu.sh
 
 test-page: ## the page: types, units, and a real browser against the real server
-	@$(STAGE) page 240 frontend/package.json build/ci/page.sh
+	@$(STAGE) page 360 frontend/package.json build/ci/page.sh
 
 test-window: ## the real window under Xvfb
 	@$(STAGE) window 240 wails.json build/ci/window.sh
@@ -67,9 +71,12 @@ bench-ui: ## measure the page in a real browser: opening, long chats, streaming
 ##@ Check
 
 check: ## format, vet, lint, cross-builds, generated files, licences
-	@$(STAGE) lint 240 go.mod $(MAKE) fmt vet lint
-	@$(STAGE) generated 60 go.mod $(MAKE) tools-test generate-check notice-check
-	@$(STAGE) cross-builds 240 go.mod build/ci/cross.sh
+	@$(STAGE) check 480 go.mod $(MAKE) check-parts
+
+check-parts:
+	@$(STAGE) lint - go.mod $(MAKE) fmt vet lint
+	@$(STAGE) generated - go.mod $(MAKE) tools-test generate-check notice-check
+	@$(STAGE) cross-builds - go.mod build/ci/cross.sh
 
 fmt: ## fail on a file that gofumpt would change (`make fmt FIX=1` changes it)
 	@if [ -n "$${FIX:-}" ]; then $(TOOL) golangci-lint fmt; else $(TOOL) golangci-lint fmt --diff; fi

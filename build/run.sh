@@ -6,11 +6,12 @@ cd "$(dirname "$0")/.."
 
 display=no
 if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || [ "$(uname -s)" = Darwin ]; then display=yes; fi
-kind=headless
+kind=headless needs=(build)
 if [ "$display" = yes ] && [ -e wails.json ]; then
-	if command -v dpkg-query >/dev/null; then build/ci/packages.sh window; fi
 	kind=auto
+	if command -v dpkg-query >/dev/null; then needs+=(desktop); fi
 fi
+build/ci/packages.sh "${needs[@]}"
 build/page.sh
 build/build.sh "$kind"
 build/bin/godwit pull demo
