@@ -23,6 +23,7 @@ var (
 type (
 	TooLong  = sched.TooLong  // the numbers of an ErrTooLong
 	SlotInfo = sched.SlotInfo // what a slot holds
+	View     = sched.View     // slots and usage, read without waiting
 	Usage    = sched.Usage    // cells, queue and counters of a moment
 	Step     = sched.Step     // one run of the device
 )
@@ -35,6 +36,10 @@ func (e *Engine) Slots(ctx context.Context) ([]SlotInfo, error) { return e.sched
 
 // Usage is what the engine holds at a moment.
 func (e *Engine) Usage(ctx context.Context) (Usage, error) { return e.sched.Usage(ctx) }
+
+// View is the state before the running step, or now if none is running. It never
+// waits for the device.
+func (e *Engine) View() (View, error) { return e.sched.View() }
 
 // SaveSlot writes the tokens and cells of an idle slot and returns the number
 // of tokens; RestoreSlot fills one from them, in this process or another, and

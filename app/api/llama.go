@@ -72,11 +72,11 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 			Alias:    l.Name, Path: l.Info.Path, BOS: t.Text(t.BOS()), EOS: t.Text(t.EOS()), Build: "godwit " + s.o.Version,
 		}
 		p.Template, _ = l.ChatTemplate()
-		slots, err := l.Slots(r.Context())
+		view, err := l.View()
 		if err != nil {
 			return err
 		}
-		p.Slots = len(slots)
+		p.Slots = len(view.Slots)
 		writeJSON(w, http.StatusOK, p)
 		return nil
 	})
@@ -84,16 +84,21 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 
 // slots answers GET /slots.
 func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
-	return s.with(r, r.URL.Query().Get("model"), func(ctx context.Context, l *lease) error {
-		list, err := l.Slots(ctx)
+	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *lease) error {
+		view, err := l.View()
 		if err != nil {
 			return err
 		}
 		out := []llamaserver.Slot{}
-		for _, sl := range list {
+		idle := false
+		for _, sl := range view.Slots {
+			idle = idle || !sl.Busy
 			out = append(out, llamaserver.Slot{
 				ID: sl.Slot, Context: l.Context(), Processing: sl.Busy, Tokens: sl.Tokens, Prompt: sl.Prompt, Decoded: sl.Done,
 			})
+		}
+		if !idle && r.URL.Query().Get("fail_on_no_slot") != "" {
+			return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "all %d slots are busy", len(out))}
 		}
 		writeJSON(w, http.StatusOK, out)
 		return nil
@@ -253,7 +258,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 
 // metricsText answers GET /metrics: ours, and the same under llama-server's
 // names, which existing dashboards read.
-func (s *Server) metricsText(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) metricsText(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	s.metrics.WritePrometheus(w)
 	c := &s.counters
@@ -269,7 +274,7 @@ func (s *Server) metricsText(w http.ResponseWriter, r *http.Request) error {
 	} {
 		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s %[2]s\nllamacpp:%[1]s %[3]g\n", m.name, m.kind, m.value)
 	}
-	use := s.pool.usage(r.Context())
+	use := s.pool.usage()
 	for _, m := range []struct {
 		name  string
 		value float64
@@ -303,8 +308,8 @@ func (u *usage) share() float64 {
 	return float64(u.cells-u.free) / float64(u.cells)
 }
 
-// usage asks the loaded models; those that are busy loading are left out.
-func (p *pool) usage(ctx context.Context) (u usage) {
+// usage sums the views of the loaded models, without waiting for any.
+func (p *pool) usage() (u usage) {
 	p.mu.Lock()
 	var open []*engine.Engine
 	for _, e := range p.entries {
@@ -314,14 +319,14 @@ func (p *pool) usage(ctx context.Context) (u usage) {
 	}
 	p.mu.Unlock()
 	for _, e := range open {
-		use, err := e.Usage(ctx)
+		view, err := e.View()
 		if err != nil {
 			continue // it is being unloaded
 		}
 		u.models++
-		u.queued += use.Queued
-		u.free += use.Free
-		for _, c := range use.Counts {
+		u.queued += view.Queued
+		u.free += view.Free
+		for _, c := range view.Counts {
 			u.considered += c.Considered
 			u.skipped += c.Skipped
 			for _, n := range c.Saturated {
@@ -329,11 +334,7 @@ func (p *pool) usage(ctx context.Context) (u usage) {
 			}
 		}
 		u.cells += e.KV().Settings.Cells
-		slots, err := e.Slots(ctx)
-		if err != nil {
-			continue
-		}
-		for _, sl := range slots {
+		for _, sl := range view.Slots {
 			u.tokens += sl.Tokens
 			if sl.Busy {
 				u.busy++

@@ -70,7 +70,7 @@ func (s *Server) llamaRoutes() []route {
 		{"GET", "/health", "Tell whether the model is loaded.", s.health, nil, llamaserver.Health{}, nil},
 		{"GET", "/v1/health", "Same as /health.", s.health, nil, llamaserver.Health{}, nil},
 		{"GET", "/props", "Describe the loaded model.", s.props, nil, llamaserver.Props{}, model},
-		{"GET", "/slots", "List the slots.", s.slots, nil, []llamaserver.Slot{}, model},
+		{"GET", "/slots", "List the slots.", s.slots, nil, []llamaserver.Slot{}, []string{"model", "fail_on_no_slot"}},
 		{"POST", "/slots/{id}", "Save, restore or erase a slot; the body names the file.", s.slot, nil, nil, []string{"action", "model"}},
 		{"GET", "/metrics", "Counters in the text form of Prometheus.", s.metricsText, nil, nil, nil},
 		{"POST", "/tokenize", "Turn text into token ids.", s.tokenize, llamaserver.TokenizeRequest{}, llamaserver.Tokens{}, nil},

@@ -140,6 +140,8 @@ type Sched struct {
 	hold    bool // cells ran out: nobody is placed until a job ends
 	starved bool // decode rows left prompts no room in the last step
 	choices int  // calls of Next beside the loop that it has not heard of
+
+	view view // copied out after every change, for readers that must not wait
 }
 
 // task is a job in the queue or in a slot.
@@ -184,6 +186,7 @@ func New(prog backend.Program, cache *kv.Cache, o Options) *Sched {
 	for i := range cache.Seqs() {
 		s.slots = append(s.slots, slot{seq: llm.Seq(i)})
 	}
+	s.publish()
 	s.ended.Add(1)
 	go s.loop()
 	return s
@@ -203,7 +206,7 @@ func (s *Sched) Do(ctx context.Context, f func()) error { return s.do(ctx, f) }
 func (s *Sched) do(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	select {
-	case s.ops <- func() { f(); close(done) }:
+	case s.ops <- func() { f(); s.publish(); close(done) }:
 	case <-s.quit:
 		return ErrClosed
 	case <-ctx.Done():
@@ -290,7 +293,9 @@ func (s *Sched) loop() {
 		}
 		s.cancel()
 		s.place()
+		s.publish()
 		waits = !s.step() && s.choices > 0
+		s.publish()
 	}
 }
 
@@ -365,5 +370,7 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	if s.o.Ended != nil {
 		s.o.Ended()
 	}
+	s.view.counted = time.Time{}
+	s.publish()
 	t.end(f, err)
 }

@@ -32,16 +32,7 @@ type SlotInfo struct {
 // Slots describes all slots.
 func (s *Sched) Slots(ctx context.Context) ([]SlotInfo, error) {
 	var out []SlotInfo
-	err := s.do(ctx, func() {
-		for i := range s.slots {
-			sl := &s.slots[i]
-			info := SlotInfo{Slot: i, Tokens: len(sl.tokens)}
-			if sl.task != nil {
-				info.Busy, info.Prompt, info.Done = true, sl.task.stats.Prompt, sl.task.stats.Generated
-			}
-			out = append(out, info)
-		}
-	})
+	err := s.do(ctx, func() { out = s.describe(nil) })
 	return out, err
 }
 

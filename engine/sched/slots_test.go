@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"godwit/engine/kv"
 	"godwit/engine/sched"
@@ -263,4 +264,54 @@ func FuzzRestore(f *testing.F) {
 			t.Errorf("%d tokens of a file that was not saved", n)
 		}
 	})
+}
+
+// A view never waits for the step that runs, and shows the jobs of it.
+func TestViewDuringStep(t *testing.T) {
+	s, _ := newTiny(t, tiny{cells: 512, seqs: 2, context: 256, rows: 16})
+	begun, release := make(chan struct{}), make(chan struct{})
+	first := true
+	done, err := begin(t.Context(), s, sched.Job{Prompt: text(1, 20), Slot: -1}, 3, func() {
+		if first {
+			first = false
+			close(begun)
+			<-release
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	got := make(chan sched.View, 1)
+	go func() {
+		v, err := s.View()
+		if err != nil {
+			t.Error(err)
+		}
+		got <- v
+	}()
+	select {
+	case v := <-got:
+		busy := 0
+		for _, sl := range v.Slots {
+			if sl.Busy {
+				busy++
+			}
+		}
+		if len(v.Slots) != 2 || busy != 1 || v.Free >= 512 {
+			t.Errorf("during the step: %+v", v)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the view waits for the step")
+	}
+	close(release)
+	<-done
+	v, err := s.View()
+	if err != nil || v.Slots[0].Busy || v.Slots[1].Busy || v.Slots[0].Tokens+v.Slots[1].Tokens < 20 || len(v.Counts) != 2 {
+		t.Errorf("after the job: %+v, %v", v, err)
+	}
+	s.Close()
+	if _, err := s.View(); !errors.Is(err, sched.ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
 }
