@@ -320,7 +320,8 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	if len(g.pending) > 0 {
 		g.send(Event{Kind: Text})
 	}
-	if f == sched.Length {
+	full := f == sched.Length
+	if full {
 		g.finish = FinishLength
 	}
 	if g.finish == FinishStop && g.parts.called() {
@@ -333,7 +334,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
 		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens), Reasoning: g.thought,
-		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts,
+		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
 	}})
 	g.out.close()
 }

@@ -114,7 +114,8 @@ type Result struct {
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration
-	Shifts     int // times that the context was full and its middle was dropped
+	Shifts     int  // times that the context was full and its middle was dropped
+	Full       bool // the answer ended because the context is full
 }
 
 // Encode turns a request's prompt into tokens.

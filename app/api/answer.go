@@ -168,7 +168,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 		}
 	}
 	head := call.Head()
-	l, err := s.pool.acquire(ctx, head.Model, head.KeepAlive)
+	l, err := s.lease(ctx, &head)
 	if err != nil {
 		send(item{err: err})
 		return

@@ -178,6 +178,7 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Expose-Headers", wire.IgnoredHeader)
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 			// Whatever it asks for: the libraries of OpenAI and Anthropic send a dozen
@@ -282,6 +283,11 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, wire.Fault(http.StatusRequestTimeout, wire.Invalid, "the body came too slowly: %d bytes, then nothing", len(data))
 	case err != nil:
 		return nil, wire.Bad("", "the body broke off after %d bytes: %v", len(data), err)
+	}
+	if rec, ok := w.(*recorder); ok {
+		if names := wire.Ignored(data, rec.request); names != "" {
+			w.Header().Set(wire.IgnoredHeader, names)
+		}
 	}
 	return data, s.admit(r, int64(len(data)))
 }

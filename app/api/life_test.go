@@ -303,7 +303,7 @@ func TestCloseInLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, loaded, err := v.pool.try(m, nil)
+	l, loaded, err := v.pool.try(m, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (l *Lease) Release() { l.lease.release() }
 // a client, it reaches every model, also beside one that answers to all names.
 // Where ctx ends first, the load goes on.
 func (s *Server) Acquire(ctx context.Context, m hub.Model) (*Lease, error) {
-	l, err := s.pool.lend(ctx, m, nil)
+	l, err := s.pool.lend(ctx, m, nil, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ const (
 // pool loads models when they are first used and unloads them when nobody has
 // used them for a while.
 type pool struct {
-	open    func(ctx context.Context, path string) (*engine.Engine, error)
+	open    func(ctx context.Context, path string, least int) (*engine.Engine, error) // least: tokens that the context holds at least
 	library *hub.Library
 	keep    time.Duration // negative: for ever
 	log     *slog.Logger
@@ -60,6 +60,8 @@ type entry struct {
 	until  time.Time     // when it will be unloaded; zero: never or in use
 	timer  *time.Timer
 	took   time.Duration // of the load
+	least  int           // tokens that the context of the next load holds at least
+	tried  int           // least of the last load
 }
 
 // lease is a loaded model in use.
@@ -175,14 +177,15 @@ func (p *pool) acquire(ctx context.Context, name string, keep *time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	return p.lend(ctx, info, keep)
+	return p.lend(ctx, info, keep, 0)
 }
 
-// lend returns a model of which the file is known, loaded.
-func (p *pool) lend(ctx context.Context, info hub.Model, keep *time.Duration) (*lease, error) {
+// lend returns a model of which the file is known, loaded, with a context of at
+// least so many tokens.
+func (p *pool) lend(ctx context.Context, info hub.Model, keep *time.Duration, least int) (*lease, error) {
 	start := time.Now()
 	for {
-		l, wait, err := p.try(info, keep)
+		l, wait, err := p.try(info, keep, least)
 		if err != nil {
 			return nil, err
 		}
@@ -212,11 +215,14 @@ func (p *pool) lend(ctx context.Context, info hub.Model, keep *time.Duration) (*
 // try takes a loaded model, or starts the load, and says what to wait for: the end
 // of a load, for which a user is counted already so that nothing unloads the model
 // before, or with no lease the end of an unload.
-func (p *pool) try(info hub.Model, keep *time.Duration) (*lease, <-chan struct{}, error) {
+func (p *pool) try(info hub.Model, keep *time.Duration, least int) (*lease, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, nil, errStopping
+	}
+	if wait := p.grow(info.Path, least); wait != nil {
+		return nil, wait, nil
 	}
 	e := p.start(info)
 	if e.state == Unloading {
@@ -294,10 +300,14 @@ func (p *pool) start(info hub.Model) *entry {
 func (p *pool) load(e *entry) {
 	defer p.work.Done()
 	p.makeRoom(e)
+	p.mu.Lock()
+	least := e.least
+	p.mu.Unlock()
 	start := time.Now()
-	eng, err := p.open(p.ctx, e.info.Path)
+	eng, err := p.open(p.ctx, e.info.Path, least)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	e.least, e.tried = 0, least
 	defer close(e.change)
 	defer p.changed()
 	if err != nil {

@@ -210,7 +210,7 @@ func (s *Server) methods(path string, routes map[string]route) http.Handler {
 			return
 		}
 		start := time.Now()
-		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		rec := &recorder{ResponseWriter: w, status: http.StatusOK, request: route.request}
 		if err := s.run(rec, r, route); err != nil {
 			s.fail(rec, form, err)
 		}
@@ -236,10 +236,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, route route) error 
 
 func clipPath(s string) string { return s[:min(len(s), 128)] }
 
-// recorder remembers the status for the metrics.
+// recorder remembers the status for the metrics, and the wire type of the body.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	status  int
+	request any
 }
 
 func (r *recorder) WriteHeader(status int) {

@@ -78,6 +78,7 @@ type Server struct {
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
 	ending   ending
+	free     func(*engine.Engine) int64 // bytes of the device; 0: unknown
 }
 
 // New makes a server. With Options.Model its load begins at once.
@@ -89,6 +90,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
 		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, ending: endings(),
+		free: func(e *engine.Engine) int64 { return e.Device().Free },
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
@@ -124,12 +126,13 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// open loads a model with the server's options.
-func (s *Server) open(ctx context.Context, path string) (*engine.Engine, error) {
+// open loads a model with the server's options and a context of at least so many tokens.
+func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engine, error) {
 	o, err := s.current()
 	if err != nil {
 		return nil, err
 	}
+	o = widen(o, least)
 	s.loaded.Store(path, o)
 	also := o.Observe
 	o.Log, o.Observe = s.log, func(st engine.Step) {

@@ -197,7 +197,7 @@ func trailing(text string) int { return len(text) - len(strings.TrimRight(text, 
 // remark says below an answer what it does not say itself.
 func (c *chatCmd) remark(r *run, res *engine.Result, length int) {
 	switch {
-	case res.Finish == engine.FinishLength && (c.Predict <= 0 || res.Completion < c.Predict):
+	case res.Full:
 		fmt.Fprintln(r.err, "The context is full, so the answer ends here; -c sets a longer one.")
 	case length == 0 && res.Finish == engine.FinishStop:
 		fmt.Fprintln(r.err, "The model ended its answer before the first word.")

@@ -126,7 +126,7 @@ func (a *answer) end(r *engine.Result) Completion {
 	}
 	f := Completion{
 		Tokens: []llm.Token{}, Slot: r.Slot, Stop: true, Model: a.m.Name, Predicted: r.Completion, Evaluated: r.Prompt,
-		Cached: r.Cached, HasNewLine: a.line, Truncated: r.Shifts > 0, StopType: "eos", StopWord: r.Stop, Timings: timings(r),
+		Cached: r.Cached, HasNewLine: a.line, Truncated: r.Full || r.Shifts > 0, StopType: "eos", StopWord: r.Stop, Timings: timings(r),
 		Settings: NewSettings(a.m, &base, a.c.Options.Stream),
 	}
 	f.Settings.Seed = r.Seed

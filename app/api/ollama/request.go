@@ -31,6 +31,7 @@ type Options struct {
 	Predict *int       `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
 	Stop    wire.Stops `json:"stop" doc:"Texts that end the answer."`
 	Keep    *int       `json:"num_keep" min:"-1"`
+	Context *int       `json:"num_ctx" min:"1" max:"16777216" doc:"Tokens that the context has to hold. The model is loaded again where it holds fewer, with at most its trained length."`
 }
 
 // KeepAlive is a time: text in Go's form, or seconds.
@@ -64,6 +65,7 @@ func (k *KeepAlive) DecodeWire(raw json.RawMessage, path string) error {
 // ChatRequest is the body of POST /api/chat.
 type ChatRequest struct {
 	Common
+	Template string            `json:"template" doc:"Must be empty: the model's own chat template is used."`
 	Messages []json.RawMessage `json:"messages" doc:"The conversation; without one the model is loaded."`
 	Tools    []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
 }
@@ -102,6 +104,9 @@ func ParseChat(body []byte) (*Call, error) {
 	if err := wire.Decode(body, &r); err != nil {
 		return nil, err
 	}
+	if r.Template != "" {
+		return nil, openai.NoTemplate("template")
+	}
 	c := &Call{Common: r.Common, load: len(r.Messages) == 0}
 	if err := c.common(); err != nil || c.load {
 		return c, err
@@ -131,7 +136,7 @@ func ParseGenerate(body []byte) (*Call, error) {
 	case len(r.Images) > 0:
 		return nil, noImages("images")
 	case r.Template != "":
-		return nil, wire.Bad("template", "other templates than the model's own are not supported; use raw")
+		return nil, openai.NoTemplate("template")
 	case r.Suffix != "":
 		c.gap, c.load = &engine.Gap{Before: r.Prompt, After: r.Suffix}, false
 	case r.Raw:
@@ -283,7 +288,11 @@ func toolCalls(raw json.RawMessage, path string) (json.RawMessage, error) {
 
 // Head says what the request is for.
 func (c *Call) Head() wire.Head {
-	return wire.Head{Model: c.Model, Stream: c.Common.Stream == nil || *c.Common.Stream, Lines: true, KeepAlive: c.KeepAlive.Span}
+	h := wire.Head{Model: c.Model, Stream: c.Common.Stream == nil || *c.Common.Stream, Lines: true, KeepAlive: c.KeepAlive.Span}
+	if n := c.Options.Context; n != nil {
+		h.Context = *n
+	}
+	return h
 }
 
 // Requests translates the request.

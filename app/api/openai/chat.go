@@ -38,6 +38,8 @@ type ChatRequest struct {
 	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables of the chat template."`
 	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model thinks first."`
 	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
+	Template            string          `json:"chat_template" doc:"Must be empty: the model's own chat template is used."`
+	TemplateAlso        string          `json:"template" doc:"Must be empty, as chat_template."`
 	Local
 }
 
@@ -86,6 +88,12 @@ func ParseChat(body []byte) (*Chat, error) {
 	if err := wire.Decode(body, &c.ChatRequest); err != nil {
 		return nil, err
 	}
+	switch {
+	case c.Template != "":
+		return nil, NoTemplate("chat_template")
+	case c.TemplateAlso != "":
+		return nil, NoTemplate("template")
+	}
 	var err error
 	if c.messages, err = Messages(c.Messages, "messages"); err != nil {
 		return nil, err
@@ -106,6 +114,13 @@ func ParseChat(body []byte) (*Chat, error) {
 		return nil, wire.Bad("tool_choice", "%s does not go together with a form of the answer", c.choice)
 	}
 	return c, c.thinking()
+}
+
+// NoTemplate refuses a chat template in a request.
+func NoTemplate(field string) error {
+	e := wire.Bad(field, "a chat template in a request is not supported, the model's own is used; /completion and raw take a prompt as it is")
+	e.Code = "unsupported_template"
+	return e
 }
 
 // thinking settles the switches of models that can think first.

@@ -21,7 +21,9 @@ type ResponsesRequest struct {
 	wire.Sampling
 	MaxTokens   *int            `json:"max_output_tokens" min:"1" doc:"Most tokens of the answer."`
 	TopLogprobs *int            `json:"top_logprobs" min:"0" max:"20"`
+	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
+	Template    string          `json:"chat_template" doc:"Must be empty: the model's own chat template is used."`
 	Store       bool            `json:"store" doc:"Must not be true: nothing is stored."`
 	Previous    string          `json:"previous_response_id" doc:"Must not be set: nothing is stored."`
 	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: nothing is stored."`
@@ -63,6 +65,8 @@ func ParseResponses(body []byte) (*Responses, error) {
 		return nil, err
 	}
 	switch {
+	case c.Template != "":
+		return nil, NoTemplate("chat_template")
 	case c.Store:
 		return nil, wire.Bad("store", "true is not supported, no responses are stored")
 	case c.Previous != "":
@@ -323,7 +327,7 @@ func (c *Responses) Head() wire.Head {
 
 // Requests translates the request.
 func (c *Responses) Requests(m *wire.Model) ([]engine.Request, error) {
-	c.chat.Sampling = c.Sampling
+	c.chat.Sampling, c.chat.Stop = c.Sampling, c.Stop
 	list, err := c.chat.Requests(m)
 	if err != nil {
 		return nil, err

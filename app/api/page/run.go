@@ -275,7 +275,7 @@ func (w *writer) stats(lease *api.Lease, result *engine.Result, m *store.Message
 		}
 		return s
 	}
-	s.Full = result.Finish == engine.FinishLength && (w.request.MaxTokens == 0 || result.Completion < w.request.MaxTokens)
+	s.Full = result.Full
 	s.PromptTokens, s.CachedTokens, s.OutputTokens, s.Finish = result.Prompt, result.Cached, result.Completion, result.Finish
 	s.ResumedFrom = min(w.resumed, result.Cached)
 	if result.Completion > 1 && result.Decode > 0 {

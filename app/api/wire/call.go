@@ -29,6 +29,7 @@ type Head struct {
 	Stream    bool
 	Lines     bool           // stream JSON lines instead of server-sent events
 	OneCall   bool           // the answer ends after its first tool call
+	Context   int            // tokens that the context has to hold; 0: as loaded
 	KeepAlive *time.Duration // how long the model stays loaded; nil: as set
 }
 

@@ -1,0 +1,178 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// Fields that no dialect knows are named in a header, whole and streamed, and
+// nothing else changes.
+func TestIgnoredFields(t *testing.T) {
+	v := shared(t)
+	for path, c := range map[string]struct {
+		body   object
+		nested string // the field of an object in it
+		stream bool
+	}{
+		"/v1/chat/completions":      {object{"messages": user("a"), "max_tokens": 2, "stream_options": object{}}, "stream_options", true},
+		"/chat/completions":         {object{"messages": user("a"), "max_tokens": 2, "response_format": object{"type": "text"}}, "response_format", true},
+		"/v1/completions":           {object{"prompt": "a", "max_tokens": 2, "stream_options": object{}}, "stream_options", true},
+		"/v1/responses":             {object{"input": "a", "max_output_tokens": 2, "reasoning": object{"effort": "none"}}, "reasoning", true},
+		"/v1/embeddings":            {object{"input": "a"}, "", false},
+		"/v1/messages":              {object{"messages": user("a"), "max_tokens": 2, "thinking": object{"type": "disabled"}}, "thinking", true},
+		"/v1/messages/count_tokens": {object{"messages": user("a"), "thinking": object{"type": "disabled"}}, "thinking", false},
+		"/completion":               {object{"prompt": "a", "n_predict": 2}, "", true},
+		"/infill":                   {object{"input_prefix": "a", "input_suffix": "b", "n_predict": 2}, "", true},
+		"/tokenize":                 {object{"content": "a"}, "", false},
+		"/detokenize":               {object{"tokens": []int{5}}, "", false},
+		"/apply-template":           {object{"messages": user("a")}, "", false},
+		"/api/chat":                 {object{"model": "m", "messages": user("a"), "options": object{"num_predict": 2}}, "options", true},
+		"/api/generate":             {object{"model": "m", "prompt": "a", "options": object{"num_predict": 2}}, "options", true},
+		"/api/embed":                {object{"model": "m", "input": "a"}, "", false},
+		"/api/embeddings":           {object{"model": "m", "prompt": "a"}, "", false},
+		"/api/show":                 {object{"model": "m"}, "", false},
+	} {
+		for _, stream := range []bool{false, true} {
+			if stream && !c.stream {
+				continue
+			}
+			if c.stream {
+				c.body["stream"] = stream
+			}
+			before := v.ask("POST", path, c.body)
+			if got, there := before.header[wire.IgnoredHeader]; there {
+				t.Errorf("%s: %q though all fields are known", path, got)
+			}
+			want := "tempature"
+			c.body["tempature"] = []any{1, object{"a": "b"}}
+			if c.nested != "" {
+				c.body[c.nested].(object)["bogus"] = 1
+			}
+			r := v.ask("POST", path, c.body)
+			if r.status != before.status {
+				t.Errorf("%s, stream %v: %d with unknown fields, %d without", path, stream, r.status, before.status)
+			}
+			got := r.header.Get(wire.IgnoredHeader)
+			if !strings.Contains(got, want) || c.nested != "" && !strings.Contains(got, c.nested+".bogus") {
+				t.Errorf("%s, stream %v: %q", path, stream, got)
+			}
+			delete(c.body, "tempature")
+			if c.nested != "" {
+				delete(c.body[c.nested].(object), "bogus")
+			}
+		}
+	}
+}
+
+// A chat template in a request is refused with the reason, never passed over.
+func TestTemplateRefused(t *testing.T) {
+	v := shared(t)
+	for path, body := range map[string]object{
+		"/v1/chat/completions": {"messages": user("a"), "chat_template": "{{ messages }}"},
+		"/chat/completions":    {"messages": user("a"), "template": "{{ messages }}"},
+		"/apply-template":      {"messages": user("a"), "chat_template": "{{ messages }}"},
+		"/v1/responses":        {"input": "a", "chat_template": "{{ messages }}"},
+		"/api/chat":            {"model": "m", "messages": user("a"), "template": "{{ .Prompt }}"},
+		"/api/generate":        {"model": "m", "prompt": "a", "template": "{{ .Prompt }}"},
+	} {
+		if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "template") || !strings.Contains(string(r.body), "unsupported_template") {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+}
+
+// Stop strings hold in the responses API as in chats.
+func TestResponsesStop(t *testing.T) {
+	v := shared(t)
+	body := object{"input": question, "max_output_tokens": 24}
+	whole, _ := at(v.post("/v1/responses", body), "output", 0, "content", 0, "text").(string)
+	words := strings.Fields(whole)
+	if len(words) < 4 {
+		t.Fatalf("the answer is %q", whole)
+	}
+	stop := words[2]
+	want, _, _ := strings.Cut(whole, stop)
+	body["stop"] = []string{stop}
+	r := v.post("/v1/responses", body)
+	if got := at(r, "output", 0, "content", 0, "text"); got != want || r["status"] != "completed" {
+		t.Errorf("stop %q: %q, want %q", stop, got, want)
+	}
+}
+
+// An answer that ends because the context is full says so.
+func TestFullContext(t *testing.T) {
+	v := startModel(t, func(o *Options) {
+		o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 64, 256, 1
+	})
+	body := object{"prompt": strings.Repeat("sand and water ", 16), "ignore_eos": true}
+	if r := v.post("/completion", body); r["stop_type"] != "limit" || r["truncated"] != true {
+		t.Errorf("full: %v, truncated %v", r["stop_type"], r["truncated"])
+	}
+	list := v.events("/completion", object{"prompt": body["prompt"], "ignore_eos": true, "stream": true})
+	if r := list[len(list)-1].json(t); r["stop_type"] != "limit" || r["truncated"] != true {
+		t.Errorf("full, streamed: %v, truncated %v", r["stop_type"], r["truncated"])
+	}
+	body["n_predict"] = 2
+	if r := v.post("/completion", body); r["stop_type"] != "limit" || r["truncated"] != false {
+		t.Errorf("two tokens: %v, truncated %v", r["stop_type"], r["truncated"])
+	}
+}
+
+// Ollama's num_ctx loads the model again where its context is shorter, waits
+// for those who use it, and says so where memory does not allow it.
+func TestContextGrows(t *testing.T) {
+	v := startModel(t, func(o *Options) {
+		o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 256, 256, 2
+	})
+	context := func() any { return at(v.ask("GET", "/api/ps", nil).json(t), "models", 0, "context_length") }
+	ask := func(path string, n int) reply {
+		return v.ask("POST", path, object{"model": "m", "messages": user("a"), "prompt": "a", "stream": false, "options": object{"num_ctx": n, "num_predict": 2}})
+	}
+	if r := ask("/api/chat", 128); r.status != 200 || context() != 256.0 {
+		t.Errorf("shorter: %d, context %v", r.status, context())
+	}
+	// While a stream runs, the load waits for it, and so do those who come later.
+	m, err := v.pool.find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := v.Acquire(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan reply, 2)
+	go func() { answers <- ask("/api/chat", 512) }()
+	wait(t, "the request that grows", func() bool {
+		v.pool.mu.Lock()
+		defer v.pool.mu.Unlock()
+		return v.pool.fixed.idle != nil
+	})
+	go func() { answers <- ask("/api/generate", 1) }()
+	select {
+	case r := <-answers:
+		t.Errorf("answered while the model was in use: %s", r.body)
+	case <-time.After(50 * time.Millisecond):
+	}
+	held.Release()
+	for range 2 {
+		if r := <-answers; r.status != 200 {
+			t.Errorf("after the load: %d %s", r.status, r.body)
+		}
+	}
+	if context() != 512.0 {
+		t.Errorf("context %v, want 512", context())
+	}
+	v.free = func(*engine.Engine) int64 { return 1 << 20 }
+	r := ask("/api/generate", 4096)
+	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "GiB") || context() != 512.0 {
+		t.Errorf("no memory: %d %s, context %v", r.status, r.body, context())
+	}
+	v.free = func(*engine.Engine) int64 { return 0 }
+	if r := ask("/api/chat", 1<<24); r.status != 200 || context() != float64(m.Info.Context) {
+		t.Errorf("beyond the trained length: %d %s, context %v", r.status, r.body, context())
+	}
+}

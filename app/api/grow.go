@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"godwit/app/api/wire"
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// widen returns the options of a load whose context holds at least so many tokens.
+func widen(o engine.Options, least int) engine.Options {
+	if o.Context > 0 {
+		o.Context = max(o.Context, least)
+	}
+	if o.Cells > 0 {
+		o.Cells = max(o.Cells, least)
+	}
+	o.AtLeast = max(o.AtLeast, least)
+	return o
+}
+
+// grow makes room for a longer context than a model is loaded with: it waits for
+// its users and unloads it, and the next load has that context. nil: there is
+// nothing to wait for. p.mu is held.
+func (p *pool) grow(path string, least int) <-chan struct{} {
+	e := p.entries[path]
+	if e == nil {
+		return nil
+	}
+	if e.state != Loading {
+		e.least = max(e.least, least)
+	}
+	loaded := e.state == Loaded && e.least > e.engine.Context() && e.least > e.tried
+	switch {
+	case e.state == Loading && least > e.least && least > 0:
+		return e.change
+	case !loaded:
+		return nil
+	case e.users == 0:
+		return p.unload(e)
+	}
+	if e.idle == nil { // later requests wait too, or it would never be idle
+		e.idle = make(chan struct{})
+	}
+	return e.idle
+}
+
+// lease loads the model of a call.
+func (s *Server) lease(ctx context.Context, head *wire.Head) (*lease, error) {
+	m, err := s.pool.find(head.Model)
+	if err != nil {
+		return nil, err
+	}
+	least := head.Context
+	if trained := m.Info.Context; trained > 0 {
+		least = min(least, trained)
+	}
+	if err := s.fits(&m, least); err != nil {
+		return nil, err
+	}
+	return s.pool.lend(ctx, m, head.KeepAlive, least)
+}
+
+// fits refuses a context for which a loaded model would be unloaded in vain.
+func (s *Server) fits(m *hub.Model, least int) error {
+	s.pool.mu.Lock()
+	var now *engine.Engine
+	if e := s.pool.entries[m.Path]; e != nil && e.state == Loaded {
+		now = e.engine
+	}
+	s.pool.mu.Unlock()
+	if now == nil || least <= now.Context() {
+		return nil
+	}
+	o, err := s.current()
+	if err != nil {
+		return err
+	}
+	free := s.free(now)
+	if free > 0 {
+		free += now.KV().Bytes()
+	}
+	fits := func(n int) (int64, bool) {
+		plan, err := engine.PlanFile(m.Path, m.Name, widen(o, n))
+		return plan.Bytes, err == nil && (free == 0 || plan.Bytes <= free)
+	}
+	bytes, ok := fits(least)
+	if ok {
+		return nil
+	}
+	low, high := now.Context(), least // the largest context that fits lies between
+	for high-low > 256 {
+		if mid := (low + high) / 2; func() bool { _, ok := fits(mid); return ok }() {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	e := wire.Bad("options.num_ctx", "%d tokens take %s of cache, %s are free; the largest context that fits is about %d tokens", least, gib(bytes), gib(free), low)
+	e.Status, e.Code = http.StatusBadRequest, "insufficient_memory"
+	return e
+}
+
+func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }

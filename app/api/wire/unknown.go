@@ -1,0 +1,223 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"godwit/engine"
+)
+
+// IgnoredHeader names, in an answer of any dialect, the fields of the request
+// that the server does not know.
+const IgnoredHeader = "X-Godwit-Ignored"
+
+// Limits of an IgnoredHeader.
+const (
+	maxIgnored     = 16 // names
+	maxIgnoredName = 64 // bytes of one
+	maxIgnoredList = 64 // entries of a list that are looked at
+)
+
+// Ignored returns the value of an IgnoredHeader for a body that is read into the
+// wire type of request: the paths of its unknown fields, separated by commas, or
+// nothing. A field that is null counts as missing. The body may be any bytes.
+func Ignored(body []byte, request any) string {
+	if request == nil {
+		return ""
+	}
+	var u unknown
+	u.object(body, reflect.TypeOf(request), "")
+	if u.more > 0 {
+		u.names = append(u.names, fmt.Sprintf("and %d more", u.more))
+	}
+	return strings.Join(u.names, ", ")
+}
+
+// unknown collects the paths of unknown fields.
+type unknown struct {
+	names []string
+	more  int
+}
+
+func (u *unknown) add(path string) {
+	switch name := plainName(path); {
+	case slices.Contains(u.names, name):
+	case len(u.names) == maxIgnored:
+		u.more++
+	default:
+		u.names = append(u.names, name)
+	}
+}
+
+// plainName writes a path in characters that cannot end a header or a name in
+// it; other bytes are percent-encoded.
+func plainName(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if b.Len() >= maxIgnoredName {
+			b.WriteString("...")
+			break
+		}
+		c := path[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-.[]$", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// known are the fields of a wire type by name.
+var known sync.Map // reflect.Type → map[string]reflect.Type
+
+// knownOf returns the type of every field; nil for one that has no fields of its own.
+func knownOf(t reflect.Type) map[string]reflect.Type {
+	if m, ok := known.Load(t); ok {
+		return m.(map[string]reflect.Type)
+	}
+	m := map[string]reflect.Type{}
+	for _, f := range fieldsOf(t) {
+		if !f.sampling {
+			m[f.name] = nested(t.FieldByIndex(f.index).Type)
+			continue
+		}
+		for _, p := range engine.SamplingFields() {
+			m[p.Name] = nil
+			for _, alias := range p.Aliases {
+				m[alias] = nil
+			}
+		}
+		m["logit_bias"], m["dry_sequence_breakers"] = nil, nil
+	}
+	known.Store(t, m)
+	return m
+}
+
+// nested is the struct that a field holds, or a list of it; nil for other types
+// and for those that read themselves.
+func nested(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[Decoder]()) {
+		return nil
+	}
+	return t
+}
+
+// object looks at an object, or at the objects of a list.
+func (u *unknown) object(raw []byte, t reflect.Type, path string) {
+	switch Kind(raw) {
+	case "an object":
+		fields := knownOf(t)
+		eachMember(raw, func(key string, value []byte) {
+			at := join(path, key)
+			switch inner, ok := fields[key]; {
+			case IsNull(value):
+			case !ok:
+				u.add(at)
+			case inner != nil:
+				u.object(value, inner, at)
+			}
+		})
+	case "a list":
+		i := 0
+		eachValue(raw, func(value []byte) {
+			if i < maxIgnoredList && Kind(value) == "an object" {
+				u.object(value, t, fmt.Sprintf("%s[%d]", path, i))
+			}
+			i++
+		})
+	}
+}
+
+// eachMember calls f with the keys and values of an object. It stops at the
+// first byte that is not JSON.
+func eachMember(raw []byte, f func(key string, value []byte)) {
+	i := skipBlank(raw, 0) + 1 // behind the brace
+	for {
+		i = skipBlank(raw, i)
+		if i >= len(raw) || raw[i] != '"' {
+			return
+		}
+		end := skipValue(raw, i)
+		var key string
+		if end > len(raw) || json.Unmarshal(raw[i:end], &key) != nil {
+			return
+		}
+		i = skipBlank(raw, end)
+		if i >= len(raw) || raw[i] != ':' {
+			return
+		}
+		i = skipBlank(raw, i+1)
+		end = skipValue(raw, i)
+		if end > len(raw) || end == i {
+			return
+		}
+		f(key, raw[i:end])
+		i = skipBlank(raw, end)
+		if i >= len(raw) || raw[i] != ',' {
+			return
+		}
+		i++
+	}
+}
+
+// eachValue calls f with the values of a list, as eachMember does.
+func eachValue(raw []byte, f func(value []byte)) {
+	i := skipBlank(raw, 0) + 1
+	for {
+		i = skipBlank(raw, i)
+		end := skipValue(raw, i)
+		if end > len(raw) || end == i {
+			return
+		}
+		f(raw[i:end])
+		i = skipBlank(raw, end)
+		if i >= len(raw) || raw[i] != ',' {
+			return
+		}
+		i++
+	}
+}
+
+func skipBlank(raw []byte, i int) int {
+	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\r' || raw[i] == '\n') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the end of the value that begins at i, or more than the
+// length of raw if it has none.
+func skipValue(raw []byte, i int) int {
+	depth, text := 0, false
+	for ; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			if text = !text; !text && depth == 0 {
+				return i + 1
+			}
+		case text:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case depth == 0 && (c == ',' || c == ':' || c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			return i
+		}
+	}
+	return len(raw) + 1
+}
