@@ -51,10 +51,14 @@ func (m *Model) newTemplate() (*chat.Template, error) {
 	if err == nil {
 		o.ToolUse, err = m.source("tokenizer.chat_template.tool_use")
 	}
-	if err != nil {
-		return nil, err
+	var c *chat.Template
+	if err == nil {
+		c, err = chat.New(source, o)
 	}
-	return chat.New(source, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Path, err)
+	}
+	return c, nil
 }
 
 // source is the text of a template, empty if the file has none.

@@ -145,9 +145,6 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	m.words = e.noticed(m.words)
-	if u := e.Config().Unused; len(u) > 0 {
-		e.log.Warn(fmt.Sprintf("the file has %d tensors that the architecture has no use for, %q first: its metadata may be incomplete", len(u), u[0]), "arch", e.Config().Arch)
-	}
 	err = m.adapt(o.LoRA)
 	if err == nil { // a device that is not there refuses before anything is measured
 		e.backend, err = e.open()

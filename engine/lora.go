@@ -71,8 +71,8 @@ func (m *Model) addAdapter(f *gguf.File, scale float32) error {
 			continue
 		case !ok || side != "a" && side != "b":
 			return fmt.Errorf("%w: tensor %q is neither lora_a nor lora_b", ErrAdapter, t.Name)
-		case !quant.Supported(t.Type):
-			return fmt.Errorf("%w: tensor %q: type %v is not supported", ErrAdapter, t.Name, t.Type)
+		case !quant.Weights(t.Type):
+			return fmt.Errorf("%w: tensor %q: type %v is not a weight type", ErrAdapter, t.Name, t.Type)
 		}
 		p := pairs[base]
 		if p == nil {

@@ -52,7 +52,13 @@ func openModel(path string, open func(string) (*gguf.File, error)) (*Model, erro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	words := sync.OnceValues(func() (*tokenizer.Tokenizer, error) { return tokenizer.New(f.KV) })
+	words := sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
+		t, err := tokenizer.New(f.KV)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return t, err
+	})
 	out := &Model{Path: path, File: f, model: m, words: words}
 	out.chat = sync.OnceValues(out.newTemplate)
 	return out, nil

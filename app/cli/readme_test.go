@@ -133,7 +133,7 @@ func archModels(t *testing.T) map[string]string {
 	return openers
 }
 
-// registration takes model.Register("arch", opener) apart.
+// registration takes model.Register("arch", model.Arch{Open: opener, …}) apart.
 func registration(n ast.Node) (arch, opener string, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) != 2 {
@@ -141,12 +141,21 @@ func registration(n ast.Node) (arch, opener string, ok bool) {
 	}
 	fun, isSelector := call.Fun.(*ast.SelectorExpr)
 	lit, isLit := call.Args[0].(*ast.BasicLit)
-	id, isIdent := call.Args[1].(*ast.Ident)
-	if !isSelector || fun.Sel.Name != "Register" || !isLit || !isIdent {
+	a, isArch := call.Args[1].(*ast.CompositeLit)
+	if !isSelector || fun.Sel.Name != "Register" || !isLit || !isArch {
 		return "", "", false
 	}
+	for _, e := range a.Elts {
+		field, ok := e.(*ast.KeyValueExpr)
+		if !ok || field.Key.(*ast.Ident).Name != "Open" {
+			continue
+		}
+		if id, ok := field.Value.(*ast.Ident); ok {
+			opener = id.Name
+		}
+	}
 	arch, err := strconv.Unquote(lit.Value)
-	return arch, id.Name, err == nil
+	return arch, opener, err == nil && opener != ""
 }
 
 // weightTable lists the types of matrices. "decoded" says that rows are widened

@@ -108,7 +108,7 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
 	name, _ := f.KV.String("general.name")
 	t, err := chat.New(source, chat.Options{Architecture: f.Arch(), Name: name})
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", strings.Join(f.Paths()[:1], ""), err)
 	}
 	for _, n := range t.Notices() {
 		fmt.Fprintln(r.err, "godwit:", printable(n))

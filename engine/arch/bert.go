@@ -6,11 +6,15 @@ import (
 )
 
 func init() {
-	model.Register("bert", openBERT)
-	model.Register("nomic-bert", openBERT)
-	model.Register("nomic-bert-moe", openBERT)
-	model.Register("jina-bert-v3", openBERT)
+	model.Register("bert", model.Arch{Open: openBERT, Unread: classifier})
+	model.Register("nomic-bert", model.Arch{Open: openBERT, Unread: classifier})
+	model.Register("nomic-bert-moe", model.Arch{Open: openBERT, Unread: classifier})
+	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier})
 }
+
+// classifier is the head of a classifier or reranker. The pooled row, which is the
+// result here, is computed before it.
+var classifier = []string{"cls.*"}
 
 // bert is BERT and its successors for embeddings: every row sees the whole
 // text, layer norms stand behind each half of a block, and one row comes out.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("command-r", openCommandR) }
+func init() { model.Register("command-r", model.Arch{Open: openCommandR}) }
 
 // openCommandR opens Command-R and R+: attention and feed-forward side by side
 // behind one layer norm; the largest also has norms on query and key heads.
@@ -16,7 +16,7 @@ func openCommandR(f *model.File) (model.Model, error) {
 	rope := bindRope(f, h[0].dimK, true)
 	m.bindCohere(f, h, func(i int) *attention {
 		a := bindAttention(f, c, h[i], i, rope)
-		if c.Layers >= 64 || f.HasTensor(blk(i, "attn_q_norm.weight")) {
+		if c.Layers >= 64 || f.HasTensor(blk(i, "attn_q_norm.weight")) || f.HasTensor(blk(i, "attn_k_norm.weight")) {
 			a.qNorm = eachHead(f, blk(i, "attn_q_norm.weight"), a.DimK, a.Heads)
 			a.kNorm = eachHead(f, blk(i, "attn_k_norm.weight"), a.DimK, a.KVHeads)
 		}

@@ -37,10 +37,12 @@ type block struct {
 }
 
 // newDecoder reads what every decoder has and binds the embedding, which is
-// the output matrix too where the file has no other.
+// the output matrix too where the file has no other, and the output's bias, which
+// few files have.
 func newDecoder(f *model.File) *decoder {
 	m := &decoder{cfg: f.Config()}
 	m.embd, m.output = f.TokenEmbd(&m.cfg)
+	m.bias = f.Optional("output.bias", m.cfg.Vocab)
 	return m
 }
 

@@ -7,7 +7,14 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("deepseek2", openDeepSeek2) }
+func init() {
+	model.Register("deepseek2", model.Arch{
+		Open: openDeepSeek2, Ahead: true,
+		// Some files hold the decompression of keys and values both in one matrix and
+		// in two, for absorbed attention; one form is read.
+		Unread: []string{"blk.*.attn_kv_b.weight", "blk.*.attn_k_b.weight", "blk.*.attn_v_b.weight"},
+	})
+}
 
 // openDeepSeek2 opens DeepSeek V2, V3 and R1 and models built like them
 // (Kimi K2, GLM-4.7 Flash): multi-head latent attention and a mixture of

@@ -87,6 +87,7 @@ func bindExperts(f *model.File, c *model.Config, layer, n int, r graph.Routing, 
 	e := newExperts(f, c, layer, n, r, fn)
 	if merged := blk(layer, "ffn_gate_up_exps.weight"); f.HasTensor(merged) {
 		e.merged, e.up = true, f.Matrix(merged, c.Embd, 2*n, r.Experts)
+		e.bup = f.Optional(blk(layer, "ffn_gate_up_exps.bias"), 2*n, r.Experts)
 		return e
 	}
 	e.bindUp(f, c, layer, n)

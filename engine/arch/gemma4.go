@@ -7,7 +7,13 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("gemma4", openGemma4) }
+func init() {
+	model.Register("gemma4", model.Arch{
+		Open: openGemma4,
+		// Of layers that read an earlier layer's cache; all others bind theirs.
+		Unread: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"},
+	})
+}
 
 // gemma4 has larger heads in global layers than in windowed ones, norms on
 // query, key and value heads, and a factor at the end of each block. Some

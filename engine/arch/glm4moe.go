@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("glm4moe", openGLM4MoE) }
+func init() { model.Register("glm4moe", model.Arch{Open: openGLM4MoE, Ahead: true}) }
 
 // openGLM4MoE opens GLM-4.5 to 4.7: leading blocks are dense, the others a
 // mixture chosen by sigmoid plus a bias, beside a shared block.
@@ -18,7 +18,7 @@ func openGLM4MoE(f *model.File) (model.Model, error) {
 	rope := sectionedRope(f, h[0].dimK, false)
 	for i := range c.Layers {
 		a := bindAttention(f, c, h[i], i, rope)
-		if f.HasTensor(blk(i, "attn_q_norm.weight")) {
+		if f.HasTensor(blk(i, "attn_q_norm.weight")) || f.HasTensor(blk(i, "attn_k_norm.weight")) {
 			a.headNorms(f)
 		}
 		m.blocks = append(m.blocks, block{

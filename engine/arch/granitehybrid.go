@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("granitehybrid", openGraniteHybrid) }
+func init() { model.Register("granitehybrid", model.Arch{Open: openGraniteHybrid}) }
 
 // openGraniteHybrid opens Granite 4: Granite whose layers are Mamba-2 but for
 // a few of attention, mostly without positions.

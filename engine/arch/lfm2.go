@@ -6,8 +6,8 @@ import (
 )
 
 func init() {
-	model.Register("lfm2", openLFM2)
-	model.Register("lfm2moe", openLFM2)
+	model.Register("lfm2", model.Arch{Open: openLFM2})
+	model.Register("lfm2moe", model.Arch{Open: openLFM2})
 }
 
 // openLFM2 opens LFM2 and its mixtures: most layers are a short convolution

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("llama", openLlama) }
+func init() { model.Register("llama", model.Arch{Open: openLlama}) }
 
 // openLlama opens Llama 1 to 3, Mistral and Mixtral: pre-norm blocks with
 // rotary grouped attention and a SiLU-gated feed-forward, or a mixture of them.

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("phi2", openPhi2) }
+func init() { model.Register("phi2", model.Arch{Open: openPhi2}) }
 
 // openPhi2 opens Phi 1.5 and 2: attention and feed-forward side by side behind
 // one layer norm, biases everywhere, part of each head rotated.

@@ -2,7 +2,7 @@ package arch
 
 import "godwit/engine/model"
 
-func init() { model.Register("smollm3", openSmolLM3) }
+func init() { model.Register("smollm3", model.Arch{Open: openSmolLM3}) }
 
 // openSmolLM3 opens SmolLM3: Llama without positions in every fourth layer.
 // Source: arXiv 2501.18795 (NoPE layers).

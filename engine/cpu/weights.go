@@ -217,7 +217,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 	}
 	size, ok := b.packed(g)
 	if !ok {
-		if !quant.Supported(g.Type) {
+		if !quant.Weights(g.Type) {
 			return fmt.Errorf("%w: %s: %v on cpu", backend.ErrUnsupported, g.Name, g.Type)
 		}
 		for i := range n {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Open maps a model. Of a split model any part may be named; all parts must
@@ -47,6 +48,9 @@ func openParts(path string, get opener) (f *File, err error) {
 		return err
 	}
 	if err := add(path); err != nil {
+		if names, ok := SplitParts(path); ok && errors.Is(err, os.ErrNotExist) {
+			return nil, errors.Join(missing(names), err)
+		}
 		return nil, err
 	}
 	count, ok := heads[0].kv.Uint(splitCountKey)
@@ -55,6 +59,9 @@ func openParts(path string, get opener) (f *File, err error) {
 	}
 	names, err := splitNames(path, count)
 	if err != nil {
+		return nil, err
+	}
+	if err := missing(names); err != nil {
 		return nil, err
 	}
 	if first := parts[0]; filepath.Base(names[0]) != filepath.Base(path) {
@@ -142,8 +149,29 @@ func splitNames(path string, count uint64) ([]string, error) {
 	return names, nil
 }
 
+// missing names all parts that are not there, at most ten of them.
+func missing(names []string) error {
+	var gone []string
+	for _, name := range names {
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+			gone = append(gone, filepath.Base(name))
+		}
+	}
+	const most = 10
+	switch n := len(gone); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return fmt.Errorf("%w: %s is missing", ErrSplit, gone[0])
+	case n > most:
+		return fmt.Errorf("%w: %d of %d parts are missing: %s and %d more", ErrSplit, n, len(names), strings.Join(gone[:most], ", "), n-most)
+	default:
+		return fmt.Errorf("%w: %d of %d parts are missing: %s", ErrSplit, n, len(names), strings.Join(gone, ", "))
+	}
+}
+
 func splitError(name string, err error) error {
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) { // gone since missing looked
 		return fmt.Errorf("%w: %s is missing", ErrSplit, filepath.Base(name))
 	}
 	return fmt.Errorf("part %s: %w", filepath.Base(name), err)

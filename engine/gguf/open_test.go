@@ -114,6 +114,8 @@ func TestSplitErrors(t *testing.T) {
 		{"count against name", set(0, splitCountKey, uint16(7)), nil, "one of 7 parts"},
 		{"huge count", set(0, splitCountKey, uint64(1)<<63), nil, "split.count is 9223372036854775808, at most 512"},
 		{"missing part", nil, func(n []string) error { return os.Remove(n[1]) }, "m-00002-of-00003.gguf is missing"},
+		{"missing parts", nil, func(n []string) error { return errors.Join(os.Remove(n[1]), os.Remove(n[2])) }, "2 of 3 parts are missing: m-00002-of-00003.gguf, m-00003-of-00003.gguf"},
+		{"missing first parts", nil, func(n []string) error { return errors.Join(os.Remove(n[0]), os.Remove(n[1])) }, "2 of 3 parts are missing: m-00001-of-00003.gguf, m-00002-of-00003.gguf"},
 		{"renamed", nil, func(n []string) error {
 			n0 := n[0]
 			n[0] = filepath.Join(filepath.Dir(n0), "model.gguf")
@@ -135,7 +137,11 @@ func TestSplitErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if f, err := Open(names[0]); err == nil || !strings.Contains(err.Error(), c.says) {
+			open := names[0]
+			if c.name == "missing first parts" {
+				open = names[2]
+			}
+			if f, err := Open(open); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error is %v, want %q; %v", err, c.says, f)
 			}
 		})

@@ -135,24 +135,33 @@ func (f *File) StringOr(key, def string) string {
 	return v
 }
 
-// left looks at the tensors that were not bound. One of a block that the model
-// does not have is an error: what is computed without it is nonsense. The others
-// are returned, but for those of blocks that only predict further tokens.
-func (f *File) left(layers int) (names []string, err error) {
+// left reports the tensors that were not bound and that the architecture does not
+// list as unread: without them the answers would be wrong.
+func (f *File) left(a *Arch, layers int) error {
+	var names []string
 	for i := range f.gguf.Tensors {
-		name := f.gguf.Tensors[i].Name
-		if f.used[name] {
+		t := &f.gguf.Tensors[i]
+		if f.used[t.Name] || !a.needs(t.Name) {
 			continue
 		}
 		block := -1
-		if _, err := fmt.Sscanf(name, "blk.%d.", &block); err == nil && f.blocks > 0 && block >= f.blocks {
-			return nil, fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, name, f.blocks, f.key("block_count"))
+		if _, err := fmt.Sscanf(t.Name, "blk.%d.", &block); err == nil && f.blocks > 0 && block >= f.blocks {
+			return fmt.Errorf("%w %q: the model has %d blocks (%s)", ErrTensor, t.Name, f.blocks, f.key("block_count"))
 		}
-		if block < layers {
-			names = append(names, name)
+		if a.Ahead && block >= layers {
+			continue
 		}
+		names = append(names, t.String())
 	}
-	return names, nil
+	if len(names) == 0 {
+		return nil
+	}
+	const most = 8
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if n := len(names) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Errorf("%w: %s does not read %s; answers without them would be wrong, so the file is refused (its metadata may be incomplete)", ErrTensor, f.arch, list)
 }
 
 // Layers reads block_count.
@@ -271,8 +280,8 @@ func (f *File) Optional(name string, shape ...int) *graph.Weight {
 		f.err = fmt.Errorf("%w %s has shape %v, want %v", ErrTensor, name, t.Shape, shape)
 		return nil
 	}
-	if !quant.Supported(t.Type) {
-		f.err = fmt.Errorf("%w %s: type %v is not supported", ErrTensor, name, t.Type)
+	if !quant.Weights(t.Type) {
+		f.err = fmt.Errorf("%w %s: type %v is not a weight type", ErrTensor, name, t.Type)
 		return nil
 	}
 	f.used[name] = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -33,8 +34,6 @@ type Config struct {
 	// Embedding models give one pooled row a sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
-	// Unused are the tensors of the file that the architecture has no use for.
-	Unused []string
 }
 
 // Inputs are the choices that shape a forward pass.
@@ -54,14 +53,53 @@ type Model interface {
 // Opener reads hyper-parameters and binds weights.
 type Opener func(*File) (Model, error)
 
-var archs = make(map[string]Opener)
+// Arch is an architecture: how its files are opened, and which of their tensors
+// no pass reads.
+//
+//	model.Register("qwen2", model.Arch{Open: openQwen2})
+//
+// A tensor that Open does not bind is an error that names it, because answers
+// without it would be wrong and nobody would notice. A tensor that files hold and
+// that changes no answer is listed here, with a comment that says what it is.
+type Arch struct {
+	Open Opener
+	// Unread are patterns of such tensors, as in path.Match: "*" matches any part
+	// of a name. The lists of all architectures begin with unreadByAll.
+	Unread []string
+	// Ahead says that files may end in blocks that predict further tokens, counted
+	// by nextn_predict_layers. They are not read.
+	Ahead bool
+}
 
-// Register adds an architecture; engine/arch calls it from init.
-func Register(name string, open Opener) {
+// unreadByAll are tensors that files of any architecture may hold.
+var unreadByAll = []string{
+	"v.*", "mm.*", "a.*", // images and sound, in files that hold a projector too
+	"*.input_scale",         // ranges of activations, for arithmetic in 4 and 8 bits
+	"*.in_sum2", "*.counts", // an importance matrix
+	"*.attn_rot_embd*", "*rotary_emb.inv_freq", // the frequencies that rope.freq_base gives
+	"*position_ids", // 0, 1, 2 and so on
+}
+
+var archs = make(map[string]Arch)
+
+// Register adds an architecture; engine/arch calls it from init. It panics on a
+// name that is taken and on a pattern that path.Match does not understand.
+func Register(name string, a Arch) {
 	if _, dup := archs[name]; dup {
 		panic("model: architecture registered twice: " + name)
 	}
-	archs[name] = open
+	for _, p := range a.Unread {
+		if _, err := path.Match(p, ""); err != nil {
+			panic("model: " + name + ": pattern " + p + ": " + err.Error())
+		}
+	}
+	archs[name] = a
+}
+
+// needs reports whether a tensor that was not bound is missing from the answers.
+func (a *Arch) needs(name string) bool {
+	match := func(p string) bool { ok, _ := path.Match(p, name); return ok }
+	return !slices.ContainsFunc(unreadByAll, match) && !slices.ContainsFunc(a.Unread, match)
 }
 
 // Archs lists the registered architectures in alphabetical order.
@@ -69,7 +107,7 @@ func Archs() []string { return slices.Sorted(maps.Keys(archs)) }
 
 // Open returns the model in f.
 func Open(f *gguf.File) (Model, error) {
-	open, ok := archs[f.Arch()]
+	a, ok := archs[f.Arch()]
 	switch {
 	case f.Arch() == "":
 		return nil, fmt.Errorf("%w: the file names none (general.architecture)", ErrArch)
@@ -77,10 +115,9 @@ func Open(f *gguf.File) (Model, error) {
 		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
 	}
 	file := &File{gguf: f, arch: f.Arch(), used: map[string]bool{}}
-	m, err := open(file)
+	m, err := a.Open(file)
 	if err = errors.Join(err, file.err); err == nil {
-		c := m.Config()
-		c.Unused, err = file.left(c.Layers)
+		err = file.left(&a, m.Config().Layers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Arch(), err)

@@ -78,6 +78,16 @@ func Supported(t dtype.Type) bool {
 	return uint64(t) < uint64(len(codecs)) && codecs[t].decode != nil
 }
 
+// Weights reports whether tensors of the type hold weights. Integers and doubles,
+// which Decode knows too, are data of other kinds.
+func Weights(t dtype.Type) bool {
+	switch t {
+	case dtype.I8, dtype.I16, dtype.I32, dtype.I64, dtype.F64:
+		return false
+	}
+	return Supported(t)
+}
+
 // Encodes reports whether Encode knows the type.
 func Encodes(t dtype.Type) bool { return Supported(t) && codecs[t].encode != nil }
 
