@@ -4,47 +4,47 @@
 
 package attn
 
-// expand1AVX2 looks up codes of 1 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
+// expand1AVX2 looks up codes of 1 bits; steps is a multiple of 8. Prefetches at distance ahead.
 //
 //go:noescape
 func expand1AVX2(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand2AVX2 looks up codes of 2 bits; steps is a multiple of 4. What lies ahead bytes on is asked for.
+// expand2AVX2 looks up codes of 2 bits; steps is a multiple of 4. Prefetches at distance ahead.
 //
 //go:noescape
 func expand2AVX2(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand3AVX2 looks up codes of 3 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
+// expand3AVX2 looks up codes of 3 bits; steps is a multiple of 8. Prefetches at distance ahead.
 //
 //go:noescape
 func expand3AVX2(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand4AVX2 looks up codes of 4 bits; steps is a multiple of 2. What lies ahead bytes on is asked for.
+// expand4AVX2 looks up codes of 4 bits; steps is a multiple of 2. Prefetches at distance ahead.
 //
 //go:noescape
 func expand4AVX2(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// expand5AVX2 looks up codes of 5 bits; steps is a multiple of 8. What lies ahead bytes on is asked for.
+// expand5AVX2 looks up codes of 5 bits; steps is a multiple of 8. Prefetches at distance ahead.
 //
 //go:noescape
 func expand5AVX2(dst *byte, low *byte, high *byte, table *byte, steps int, ahead int)
 
-// decodeInt4AVX2 widens bytes, after turning over their highest bits by flip, of 4 steps a group.
+// decodeInt4AVX2 widens bytes, after xoring them with flip, of 4 steps per group.
 //
 //go:noescape
 func decodeInt4AVX2(dst *byte, codes *byte, groups int, table *float32, flip uint32)
 
-// decodeTable4AVX2 looks up levels of codes below 16 of 4 steps a group.
+// decodeTable4AVX2 looks up levels of codes below 16 of 4 steps per group.
 //
 //go:noescape
 func decodeTable4AVX2(dst *byte, codes *byte, groups int, table *float32, flip uint32)
 
-// decodeInt2AVX2 widens bytes, after turning over their highest bits by flip, of 2 steps a group.
+// decodeInt2AVX2 widens bytes, after xoring them with flip, of 2 steps per group.
 //
 //go:noescape
 func decodeInt2AVX2(dst *byte, codes *byte, groups int, table *float32, flip uint32)
 
-// decodeTable2AVX2 looks up levels of codes below 16 of 2 steps a group.
+// decodeTable2AVX2 looks up levels of codes below 16 of 2 steps per group.
 //
 //go:noescape
 func decodeTable2AVX2(dst *byte, codes *byte, groups int, table *float32, flip uint32)

@@ -4,7 +4,7 @@
 
 package attn
 
-// tokens1Dot scores the tokens of a tile with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Dot scores the tokens of a tile with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -14,7 +14,7 @@ func tokens1Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, 
 //go:noescape
 func values1Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits2Dot scores the tokens of planes of 2 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits2Dot scores the tokens of planes of 2 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -24,7 +24,7 @@ func tokens1Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values1Bits2Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits3Dot scores the tokens of planes of 3 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits3Dot scores the tokens of planes of 3 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -34,7 +34,7 @@ func tokens1Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values1Bits3Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits4Dot scores the tokens of planes of 4 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits4Dot scores the tokens of planes of 4 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -44,7 +44,7 @@ func tokens1Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values1Bits4Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Dot scores the tokens of a tile with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Dot scores the tokens of a tile with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -54,7 +54,7 @@ func tokens2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, 
 //go:noescape
 func values2Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits2Dot scores the tokens of planes of 2 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits2Dot scores the tokens of planes of 2 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -64,7 +64,7 @@ func tokens2Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values2Bits2Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits3Dot scores the tokens of planes of 3 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits3Dot scores the tokens of planes of 3 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -74,7 +74,7 @@ func tokens2Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values2Bits3Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits4Dot scores the tokens of planes of 4 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits4Dot scores the tokens of planes of 4 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -84,7 +84,7 @@ func tokens2Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values2Bits4Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens3Dot scores the tokens of a tile with 3 rows of queries, even and odd bytes apart in dst by turns.
+// tokens3Dot scores the tokens of a tile with 3 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -94,7 +94,7 @@ func tokens3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, 
 //go:noescape
 func values3Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens3Bits2Dot scores the tokens of planes of 2 bits with 3 rows of queries, even and odd bytes apart in dst by turns.
+// tokens3Bits2Dot scores the tokens of planes of 2 bits with 3 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens3Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -104,7 +104,7 @@ func tokens3Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values3Bits2Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens3Bits3Dot scores the tokens of planes of 3 bits with 3 rows of queries, even and odd bytes apart in dst by turns.
+// tokens3Bits3Dot scores the tokens of planes of 3 bits with 3 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens3Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -114,7 +114,7 @@ func tokens3Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values3Bits3Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens3Bits4Dot scores the tokens of planes of 4 bits with 3 rows of queries, even and odd bytes apart in dst by turns.
+// tokens3Bits4Dot scores the tokens of planes of 4 bits with 3 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens3Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -124,7 +124,7 @@ func tokens3Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values3Bits4Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens4Dot scores the tokens of a tile with 4 rows of queries, even and odd bytes apart in dst by turns.
+// tokens4Dot scores the tokens of a tile with 4 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -134,7 +134,7 @@ func tokens4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, 
 //go:noescape
 func values4Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens4Bits2Dot scores the tokens of planes of 2 bits with 4 rows of queries, even and odd bytes apart in dst by turns.
+// tokens4Bits2Dot scores the tokens of planes of 2 bits with 4 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens4Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -144,7 +144,7 @@ func tokens4Bits2Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values4Bits2Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens4Bits3Dot scores the tokens of planes of 3 bits with 4 rows of queries, even and odd bytes apart in dst by turns.
+// tokens4Bits3Dot scores the tokens of planes of 3 bits with 4 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens4Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -154,7 +154,7 @@ func tokens4Bits3Dot(dst *float32, low, high, table *byte, q *int8, qscale *floa
 //go:noescape
 func values4Bits3Dot(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens4Bits4Dot scores the tokens of planes of 4 bits with 4 rows of queries, even and odd bytes apart in dst by turns.
+// tokens4Bits4Dot scores the tokens of planes of 4 bits with 4 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens4Bits4Dot(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)

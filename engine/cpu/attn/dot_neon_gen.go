@@ -4,7 +4,7 @@
 
 package attn
 
-// tokens1NEON scores the tokens of a tile with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1NEON scores the tokens of a tile with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -14,7 +14,7 @@ func tokens1NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32,
 //go:noescape
 func values1NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits2NEON scores the tokens of planes of 2 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits2NEON scores the tokens of planes of 2 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits2NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -24,7 +24,7 @@ func tokens1Bits2NEON(dst *float32, low, high, table *byte, q *int8, qscale *flo
 //go:noescape
 func values1Bits2NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits3NEON scores the tokens of planes of 3 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits3NEON scores the tokens of planes of 3 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits3NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -34,7 +34,7 @@ func tokens1Bits3NEON(dst *float32, low, high, table *byte, q *int8, qscale *flo
 //go:noescape
 func values1Bits3NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens1Bits4NEON scores the tokens of planes of 4 bits with 1 rows of queries, even and odd bytes apart in dst by turns.
+// tokens1Bits4NEON scores the tokens of planes of 4 bits with 1 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens1Bits4NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -44,7 +44,7 @@ func tokens1Bits4NEON(dst *float32, low, high, table *byte, q *int8, qscale *flo
 //go:noescape
 func values1Bits4NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2NEON scores the tokens of a tile with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2NEON scores the tokens of a tile with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -54,7 +54,7 @@ func tokens2NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32,
 //go:noescape
 func values2NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits2NEON scores the tokens of planes of 2 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits2NEON scores the tokens of planes of 2 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits2NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -64,7 +64,7 @@ func tokens2Bits2NEON(dst *float32, low, high, table *byte, q *int8, qscale *flo
 //go:noescape
 func values2Bits2NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits3NEON scores the tokens of planes of 3 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits3NEON scores the tokens of planes of 3 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits3NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)
@@ -74,7 +74,7 @@ func tokens2Bits3NEON(dst *float32, low, high, table *byte, q *int8, qscale *flo
 //go:noescape
 func values2Bits3NEON(acc *float32, ld int, low, high, table, w *byte, scale *float32, groups uint64, vecs int)
 
-// tokens2Bits4NEON scores the tokens of planes of 4 bits with 2 rows of queries, even and odd bytes apart in dst by turns.
+// tokens2Bits4NEON scores the tokens of planes of 4 bits with 2 rows of queries, alternately even and odd bytes apart in dst.
 //
 //go:noescape
 func tokens2Bits4NEON(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)

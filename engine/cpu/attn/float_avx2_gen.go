@@ -119,7 +119,7 @@ func addScaledAVX2(dst *float32, raw *float32, x *byte, n int)
 //go:noescape
 func mulHalfAVX2(dst *float32, raw *float32, x *byte, n int)
 
-// dotHalfAVX2 is Σ w·x; a zero of w counts as nothing.
+// dotHalfAVX2 is Σ w·x; a zero of w contributes nothing.
 //
 //go:noescape
 func dotHalfAVX2(w *float32, x *byte) float32

@@ -154,17 +154,17 @@ func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, 
 //go:noescape
 func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
-// turnF16AVX512 makes [64][width] float32 of [width][64] F16.
+// turnF16AVX512 transposes [width][64] F16 to [64][width] float32.
 //
 //go:noescape
 func turnF16AVX512(dst *byte, x *byte, width int)
 
-// turnBF16AVX512 makes [64][width] float32 of [width][64] BF16.
+// turnBF16AVX512 transposes [width][64] BF16 to [64][width] float32.
 //
 //go:noescape
 func turnBF16AVX512(dst *byte, x *byte, width int)
 
-// turnF32AVX512 makes [64][width] float32 of [width][64] F32.
+// turnF32AVX512 transposes [width][64] F32 to [64][width] float32.
 //
 //go:noescape
 func turnF32AVX512(dst *byte, x *byte, width int)
@@ -184,7 +184,7 @@ func addScaledAVX512(dst *float32, raw *float32, x *byte, n int)
 //go:noescape
 func mulHalfAVX512(dst *float32, raw *float32, x *byte, n int)
 
-// dotHalfAVX512 is Σ w·x; a zero of w counts as nothing.
+// dotHalfAVX512 is Σ w·x; a zero of w contributes nothing.
 //
 //go:noescape
 func dotHalfAVX512(w *float32, x *byte) float32

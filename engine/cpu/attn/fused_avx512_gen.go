@@ -4,7 +4,7 @@
 
 package attn
 
-// tokens1bits2AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
+// tokens1bits2AVX512 adds the scores of 1 rows of queries, 1 per query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens1bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -19,7 +19,7 @@ func values1x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values1x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits2AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
+// tokens2bits2AVX512 adds the scores of 2 rows of queries, 1 per query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -34,7 +34,7 @@ func values2x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values2x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits2AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
+// tokens3bits2AVX512 adds the scores of 3 rows of queries, 1 per query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -49,7 +49,7 @@ func values3x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values3x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits2AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
+// tokens4bits2AVX512 adds the scores of 4 rows of queries, 1 per query, with codes of 2 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens4bits2AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -64,7 +64,7 @@ func values4x4bits2AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values4x2bits2AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens1bits3AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
+// tokens1bits3AVX512 adds the scores of 1 rows of queries, 1 per query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens1bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -79,7 +79,7 @@ func values1x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values1x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits3AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
+// tokens2bits3AVX512 adds the scores of 2 rows of queries, 1 per query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -94,7 +94,7 @@ func values2x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values2x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits3AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
+// tokens3bits3AVX512 adds the scores of 3 rows of queries, 1 per query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -109,7 +109,7 @@ func values3x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values3x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits3AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
+// tokens4bits3AVX512 adds the scores of 4 rows of queries, 1 per query, with codes of 3 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens4bits3AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -124,7 +124,7 @@ func values4x4bits3AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values4x2bits3AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens1bits4AVX512 adds the scores of 1 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
+// tokens1bits4AVX512 adds the scores of 1 rows of queries, 1 per query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens1bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -139,7 +139,7 @@ func values1x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values1x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens2bits4AVX512 adds the scores of 2 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
+// tokens2bits4AVX512 adds the scores of 2 rows of queries, 1 per query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -154,7 +154,7 @@ func values2x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values2x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens3bits4AVX512 adds the scores of 3 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
+// tokens3bits4AVX512 adds the scores of 3 rows of queries, 1 per query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -169,7 +169,7 @@ func values3x4bits4AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values3x2bits4AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens4bits4AVX512 adds the scores of 4 rows of queries, 1 a query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
+// tokens4bits4AVX512 adds the scores of 4 rows of queries, 1 per query, with codes of 4 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens4bits4AVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
@@ -224,17 +224,17 @@ func values4x4bits8AVX512(acc *float32, visits *byte, n int, low int, high int, 
 //go:noescape
 func values4x2bits8AVX512(acc *float32, visits *byte, n int, low int, high int, scales int, table *byte, w *float32, rounded *byte, scale *float32, unit float32, ld int, blocks int, chunks int) (left int, blocksLeft int)
 
-// tokens1twiceAVX512 adds the scores of 2 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+// tokens1twiceAVX512 adds the scores of 2 rows of queries, 2 per query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens1twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// tokens2twiceAVX512 adds the scores of 4 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+// tokens2twiceAVX512 adds the scores of 4 rows of queries, 2 per query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens2twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)
 
-// tokens3twiceAVX512 adds the scores of 6 rows of queries, 2 a query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
+// tokens3twiceAVX512 adds the scores of 6 rows of queries, 2 per query, with codes of 8 bits of n pages; chunks are those of 32 values of a block.
 //
 //go:noescape
 func tokens3twiceAVX512(dst *float32, visits *byte, n int, low int, high int, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks int, chunks int)

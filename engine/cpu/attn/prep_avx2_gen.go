@@ -4,22 +4,22 @@
 
 package attn
 
-// hadamardAVX2 turns n values, a power of two from 32 up: times pre, transform, times c and post.
+// hadamardAVX2 rotates n values, a power of two from 32 up: times pre, transform, times c and post.
 //
 //go:noescape
 func hadamardAVX2(x *float32, n int, pre *float32, post *float32, c float32)
 
-// maxAbsAVX2 is the largest magnitude of n values, a multiple of 32, NaNs left out.
+// maxAbsAVX2 is the largest magnitude of n values, a multiple of 32, ignoring NaN.
 //
 //go:noescape
 func maxAbsAVX2(x *float32, n int) float32
 
-// roundInt8AVX2 rounds n values, a multiple of 32, times inv, which is no more than 127 of any, and returns their sum; a NaN gives 0.
+// roundInt8AVX2 rounds n values, a multiple of 32, times inv, at most 127 each, and returns their sum; NaN gives 0.
 //
 //go:noescape
 func roundInt8AVX2(dst *int8, x *float32, n int, inv float32) int32
 
-// roundAwayAVX2 rounds n values, a multiple of 32, times inv, which is no more than 127 of any, halves away from zero.
+// roundAwayAVX2 rounds n values, a multiple of 32, times inv, at most 127 each, halves away from zero.
 //
 //go:noescape
 func roundAwayAVX2(dst *int8, x *float32, n int, inv float32)
@@ -29,7 +29,7 @@ func roundAwayAVX2(dst *int8, x *float32, n int, inv float32)
 //go:noescape
 func remainderAVX2(dst *float32, x *float32, n int, inv float32, step float32)
 
-// toHalfAVX2 rounds n values, a multiple of 8, to f16; what is too large becomes the largest, a NaN 0.
+// toHalfAVX2 rounds n values, a multiple of 8, to f16; too large values become the largest one, NaN becomes 0.
 //
 //go:noescape
 func toHalfAVX2(dst *byte, x *float32, n int)
@@ -39,17 +39,17 @@ func toHalfAVX2(dst *byte, x *float32, n int)
 //go:noescape
 func codesOfAVX2(dst *byte, x *float32, n int, boundaries *float32, count int)
 
-// scatterValuesAVX2 puts bits first and up of 16 codes a step into bytes 4 apart, shift/8 of them on; shift counts bits.
+// scatterValuesAVX2 writes bits of 16 codes per step, from bit first on, into bytes 4 apart, from byte shift/8 on.
 //
 //go:noescape
 func scatterValuesAVX2(plane *byte, codes *byte, steps int, step int, log int, bits int, shift int, first int)
 
-// scatterTokensBMI2 puts bits first and up of 4 codes a group into every fourth step.
+// scatterTokensBMI2 writes bits of 4 codes per group, from bit first on, into every fourth step.
 //
 //go:noescape
 func scatterTokensBMI2(plane *byte, codes *byte, groups int, step int, log int, bits int, first int)
 
-// spreadHalvesBMI2 puts n 16-bit words a page's line of f16 apart; n is even.
+// spreadHalvesBMI2 writes n 16-bit words one line of f16 in a page apart; n is even.
 //
 //go:noescape
 func spreadHalvesBMI2(dst *byte, src *byte, n int)

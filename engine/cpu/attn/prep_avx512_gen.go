@@ -4,22 +4,22 @@
 
 package attn
 
-// hadamardAVX512 turns n values, a power of two from 32 up: times pre, transform, times c and post.
+// hadamardAVX512 rotates n values, a power of two from 32 up: times pre, transform, times c and post.
 //
 //go:noescape
 func hadamardAVX512(x *float32, n int, pre *float32, post *float32, c float32)
 
-// maxAbsAVX512 is the largest magnitude of n values, a multiple of 32, NaNs left out.
+// maxAbsAVX512 is the largest magnitude of n values, a multiple of 32, ignoring NaN.
 //
 //go:noescape
 func maxAbsAVX512(x *float32, n int) float32
 
-// roundInt8AVX512 rounds n values, a multiple of 32, times inv, which is no more than 127 of any, and returns their sum; a NaN gives 0.
+// roundInt8AVX512 rounds n values, a multiple of 32, times inv, at most 127 each, and returns their sum; NaN gives 0.
 //
 //go:noescape
 func roundInt8AVX512(dst *int8, x *float32, n int, inv float32) int32
 
-// roundAwayAVX512 rounds n values, a multiple of 32, times inv, which is no more than 127 of any, halves away from zero.
+// roundAwayAVX512 rounds n values, a multiple of 32, times inv, at most 127 each, halves away from zero.
 //
 //go:noescape
 func roundAwayAVX512(dst *int8, x *float32, n int, inv float32)
@@ -29,7 +29,7 @@ func roundAwayAVX512(dst *int8, x *float32, n int, inv float32)
 //go:noescape
 func remainderAVX512(dst *float32, x *float32, n int, inv float32, step float32)
 
-// toHalfAVX512 rounds n values, a multiple of 8, to f16; what is too large becomes the largest, a NaN 0.
+// toHalfAVX512 rounds n values, a multiple of 8, to f16; too large values become the largest one, NaN becomes 0.
 //
 //go:noescape
 func toHalfAVX512(dst *byte, x *float32, n int)
@@ -39,7 +39,7 @@ func toHalfAVX512(dst *byte, x *float32, n int)
 //go:noescape
 func codesOfAVX512(dst *byte, x *float32, n int, boundaries *float32, count int)
 
-// scatterValuesAVX512 puts bits first and up of 16 codes a step into bytes 4 apart, shift/8 of them on; shift counts bits.
+// scatterValuesAVX512 writes bits of 16 codes per step, from bit first on, into bytes 4 apart, from byte shift/8 on.
 //
 //go:noescape
 func scatterValuesAVX512(plane *byte, codes *byte, steps int, step int, log int, bits int, shift int, first int)

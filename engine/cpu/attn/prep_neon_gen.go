@@ -4,12 +4,12 @@
 
 package attn
 
-// hadamardNEON turns n values, 32 times a power of two.
+// hadamardNEON rotates n values, 32 times a power of two.
 //
 //go:noescape
 func hadamardNEON(x *float32, n int, pre, post *float32, c float32)
 
-// maxAbsNEON finds the largest magnitude of n values, a multiple of four, NaNs left out.
+// maxAbsNEON finds the largest magnitude of n values, a multiple of four, ignoring NaN.
 //
 //go:noescape
 func maxAbsNEON(x *float32, n int) float32
@@ -19,7 +19,7 @@ func maxAbsNEON(x *float32, n int) float32
 //go:noescape
 func roundInt8NEON(dst *int8, x *float32, n int, inv float32) int32
 
-// remainderNEON leaves what rounding n values, a multiple of four, took.
+// remainderNEON stores the rounding errors of n values, a multiple of four.
 //
 //go:noescape
 func remainderNEON(dst, x *float32, n int, inv, step float32)
@@ -29,7 +29,7 @@ func remainderNEON(dst, x *float32, n int, inv, step float32)
 //go:noescape
 func roundAwayNEON(dst *uint8, x *float32, n int, inv float32)
 
-// toHalfNEON rounds n values, a multiple of eight, to f16; what is too large becomes the largest, a NaN 0.
+// toHalfNEON rounds n values, a multiple of eight, to f16; too large values become the largest one, NaN becomes 0.
 //
 //go:noescape
 func toHalfNEON(dst *byte, x *float32, n int)
@@ -39,7 +39,7 @@ func toHalfNEON(dst *byte, x *float32, n int)
 //go:noescape
 func codesOfNEON(dst *uint8, x *float32, n int, boundaries *float32, count int)
 
-// scatterValuesNEON puts groups of 16 codes into steps of a plane of V.
+// scatterValuesNEON writes groups of 16 codes into steps of a plane of V.
 //
 //go:noescape
 func scatterValuesNEON(plane, c *uint8, groups, step, log, width, at, first int)

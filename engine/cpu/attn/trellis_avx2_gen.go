@@ -4,32 +4,32 @@
 
 package attn
 
-// trellisTokens2AVX2 makes the tile of a page of K from strings of chunks of 32 values; memory behind the last is read.
+// trellisTokens2AVX2 makes the tile of a page of K from strings of chunks of 32 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens2AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int)
 
-// trellisValues2AVX2 makes the tile of a page of V likewise, of the groups of four tokens that are used, group bytes each.
+// trellisValues2AVX2 makes the tile of a page of V from the groups of four tokens in used, group bytes each.
 //
 //go:noescape
 func trellisValues2AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int, group int, used uint64)
 
-// trellisTokens3AVX2 makes the tile of a page of K from strings of chunks of 32 values; memory behind the last is read.
+// trellisTokens3AVX2 makes the tile of a page of K from strings of chunks of 32 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens3AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int)
 
-// trellisValues3AVX2 makes the tile of a page of V likewise, of the groups of four tokens that are used, group bytes each.
+// trellisValues3AVX2 makes the tile of a page of V from the groups of four tokens in used, group bytes each.
 //
 //go:noescape
 func trellisValues3AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int, group int, used uint64)
 
-// trellisTokens4AVX2 makes the tile of a page of K from strings of chunks of 32 values; memory behind the last is read.
+// trellisTokens4AVX2 makes the tile of a page of K from strings of chunks of 32 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens4AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int)
 
-// trellisValues4AVX2 makes the tile of a page of V likewise, of the groups of four tokens that are used, group bytes each.
+// trellisValues4AVX2 makes the tile of a page of V from the groups of four tokens in used, group bytes each.
 //
 //go:noescape
 func trellisValues4AVX2(dst *byte, strings *byte, table *byte, bytes int, chunks int, group int, used uint64)

@@ -9,7 +9,7 @@ package attn
 //go:noescape
 func trellisTokensAVX512(dst *byte, strings *byte, cuts *byte, bits int, units int, ahead int)
 
-// trellisValuesAVX512 makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens that are used, group bytes each.
+// trellisValuesAVX512 makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens in used, group bytes each.
 //
 //go:noescape
 func trellisValuesAVX512(dst *byte, strings *byte, cuts *byte, bits int, chunks int, group int, used uint64, ahead int)

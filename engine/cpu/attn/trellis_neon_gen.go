@@ -4,32 +4,32 @@
 
 package attn
 
-// trellisTokens2NEON makes the tile of a page of K from strings of chunks of 16 values; memory behind the last is read.
+// trellisTokens2NEON makes the tile of a page of K from strings of chunks of 16 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens2NEON(dst, strings, table *byte, bytes, chunks int)
 
-// trellisValues2NEON makes the tile of a page of V likewise, of the groups of four tokens that are used, from blocks of some chunks that lie side by side.
+// trellisValues2NEON makes the tile of a page of V from the groups of four tokens in used, in blocks of contiguous chunks.
 //
 //go:noescape
 func trellisValues2NEON(dst, strings, table *byte, bytes, blocks, chunks int, used uint64)
 
-// trellisTokens3NEON makes the tile of a page of K from strings of chunks of 16 values; memory behind the last is read.
+// trellisTokens3NEON makes the tile of a page of K from strings of chunks of 16 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens3NEON(dst, strings, table *byte, bytes, chunks int)
 
-// trellisValues3NEON makes the tile of a page of V likewise, of the groups of four tokens that are used, from blocks of some chunks that lie side by side.
+// trellisValues3NEON makes the tile of a page of V from the groups of four tokens in used, in blocks of contiguous chunks.
 //
 //go:noescape
 func trellisValues3NEON(dst, strings, table *byte, bytes, blocks, chunks int, used uint64)
 
-// trellisTokens4NEON makes the tile of a page of K from strings of chunks of 16 values; memory behind the last is read.
+// trellisTokens4NEON makes the tile of a page of K from strings of chunks of 16 values; reads past the last one.
 //
 //go:noescape
 func trellisTokens4NEON(dst, strings, table *byte, bytes, chunks int)
 
-// trellisValues4NEON makes the tile of a page of V likewise, of the groups of four tokens that are used, from blocks of some chunks that lie side by side.
+// trellisValues4NEON makes the tile of a page of V from the groups of four tokens in used, in blocks of contiguous chunks.
 //
 //go:noescape
 func trellisValues4NEON(dst, strings, table *byte, bytes, blocks, chunks int, used uint64)

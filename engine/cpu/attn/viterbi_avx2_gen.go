@@ -4,17 +4,17 @@
 
 package attn
 
-// viterbi2AVX2 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi2AVX2 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi2AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi3AVX2 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi3AVX2 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi3AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi4AVX2 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi4AVX2 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi4AVX2(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)

@@ -4,62 +4,62 @@
 
 package attn
 
-// walkBack2x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+// walkBack2x4 traces the paths of 4 rows back over n values, from being at the last step, and writes their windows.
 //
 //go:noescape
 func walkBack2x4(w *byte, from *byte, state *uint, n int)
 
-// walkBack3x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+// walkBack3x4 traces the paths of 4 rows back over n values, from being at the last step, and writes their windows.
 //
 //go:noescape
 func walkBack3x4(w *byte, from *byte, state *uint, n int)
 
-// walkBack4x4 goes the paths of 4 rows back over n values, from is at the last step, and writes their windows.
+// walkBack4x4 traces the paths of 4 rows back over n values, from being at the last step, and writes their windows.
 //
 //go:noescape
 func walkBack4x4(w *byte, from *byte, state *uint, n int)
 
-// viterbi2x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi2x1AVX512 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi2x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi2x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
+// viterbi2x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and stores the metrics after each.
 //
 //go:noescape
 func viterbi2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbiBlind2x4AVX512 is viterbi2x4AVX512 without the paths, of which only the metrics are wanted.
+// viterbiBlind2x4AVX512 is viterbi2x4AVX512 without the paths: it computes the metrics only.
 //
 //go:noescape
 func viterbiBlind2x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi3x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi3x1AVX512 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi3x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi3x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
+// viterbi3x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and stores the metrics after each.
 //
 //go:noescape
 func viterbi3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbiBlind3x4AVX512 is viterbi3x4AVX512 without the paths, of which only the metrics are wanted.
+// viterbiBlind3x4AVX512 is viterbi3x4AVX512 without the paths: it computes the metrics only.
 //
 //go:noescape
 func viterbiBlind3x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi4x1AVX512 adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.
+// viterbi4x1AVX512 adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.
 //
 //go:noescape
 func viterbi4x1AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbi4x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and keeps the metrics behind each.
+// viterbi4x4AVX512 adds groups of four values, from z down, to the paths of 4 rows, and stores the metrics after each.
 //
 //go:noescape
 func viterbi4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)
 
-// viterbiBlind4x4AVX512 is viterbi4x4AVX512 without the paths, of which only the metrics are wanted.
+// viterbiBlind4x4AVX512 is viterbi4x4AVX512 without the paths: it computes the metrics only.
 //
 //go:noescape
 func viterbiBlind4x4AVX512(cost *uint16, most *uint16, kept *uint16, from *byte, z *int16, squares *uint16, groups int)

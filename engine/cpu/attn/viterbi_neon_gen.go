@@ -4,17 +4,17 @@
 
 package attn
 
-// viterbi2NEON adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each; table has the levels of the windows.
+// viterbi2NEON adds groups of four values, from z down, to the paths of a row, and stores the metrics after each; table has the levels of the windows.
 //
 //go:noescape
 func viterbi2NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)
 
-// viterbi3NEON adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each; table has the levels of the windows.
+// viterbi3NEON adds groups of four values, from z down, to the paths of a row, and stores the metrics after each; table has the levels of the windows.
 //
 //go:noescape
 func viterbi3NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)
 
-// viterbi4NEON adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each; table has the levels of the windows.
+// viterbi4NEON adds groups of four values, from z down, to the paths of a row, and stores the metrics after each; table has the levels of the windows.
 //
 //go:noescape
 func viterbi4NEON(cost, most, kept *uint16, from *byte, z, table *int16, groups int)

@@ -14,7 +14,7 @@ func logitsAVX512(s *float32, stride int, pages int, factor float32, visible *ui
 //go:noescape
 func weightsAVX512(s *float32, stride int, pages int, visible *uint64, top float32, tau float32, kept *uint64) float32
 
-// roundWeightsAVX512 rounds the products of n rows of 64 weights and scales, with their signs turned over by flip, to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.
+// roundWeightsAVX512 rounds the products of n rows of 64 weights and scales, with their signs flipped by flip, to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.
 //
 //go:noescape
 func roundWeightsAVX512(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)

@@ -14,7 +14,7 @@ func logitsNEON(s *float32, stride, pages int, factor float32, visible *uint64, 
 //go:noescape
 func weightsNEON(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32
 
-// roundWeightsNEON rounds n rows of weights times scales; flip is the bit of a sign. The result is not 0 if there were negative ones.
+// roundWeightsNEON rounds n rows of weights times scales; flip is the bit of a sign. The result is not 0 if some were negative.
 //
 //go:noescape
 func roundWeightsNEON(dst *uint8, w *float32, scales *byte, flip uint32, n int, amax *float32) uint32

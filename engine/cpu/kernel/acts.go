@@ -6,7 +6,7 @@ import (
 )
 
 // actTop is the code of the largest magnitude of a block: 127 in the upper
-// eight bits and nothing in the lower ones.
+// eight bits, 0 in the lower ones.
 const actTop = 127 << 8
 
 // actBlock is 32 activations: x ≈ d·q.
@@ -18,18 +18,18 @@ type actBlock struct {
 	off [2]int32 // -32·Σq of the first and the second 16
 }
 
-// Acts holds rows of activations in the form that every packed type takes:
-// blocks of 32 codes of 16 bits with a float32 scale and the sum. Eight bits
-// would move the logits of real models by several times what their best
-// candidates differ by.
+// Acts holds rows of activations in the form that every packed type reads:
+// blocks of 32 codes of 16 bits with a float32 scale and the sum. With eight
+// bits the logits of real models would move by several times the margin between
+// their best candidates.
 type Acts struct {
 	cols   int
 	rows   int
-	stride int // blocks a row
+	stride int // blocks per row
 	blocks []actBlock
 }
 
-// NewActs makes room for rows of cols activations, cols a multiple of 32.
+// NewActs allocates rows of cols activations, cols a multiple of 32.
 func NewActs(rows, cols int) *Acts {
 	if rows < 0 || cols < 0 || cols%32 != 0 {
 		panic(fmt.Sprintf("kernel: activations of %d rows × %d columns", rows, cols))
@@ -40,8 +40,8 @@ func NewActs(rows, cols int) *Acts {
 	return a
 }
 
-// Reshape gives the same memory another form; the contents are lost. It panics
-// if rows × cols is more than the memory holds.
+// Reshape gives the same memory another shape; the contents are lost. It panics
+// if rows × cols exceeds the memory.
 func (a *Acts) Reshape(rows, cols int) {
 	if rows < 0 || cols < 0 || cols%32 != 0 || rows*(cols/32) > len(a.blocks) {
 		panic(fmt.Sprintf("kernel: %d rows × %d columns do not fit %d blocks of activations", rows, cols, len(a.blocks)))
@@ -65,7 +65,7 @@ func (a *Acts) Quantize(row int, x []float32) {
 	quantize(a.row(row), x)
 }
 
-// QuantizePart stores x as the values of a row from one on; both that and the
+// QuantizePart stores x as the values of a row from index from on; from and the
 // length are multiples of 32.
 func (a *Acts) QuantizePart(row, from int, x []float32) {
 	if from < 0 || from%32 != 0 || len(x)%32 != 0 || from+len(x) > a.cols {
@@ -74,7 +74,7 @@ func (a *Acts) QuantizePart(row, from int, x []float32) {
 	quantize(a.row(row)[from/32:(from+len(x))/32], x)
 }
 
-// Bytes is the memory that the rows take.
+// Bytes is the size of the rows.
 func (a *Acts) Bytes() int { return len(a.blocks) * int(unsafe.Sizeof(actBlock{})) }
 
 func (a *Acts) row(i int) []actBlock {

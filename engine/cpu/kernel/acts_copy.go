@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// Copy makes a row the same as row src of from, which has as many columns.
+// Copy copies row src of from, which has as many columns, to row row.
 func (a *Acts) Copy(row int, from *Acts, src int) {
 	if a.cols != from.cols {
 		panic(fmt.Sprintf("kernel: copy of %d activations to %d columns", from.cols, a.cols))

@@ -2,7 +2,7 @@ package kernel
 
 import "unsafe"
 
-// These kernels take whole vectors; the rest is done in Go, with the same bits.
+// These kernels process whole vectors; Go does the rest, with the same bits.
 
 // vector is the number of values at once.
 func vector() int {

@@ -2,9 +2,10 @@ package kernel
 
 import "unsafe"
 
-// These kernels take whole vectors; the rest is done in Go, with the same bits.
+// These kernels process whole vectors; Go does the rest, with the same bits.
 
-// vectors is how many of n values they do, per at once; none in the generic tier.
+// vectors returns how many of n values they process, per at once; none in the
+// generic tier.
 func vectors(n, per int) int {
 	if active == Generic {
 		return 0

@@ -29,7 +29,7 @@ func fromBF16AVX2(dst []float32, x []uint16)
 //go:noescape
 func toBF16AVX2(dst []uint16, x []float32)
 
-// maximumAVX2 finds the largest value, NaNs left out.
+// maximumAVX2 finds the largest value, ignoring NaN.
 //
 //go:noescape
 func maximumAVX2(x []float32) float32

@@ -29,7 +29,7 @@ func fromBF16AVX512(dst []float32, x []uint16)
 //go:noescape
 func toBF16AVX512(dst []uint16, x []float32)
 
-// maximumAVX512 finds the largest value, NaNs left out.
+// maximumAVX512 finds the largest value, ignoring NaN.
 //
 //go:noescape
 func maximumAVX512(x []float32) float32

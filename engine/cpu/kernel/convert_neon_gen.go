@@ -4,7 +4,7 @@
 
 package kernel
 
-// ropePairsNEON turns n adjacent pairs, a multiple of four.
+// ropePairsNEON rotates n adjacent pairs, a multiple of four.
 //
 //go:noescape
 func ropePairsNEON(x, cos, sin *float32, n int)
@@ -29,12 +29,12 @@ func fromBF16NEON(dst *float32, x *uint16, n int)
 //go:noescape
 func toBF16NEON(dst *uint16, x *float32, n int)
 
-// maximumNEON finds the largest of n values, a multiple of four, NaNs left out.
+// maximumNEON finds the largest of n values, a multiple of four, ignoring NaN.
 //
 //go:noescape
 func maximumNEON(x *float32, n int) float32
 
-// indexNEON finds the first four of n values, a multiple of four, that f is among; n if there are none.
+// indexNEON finds the first four of n values, a multiple of four, that contain f; n if none do.
 //
 //go:noescape
 func indexNEON(x *float32, n int, f float32) int

@@ -45,7 +45,7 @@ func GELUQuick(dst, x []float32) {
 	geluQuicks(dst, x)
 }
 
-// ReLU computes dst = max(x, 0); a NaN stays.
+// ReLU computes dst = max(x, 0); NaN stays NaN.
 func ReLU(dst, x []float32) {
 	checkLen("relu", len(dst), len(x))
 	relus(dst, x)
@@ -105,9 +105,9 @@ func Axpy(dst, x []float32, s float32) {
 	axpy(dst, x, s)
 }
 
-// Rope turns pairs of x by the angles whose cosines and sines are cos and sin:
-// (x[2i], x[2i+1]) if adjacent, else (x[i], x[i+n]) with n = len(cos). x has 2n values.
-// Source: arXiv 2104.09864.
+// Rope rotates pairs of x by the angles whose cosines and sines are cos and
+// sin: (x[2i], x[2i+1]) if adjacent, else (x[i], x[i+n]) with n = len(cos). x
+// has 2n values. Source: arXiv 2104.09864.
 func Rope(x, cos, sin []float32, adjacent bool) {
 	checkLen("rope", len(x), 2*len(cos), 2*len(sin))
 	if adjacent {
@@ -117,7 +117,7 @@ func Rope(x, cos, sin []float32, adjacent bool) {
 	}
 }
 
-// FromF16 widens binary16 values. Exact; a NaN stays a NaN.
+// FromF16 widens binary16 values exactly; NaN stays NaN.
 func FromF16(dst []float32, x []uint16) {
 	checkLen("from f16", len(dst), len(x))
 	fromF16(dst, x)
@@ -129,7 +129,7 @@ func ToF16(dst []uint16, x []float32) {
 	toF16(dst, x)
 }
 
-// FromBF16 widens bfloat16 values. Exact.
+// FromBF16 widens bfloat16 values exactly.
 func FromBF16(dst []float32, x []uint16) {
 	checkLen("from bf16", len(dst), len(x))
 	fromBF16(dst, x)

@@ -89,7 +89,7 @@ func scaleMulAVX2(dst []float32, x []float32, w []float32, s float32)
 //go:noescape
 func axpyAVX2(dst []float32, x []float32, s float32)
 
-// ropeHalvesAVX2 turns the pairs (lo[i], hi[i]).
+// ropeHalvesAVX2 rotates the pairs (lo[i], hi[i]).
 //
 //go:noescape
 func ropeHalvesAVX2(lo []float32, hi []float32, cos []float32, sin []float32)

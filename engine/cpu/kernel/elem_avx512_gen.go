@@ -89,7 +89,7 @@ func scaleMulAVX512(dst []float32, x []float32, w []float32, s float32)
 //go:noescape
 func axpyAVX512(dst []float32, x []float32, s float32)
 
-// ropeHalvesAVX512 turns the pairs (lo[i], hi[i]).
+// ropeHalvesAVX512 rotates the pairs (lo[i], hi[i]).
 //
 //go:noescape
 func ropeHalvesAVX512(lo []float32, hi []float32, cos []float32, sin []float32)

@@ -116,8 +116,8 @@ func fold(s *[lanes]float32) float32 {
 	return s[0]
 }
 
-// The sums below come in two parts: the second takes the rest of what a
-// vector kernel has begun, a multiple of lanes values, in s.
+// The sums below have two steps: the second adds the rest that a vector kernel
+// left, which begins at a multiple of lanes values, to the partial sums in s.
 
 func dotGeneric(a, b []float32) float32 {
 	var s [lanes]float32

@@ -89,7 +89,7 @@ func scaleMulNEON(dst *float32, x *float32, w *float32, n int, s float32)
 //go:noescape
 func axpyNEON(dst *float32, x *float32, n int, s float32)
 
-// ropeHalvesNEON turns the pairs (lo[i], hi[i]). n is a multiple of four.
+// ropeHalvesNEON rotates the pairs (lo[i], hi[i]). n is a multiple of four.
 //
 //go:noescape
 func ropeHalvesNEON(lo *float32, hi *float32, cos *float32, sin *float32, n int)

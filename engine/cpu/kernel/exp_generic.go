@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Constants of the exponential; the SIMD variants use the same.
+// Constants of the exponential, shared with the SIMD variants.
 const (
 	expLo = -104     // e^-104 rounds to 0
 	expHi = 89       // e^89 is above the largest float32
@@ -46,8 +46,8 @@ const (
 	geluFast = 1.7019999980926513672 // the factor of the quick form
 )
 
-// split gives n and r with x = n·ln2 + r, |r| ≤ ln2/2 and a bit. x is clamped first;
-// a NaN stays in r.
+// split returns n and r with x = n·ln2 + r and |r| slightly above ln2/2 at
+// most. x is clamped first; NaN stays in r.
 func split(x float32) (n, r float32) {
 	if x < expLo {
 		x = expLo
@@ -129,8 +129,8 @@ func softplus(x float32) float32 {
 	return fma(p, s, s)
 }
 
-// geluErf is x·Φ(x) = max(x, 0) - |x|·Q(|x|); what the rounding of x² loses goes into
-// the exponential.
+// geluErf is x·Φ(x) = max(x, 0) - |x|·Q(|x|); the rounding error of x² goes
+// into the exponential.
 func geluErf(x float32) float32 {
 	a := float32(math.Abs(float64(x)))
 	if a > tailMax {

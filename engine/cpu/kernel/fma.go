@@ -2,9 +2,10 @@ package kernel
 
 import "math"
 
-// fma returns a·b+c rounded once, as the hardware instruction does. The
-// product is exact in float64, so rounding the sum there and then to float32 goes wrong
-// only where the first result is halfway between two float32, or subnormal as one.
+// fma returns a·b+c rounded once, as the hardware instruction does. The product
+// is exact in float64. Rounding the sum there and then to float32 goes wrong
+// only if the first result lies halfway between two float32 values, or is
+// subnormal in float32.
 func fma(a, b, c float32) float32 {
 	s := float64(a)*float64(b) + float64(c)
 	if math.Float64bits(s)&0x1fffffff != 0x10000000 && math.Abs(s) >= 0x1p-126 {
@@ -19,7 +20,7 @@ func fma(a, b, c float32) float32 {
 func fmaOdd(p, q float64) float32 {
 	s := p + q
 	t := s - p
-	e := (p - (s - t)) + (q - t) // what the rounding lost
+	e := (p - (s - t)) + (q - t) // rounding error of s
 	u := math.Float64bits(s)
 	switch {
 	case e == 0 || e != e || u&1 == 1:

@@ -7,32 +7,33 @@ import (
 	"godwit/engine/dtype"
 )
 
-// form is how one weight type lies in panels. All functions work on one block
-// of 16 rows; blk starts at the block.
+// form is the layout of one weight type in panels. All functions process one
+// block of 16 rows; blk starts at the block.
 type form struct {
-	elems  int  // columns of a block
-	bytes  int  // of a block of 16 rows; 0: as many as in the file
-	subs   int  // groups of 32 columns of a block
-	halves bool // scales for every 16 columns
-	mins   bool // minima beside the scales
+	elems  int  // columns per block
+	bytes  int  // bytes of a block of 16 rows; 0 for as many as in the file
+	subs   int  // groups of 32 columns per block
+	halves bool // one scale for every 16 columns
+	mins   bool // minima besides the scales
 
-	// Where the codes of a group of 32 columns lie.
-	first, grp int   // the first group in a block, and the distance of the next
-	codes      codes // what the bytes of a group are
-	at         int   // the codes in the group
-	plane      int   // the bits above them in the group, if bit is not 0
-	bit        int   // the position of those bits
-	offset     int8  // taken off a code
+	// Location of the codes of a group of 32 columns.
+	first, grp int   // offset of the first group in a block, and stride of the groups
+	codes      codes // encoding of a group's bytes
+	at         int   // offset of the codes in the group
+	plane      int   // offset of the bits above them in the group, if bit is not 0
+	bit        int   // position of those bits
+	offset     int8  // subtracted from a code
 	levels     *[16]int8
 
 	// pack interleaves one block: row r of the source starts at src[r·stride:].
 	// Only the first n rows exist; dst is zeroed beforehand if n < 16.
 	pack func(dst, src []byte, stride, n int)
-	// scales gives the scales and minima of the two halves of a group of one row.
+	// scales returns the scales and minima of the two halves of a group of one
+	// row.
 	scales func(blk []byte, sub, row int) scales
 }
 
-// codes are the ways of storing 32 columns.
+// codes are the encodings of 32 columns.
 type codes uint8
 
 const (
@@ -69,10 +70,12 @@ func (f *form) unpack(dst *[32]int8, blk []byte, sub, row int) {
 	}
 }
 
-// scales are those of 32 columns: value = d[col/16]·code + m[col/16].
+// scales are the scales and minima of 32 columns: value = d[col/16]·code +
+// m[col/16].
 type scales struct{ d, m [2]float32 }
 
-// value is the weight with that code, rounded as the format's decoder does.
+// value returns the weight with that code, rounded as the format's decoder
+// does.
 func (s *scales) value(f *form, code int8, col int) float32 {
 	v := float32(s.d[col/16] * float32(code))
 	if f.mins {
@@ -81,7 +84,7 @@ func (s *scales) value(f *form, code int8, col int) float32 {
 	return v
 }
 
-// forms has a form for each type that multiplies with codes; form_grid.go adds its own.
+// forms has a form for each type that multiplies codes; form_grid.go adds more.
 var forms = [...]*form{
 	dtype.Q4_0:   &formQ4_0,
 	dtype.Q4_1:   &formQ4_1,
@@ -151,7 +154,7 @@ func fromCrumbs(dst *[32]int8, grp []byte, row int) {
 	}
 }
 
-// orPlane sets bit to the 1-bit codes of a row.
+// orPlane ors the 1-bit codes of a row into bit bit.
 func orPlane(dst *[32]int8, grp []byte, row, bit int) {
 	v := u32(grp[4*row:])
 	for c := range dst {
@@ -159,7 +162,8 @@ func orPlane(dst *[32]int8, grp []byte, row, bit int) {
 	}
 }
 
-// sixes places four words of 6-bit codes: three as they are, the fourth in their top bits.
+// sixes stores four words of 6-bit codes: three unchanged, the fourth in their
+// top bits.
 func sixes(dst []byte, c *[4]uint32, r int) {
 	put32(dst[4*r:], c[0]|c[3]>>4&0x03030303<<6)
 	put32(dst[64+4*r:], c[1]|c[3]>>2&0x03030303<<6)
@@ -186,7 +190,7 @@ func put4(dst []int8, v uint32) {
 	}
 }
 
-// plane turns bit col of h into bit col/4 of byte col%4.
+// plane moves bit col of h to bit col/4 of byte col%4.
 func plane(h uint32) (p uint32) {
 	for i := range 8 {
 		p |= (h >> (4 * i) & 15) * 0x00204081 & 0x01010101 << i

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// The 32-column types: scale, perhaps a minimum, codes.
+// The 32-column types: a scale, for some a minimum, and codes.
 
 var formQ4_0 = form{
 	elems: 32, subs: 1,
@@ -106,7 +106,7 @@ var levelsNL = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38,
 var levelsMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 // halfE8M0 is half of the scale 2^(e-127), so that doubled levels fit; 255,
-// a NaN in the OCP text, is 2^127 as in ggml.
+// which is NaN in the OCP text, is 2^127 as in ggml.
 func halfE8M0(e uint8) float32 {
 	if e < 2 {
 		return math.Float32frombits(0x00200000 << e)

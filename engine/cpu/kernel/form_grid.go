@@ -7,27 +7,27 @@ import (
 	"godwit/engine/quant"
 )
 
-// Types whose values are few: points of a book or trits, with signs, times
-// odd multiples of a unit for every 16 or 32 columns. In panels they share one
-// form, which holds the exact values: 16 levels, for each row the unit as
-// float32, for each row and 16 columns the multiple, and nibbles that name
+// Types with few distinct values: points of a codebook or trits, with signs,
+// times odd multiples of a unit for every 16 or 32 columns. In panels they
+// share one form with the exact values: 16 levels, the unit of each row as
+// float32, a multiple for each row and 16 columns, and nibbles that index the
 // levels.
 const (
 	gridUnit  = 16
 	gridMult  = gridUnit + 4*PanelRows
 	gridFirst = gridMult + 16*PanelRows
 	gridBytes = gridFirst + 8*256
-	gridShift = 64 // on the stored levels
+	gridShift = 64 // added to the stored levels
 )
 
-// grid is what tells one of these types from the others.
+// grid is one of these types.
 type grid struct {
 	t      dtype.Type
 	levels [16]int8
-	unit   float32 // the block's scale counts so many of these: a power of two
-	// scale takes the scale out of a block and leaves 1 in its place.
+	unit   float32 // the block's scale is a multiple of this power of two
+	// scale extracts the scale of a block and leaves 1 in its place.
 	scale func(blk []byte) float32
-	// mult is the multiple for 16 columns.
+	// mult returns the multiple for 16 columns.
 	mult func(blk []byte, half int) int8
 }
 
@@ -47,11 +47,11 @@ var grids = []grid{
 
 var (
 	levelsIQ2 = signed(8, 25, 43)
-	levelsIQ1 = [16]int8{-9, -7, -1, 1, 7, 9} // eighths: a point and a shift of 1/8
+	levelsIQ1 = [16]int8{-9, -7, -1, 1, 7, 9} // in eighths: a point and a shift of 1/8
 	levelsTQ  = [16]int8{-1, 0, 1, 2}
 )
 
-// signed are magnitudes and, eight places on, their negatives.
+// signed returns magnitudes and, eight places later, their negatives.
 func signed(magnitudes ...int8) (l [16]int8) {
 	for i, m := range magnitudes {
 		l[i], l[8+i] = m, -m
@@ -61,7 +61,7 @@ func signed(magnitudes ...int8) (l [16]int8) {
 
 func odd(s byte) int8 { return int8(2*s + 1) }
 
-// scaleAt is for a float16 at an offset.
+// scaleAt reads a float16 at an offset.
 func scaleAt(off int) func([]byte) float32 {
 	return func(b []byte) float32 {
 		d := dtype.F16ToF32(binary.LittleEndian.Uint16(b[off:]))
@@ -70,7 +70,7 @@ func scaleAt(off int) func([]byte) float32 {
 	}
 }
 
-// scaleIQ1M is for a float16 in the top nibbles of four words.
+// scaleIQ1M reads a float16 from the top nibbles of four words.
 func scaleIQ1M(b []byte) float32 {
 	var h uint16
 	for i := range 4 {
@@ -81,9 +81,9 @@ func scaleIQ1M(b []byte) float32 {
 	return dtype.F16ToF32(h)
 }
 
-// form is the panel form of the type.
+// form returns the panel form of the type.
 func (g *grid) form() *form {
-	var index [256]byte // of a level
+	var index [256]byte // index of a level
 	for i, l := range g.levels {
 		if l != 0 || i < 2 {
 			index[uint8(l)] = byte(i)
@@ -110,7 +110,7 @@ func (g *grid) form() *form {
 	}
 }
 
-// packRow places the block of one row.
+// packRow packs the block of one row.
 func (g *grid) packRow(dst, src []byte, r int, index *[256]byte) {
 	var block [128]byte
 	b := block[:copy(block[:], src)]
@@ -125,7 +125,7 @@ func (g *grid) packRow(dst, src []byte, r int, index *[256]byte) {
 		one := 1 / (g.unit * float32(m))
 		out := dst[gridFirst+256*(h/2):]
 		for c, v := range values[16*h : 16*h+16] {
-			// The product is within rounding of the level.
+			// The product equals the level up to rounding.
 			x := v * one
 			level := int8(x + 0.5)
 			if x < 0 {

@@ -34,7 +34,7 @@ var formQ5_K = form{
 	scales: scalesK,
 }
 
-// packK places d, dmin and the 12 bytes of 6-bit scales and minima.
+// packK packs d, dmin and the 12 bytes of 6-bit scales and minima.
 func packK(dst, s []byte, r int) {
 	copy16(dst, s, r)
 	copy16(dst[32:], s[2:], r)
@@ -174,8 +174,8 @@ var formIQ4_XS = form{
 		for r := range n {
 			s := src[r*stride:]
 			copy16(dst, s, r)
-			spread(dst[32:], s[4:], r, 4) // the low four bits of two groups a byte
-			spread(dst[96:], s[2:], r, 2) // the high two bits of four groups a byte
+			spread(dst[32:], s[4:], r, 4) // the low four bits, two groups per byte
+			spread(dst[96:], s[2:], r, 2) // the high two bits, four groups per byte
 			for sub := range 8 {
 				nibbles(dst[128+256*sub:], s[8+16*sub:], r)
 			}

@@ -10,16 +10,16 @@ func MatVec(y []float32, w *Packed, a *Acts, row, panel0, panel1 int) {
 	matMul(y, 0, w, a, row, row+1, panel0, panel1, panel1)
 }
 
-// MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1
-// and the rows r of panels panel0 to panel1-1. Each result has the bits that
-// MatVec gives. Nothing else of y is written, so ldy may be as little as the
-// panels have rows.
+// MatMul computes y[i·ldy+r] = w[r]·a[i] for activation rows row0 to row1-1 and
+// the rows r of panels panel0 to panel1-1. Each result has the bits of MatVec.
+// Nothing else of y is written, so ldy may be as small as the number of rows in
+// the panels.
 func MatMul(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1 int) {
 	MatMulAhead(y, ldy, w, a, row0, row1, panel0, panel1, panel1)
 }
 
-// MatMulAhead is MatMul for a thread that goes on with the panels up to
-// ahead-1: their first few kilobytes are fetched on the way.
+// MatMulAhead is MatMul for a thread that continues with the panels up to
+// ahead-1: their first few kilobytes are prefetched.
 func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, panel1, ahead int) {
 	if row0 >= row1 {
 		return
@@ -30,7 +30,8 @@ func MatMulAhead(y []float32, ldy int, w *Packed, a *Acts, row0, row1, panel0, p
 }
 
 // MatVecF32 is MatVec for the types F32, F16 and BF16 and float activations x.
-// Products are summed in float32 with fused multiply-add, even and odd columns apart.
+// Products are summed in float32 with fused multiply-add, even and odd columns
+// separately.
 func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
 	checkFloat(w, len(x), w.Cols, 0, 1)
 	checkPanels(w, len(y), panel0, panel1)
@@ -38,7 +39,7 @@ func MatVecF32(y []float32, w *Packed, x []float32, panel0, panel1 int) {
 }
 
 // MatMulF32 is MatMul for F32, F16 and BF16: activation row i is x[i·ldx:].
-// Each result has the bits that MatVecF32 gives.
+// Each result has the bits of MatVecF32.
 func MatMulF32(y []float32, ldy int, w *Packed, x []float32, ldx, row0, row1, panel0, panel1 int) {
 	if row0 >= row1 {
 		return

@@ -73,7 +73,8 @@ func matMulF32Generic(y []float32, ldy int, w *Packed, x []float32, ldx, row0, r
 	}
 }
 
-// floatDot is one row of a float panel by x, even and odd columns apart.
+// floatDot multiplies one row of a float panel by x, even and odd columns
+// separately.
 func floatDot(t dtype.Type, panel []byte, x []float32) float32 {
 	var even, odd float32
 	for c := 0; c+1 < len(x); c += 2 {

@@ -2,23 +2,23 @@
 
 package kernel
 
-// weightChunk is how many bytes of weights stay in the second-level cache
-// while all activation rows pass over them.
+// weightChunk is the size in bytes of the weights that stay in the second-level
+// cache while all activation rows pass over them.
 const weightChunk = 384 << 10
 
-// tiling is one multiplication cut into the shapes that kernels take.
+// tiling is one multiplication divided into the shapes of the kernels.
 type tiling struct {
 	w      *Packed
-	a      *Acts     // quantised activations, or
-	x      []float32 // float ones,
-	ldx    int       // this far apart
+	a      *Acts     // quantised activations; nil for float ones
+	x      []float32 // float activations
+	ldx    int       // stride of x
 	y      []float32
 	ldy    int
-	size   int  // bytes of a panel
-	wide   bool // there are kernels for eight rows,
-	pair   int  // and for two panels by so many
-	ahead  int  // weights before this panel may be fetched
-	blocks int  // of a row of weights; columns if the activations are floats
+	size   int  // bytes per panel
+	wide   bool // there are kernels for eight rows
+	pair   int  // rows of the kernels for two panels
+	ahead  int  // weights before this panel may be prefetched
+	blocks int  // blocks per row of weights, or columns for float activations
 }
 
 func (t *tiling) run(row0, row1, panel0, panel1 int) {
@@ -40,7 +40,7 @@ func (t *tiling) run(row0, row1, panel0, panel1 int) {
 	}
 }
 
-// pairs reports whether so many rows need kernels of two panels.
+// pairs reports whether that many rows need kernels of two panels.
 func (t *tiling) pairs(rows int) bool {
 	first := 4
 	if t.wide {
@@ -49,7 +49,8 @@ func (t *tiling) pairs(rows int) bool {
 	return t.pair > 0 && rows-first > 4
 }
 
-// block does n panels from p, one or an even number where pairs are needed.
+// block multiplies n panels from p: one, or an even number where pairs are
+// needed.
 func (t *tiling) block(row0, row1, p, n int) {
 	for i := row0; i < row1; {
 		from, rows, panels := t.next(i, row0, row1, n)
@@ -58,10 +59,11 @@ func (t *tiling) block(row0, row1, p, n int) {
 	}
 }
 
-// next chooses the rows to do at row i, and whether two panels at once. The
-// first tile brings the weights from memory, best one panel at a time. Up to four
-// rows have a kernel of their number; two panels have one of t.pair rows alone,
-// whose last tile steps back to be full: the results are the same bits again.
+// next chooses the rows to multiply from row i on, and whether two panels at
+// once. The first tile fetches the weights from memory, which works best one
+// panel at a time. Up to four rows have a kernel of their number. Two panels
+// have kernels of t.pair rows only, so the last tile steps back to be full and
+// recomputes the same bits.
 func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 	left, first := row1-i, i == row0
 	switch {
@@ -75,7 +77,7 @@ func (t *tiling) next(i, row0, row1, n int) (from, rows, panels int) {
 	return i, 4, 1
 }
 
-// last does the last panel, which has fewer rows than a kernel writes.
+// last multiplies the last panel, which has fewer rows than a kernel writes.
 func (t *tiling) last(row0, row1 int) {
 	p := t.w.Panels() - 1
 	var out [8 * PanelRows]float32

@@ -4,282 +4,282 @@
 
 package kernel
 
-// matQ40p1n1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n1AVX2 multiplies panels of Q4_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n2AVX2 multiplies panels of Q4_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n2AVX2 multiplies panels of Q4_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n3AVX2 multiplies panels of Q4_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n3AVX2 multiplies panels of Q4_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n4AVX2 multiplies panels of Q4_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n1AVX2 multiplies panels of Q4_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n2AVX2 multiplies panels of Q4_1 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n2AVX2 multiplies panels of Q4_1 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n3AVX2 multiplies panels of Q4_1 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n3AVX2 multiplies panels of Q4_1 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n4AVX2 multiplies panels of Q4_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n1AVX2 multiplies panels of Q5_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n2AVX2 multiplies panels of Q5_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n2AVX2 multiplies panels of Q5_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n3AVX2 multiplies panels of Q5_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n3AVX2 multiplies panels of Q5_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n4AVX2 multiplies panels of Q5_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n1AVX2 multiplies panels of Q5_1 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n2AVX2 multiplies panels of Q5_1 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n2AVX2 multiplies panels of Q5_1 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n3AVX2 multiplies panels of Q5_1 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n3AVX2 multiplies panels of Q5_1 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n4AVX2 multiplies panels of Q5_1 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n1AVX2 multiplies panels of Q8_0 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n2AVX2 multiplies panels of Q8_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n2AVX2 multiplies panels of Q8_0 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n3AVX2 multiplies panels of Q8_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n3AVX2 multiplies panels of Q8_0 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n4AVX2 multiplies panels of Q8_0 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n1AVX2 multiplies panels of IQ4_NL by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n2AVX2 multiplies panels of IQ4_NL by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n2AVX2 multiplies panels of IQ4_NL by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n3AVX2 multiplies panels of IQ4_NL by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n3AVX2 multiplies panels of IQ4_NL by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n4AVX2 multiplies panels of IQ4_NL by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n1AVX2 multiplies panels of MXFP4 by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n2AVX2 multiplies panels of MXFP4 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n2AVX2 multiplies panels of MXFP4 by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n3AVX2 multiplies panels of MXFP4 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n3AVX2 multiplies panels of MXFP4 by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n4AVX2 multiplies panels of MXFP4 by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n1AVX2 multiplies panels of Q2_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n2AVX2 multiplies panels of Q2_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n2AVX2 multiplies panels of Q2_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n3AVX2 multiplies panels of Q2_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n3AVX2 multiplies panels of Q2_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n4AVX2 multiplies panels of Q2_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n1AVX2 multiplies panels of Q3_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n2AVX2 multiplies panels of Q3_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n2AVX2 multiplies panels of Q3_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n3AVX2 multiplies panels of Q3_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n3AVX2 multiplies panels of Q3_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n4AVX2 multiplies panels of Q3_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n1AVX2 multiplies panels of Q4_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n2AVX2 multiplies panels of Q4_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n2AVX2 multiplies panels of Q4_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n3AVX2 multiplies panels of Q4_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n3AVX2 multiplies panels of Q4_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n4AVX2 multiplies panels of Q4_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n1AVX2 multiplies panels of Q5_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n2AVX2 multiplies panels of Q5_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n2AVX2 multiplies panels of Q5_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n3AVX2 multiplies panels of Q5_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n3AVX2 multiplies panels of Q5_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n4AVX2 multiplies panels of Q5_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n1AVX2 multiplies panels of Q6_K by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n2AVX2 multiplies panels of Q6_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n2AVX2 multiplies panels of Q6_K by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n3AVX2 multiplies panels of Q6_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n3AVX2 multiplies panels of Q6_K by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n4AVX2 multiplies panels of Q6_K by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n1AVX2 multiplies panels of IQ4_XS by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n2AVX2 multiplies panels of IQ4_XS by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n2AVX2 multiplies panels of IQ4_XS by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n3AVX2 multiplies panels of IQ4_XS by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n3AVX2 multiplies panels of IQ4_XS by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n4AVX2 multiplies panels of IQ4_XS by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n1AVX2 multiplies panels of Grid by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n1AVX2 multiplies panels of Grid by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n1AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n2AVX2 multiplies panels of Grid by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n2AVX2 multiplies panels of Grid by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n2AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n3AVX2 multiplies panels of Grid by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n3AVX2 multiplies panels of Grid by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n3AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n4AVX2 multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n4AVX2 multiplies panels of Grid by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n4AVX2(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)

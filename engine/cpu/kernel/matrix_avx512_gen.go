@@ -4,632 +4,632 @@
 
 package kernel
 
-// matQ40p1n1AVX512 multiplies panels of Q4_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n1AVX512 multiplies panels of Q4_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n2AVX512 multiplies panels of Q4_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n2AVX512 multiplies panels of Q4_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n3AVX512 multiplies panels of Q4_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n3AVX512 multiplies panels of Q4_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n4AVX512 multiplies panels of Q4_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n4AVX512 multiplies panels of Q4_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n5AVX512 multiplies panels of Q4_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n5AVX512 multiplies panels of Q4_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n6AVX512 multiplies panels of Q4_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n6AVX512 multiplies panels of Q4_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n7AVX512 multiplies panels of Q4_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n7AVX512 multiplies panels of Q4_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p1n8AVX512 multiplies panels of Q4_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p1n8AVX512 multiplies panels of Q4_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ40p2n6AVX512 multiplies panels of Q4_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ40p2n6AVX512 multiplies panels of Q4_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ40p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n1AVX512 multiplies panels of Q4_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n1AVX512 multiplies panels of Q4_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n2AVX512 multiplies panels of Q4_1, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n2AVX512 multiplies panels of Q4_1, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n3AVX512 multiplies panels of Q4_1, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n3AVX512 multiplies panels of Q4_1, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n4AVX512 multiplies panels of Q4_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n4AVX512 multiplies panels of Q4_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n5AVX512 multiplies panels of Q4_1, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n5AVX512 multiplies panels of Q4_1, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n6AVX512 multiplies panels of Q4_1, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n6AVX512 multiplies panels of Q4_1, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n7AVX512 multiplies panels of Q4_1, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n7AVX512 multiplies panels of Q4_1, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p1n8AVX512 multiplies panels of Q4_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p1n8AVX512 multiplies panels of Q4_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ41p2n6AVX512 multiplies panels of Q4_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ41p2n6AVX512 multiplies panels of Q4_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ41p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n1AVX512 multiplies panels of Q5_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n1AVX512 multiplies panels of Q5_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n2AVX512 multiplies panels of Q5_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n2AVX512 multiplies panels of Q5_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n3AVX512 multiplies panels of Q5_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n3AVX512 multiplies panels of Q5_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n4AVX512 multiplies panels of Q5_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n4AVX512 multiplies panels of Q5_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n5AVX512 multiplies panels of Q5_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n5AVX512 multiplies panels of Q5_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n6AVX512 multiplies panels of Q5_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n6AVX512 multiplies panels of Q5_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n7AVX512 multiplies panels of Q5_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n7AVX512 multiplies panels of Q5_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p1n8AVX512 multiplies panels of Q5_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p1n8AVX512 multiplies panels of Q5_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ50p2n6AVX512 multiplies panels of Q5_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ50p2n6AVX512 multiplies panels of Q5_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ50p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n1AVX512 multiplies panels of Q5_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n1AVX512 multiplies panels of Q5_1, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n2AVX512 multiplies panels of Q5_1, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n2AVX512 multiplies panels of Q5_1, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n3AVX512 multiplies panels of Q5_1, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n3AVX512 multiplies panels of Q5_1, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n4AVX512 multiplies panels of Q5_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n4AVX512 multiplies panels of Q5_1, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n5AVX512 multiplies panels of Q5_1, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n5AVX512 multiplies panels of Q5_1, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n6AVX512 multiplies panels of Q5_1, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n6AVX512 multiplies panels of Q5_1, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n7AVX512 multiplies panels of Q5_1, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n7AVX512 multiplies panels of Q5_1, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p1n8AVX512 multiplies panels of Q5_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p1n8AVX512 multiplies panels of Q5_1, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ51p2n6AVX512 multiplies panels of Q5_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ51p2n6AVX512 multiplies panels of Q5_1, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ51p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n1AVX512 multiplies panels of Q8_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n1AVX512 multiplies panels of Q8_0, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n2AVX512 multiplies panels of Q8_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n2AVX512 multiplies panels of Q8_0, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n3AVX512 multiplies panels of Q8_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n3AVX512 multiplies panels of Q8_0, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n4AVX512 multiplies panels of Q8_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n4AVX512 multiplies panels of Q8_0, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n5AVX512 multiplies panels of Q8_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n5AVX512 multiplies panels of Q8_0, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n6AVX512 multiplies panels of Q8_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n6AVX512 multiplies panels of Q8_0, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n7AVX512 multiplies panels of Q8_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n7AVX512 multiplies panels of Q8_0, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p1n8AVX512 multiplies panels of Q8_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p1n8AVX512 multiplies panels of Q8_0, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ80p2n6AVX512 multiplies panels of Q8_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ80p2n6AVX512 multiplies panels of Q8_0, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ80p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n1AVX512 multiplies panels of IQ4_NL, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n1AVX512 multiplies panels of IQ4_NL, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n2AVX512 multiplies panels of IQ4_NL, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n2AVX512 multiplies panels of IQ4_NL, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n3AVX512 multiplies panels of IQ4_NL, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n3AVX512 multiplies panels of IQ4_NL, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n4AVX512 multiplies panels of IQ4_NL, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n4AVX512 multiplies panels of IQ4_NL, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n5AVX512 multiplies panels of IQ4_NL, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n5AVX512 multiplies panels of IQ4_NL, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n6AVX512 multiplies panels of IQ4_NL, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n6AVX512 multiplies panels of IQ4_NL, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n7AVX512 multiplies panels of IQ4_NL, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n7AVX512 multiplies panels of IQ4_NL, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp1n8AVX512 multiplies panels of IQ4_NL, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp1n8AVX512 multiplies panels of IQ4_NL, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4NLp2n6AVX512 multiplies panels of IQ4_NL, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4NLp2n6AVX512 multiplies panels of IQ4_NL, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4NLp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n1AVX512 multiplies panels of MXFP4, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n1AVX512 multiplies panels of MXFP4, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n2AVX512 multiplies panels of MXFP4, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n2AVX512 multiplies panels of MXFP4, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n3AVX512 multiplies panels of MXFP4, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n3AVX512 multiplies panels of MXFP4, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n4AVX512 multiplies panels of MXFP4, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n4AVX512 multiplies panels of MXFP4, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n5AVX512 multiplies panels of MXFP4, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n5AVX512 multiplies panels of MXFP4, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n6AVX512 multiplies panels of MXFP4, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n6AVX512 multiplies panels of MXFP4, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n7AVX512 multiplies panels of MXFP4, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n7AVX512 multiplies panels of MXFP4, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p1n8AVX512 multiplies panels of MXFP4, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p1n8AVX512 multiplies panels of MXFP4, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matMXFP4p2n6AVX512 multiplies panels of MXFP4, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matMXFP4p2n6AVX512 multiplies panels of MXFP4, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matMXFP4p2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n1AVX512 multiplies panels of Q2_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n1AVX512 multiplies panels of Q2_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n2AVX512 multiplies panels of Q2_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n2AVX512 multiplies panels of Q2_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n3AVX512 multiplies panels of Q2_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n3AVX512 multiplies panels of Q2_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n4AVX512 multiplies panels of Q2_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n4AVX512 multiplies panels of Q2_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n5AVX512 multiplies panels of Q2_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n5AVX512 multiplies panels of Q2_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n6AVX512 multiplies panels of Q2_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n6AVX512 multiplies panels of Q2_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n7AVX512 multiplies panels of Q2_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n7AVX512 multiplies panels of Q2_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp1n8AVX512 multiplies panels of Q2_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp1n8AVX512 multiplies panels of Q2_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ2Kp2n4AVX512 multiplies panels of Q2_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ2Kp2n4AVX512 multiplies panels of Q2_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ2Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n1AVX512 multiplies panels of Q3_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n1AVX512 multiplies panels of Q3_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n2AVX512 multiplies panels of Q3_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n2AVX512 multiplies panels of Q3_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n3AVX512 multiplies panels of Q3_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n3AVX512 multiplies panels of Q3_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n4AVX512 multiplies panels of Q3_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n4AVX512 multiplies panels of Q3_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n5AVX512 multiplies panels of Q3_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n5AVX512 multiplies panels of Q3_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n6AVX512 multiplies panels of Q3_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n6AVX512 multiplies panels of Q3_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n7AVX512 multiplies panels of Q3_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n7AVX512 multiplies panels of Q3_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp1n8AVX512 multiplies panels of Q3_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp1n8AVX512 multiplies panels of Q3_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ3Kp2n4AVX512 multiplies panels of Q3_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ3Kp2n4AVX512 multiplies panels of Q3_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ3Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n1AVX512 multiplies panels of Q4_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n1AVX512 multiplies panels of Q4_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n2AVX512 multiplies panels of Q4_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n2AVX512 multiplies panels of Q4_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n3AVX512 multiplies panels of Q4_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n3AVX512 multiplies panels of Q4_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n4AVX512 multiplies panels of Q4_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n4AVX512 multiplies panels of Q4_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n5AVX512 multiplies panels of Q4_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n5AVX512 multiplies panels of Q4_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n6AVX512 multiplies panels of Q4_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n6AVX512 multiplies panels of Q4_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n7AVX512 multiplies panels of Q4_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n7AVX512 multiplies panels of Q4_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp1n8AVX512 multiplies panels of Q4_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp1n8AVX512 multiplies panels of Q4_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ4Kp2n6AVX512 multiplies panels of Q4_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ4Kp2n6AVX512 multiplies panels of Q4_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ4Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n1AVX512 multiplies panels of Q5_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n1AVX512 multiplies panels of Q5_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n2AVX512 multiplies panels of Q5_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n2AVX512 multiplies panels of Q5_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n3AVX512 multiplies panels of Q5_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n3AVX512 multiplies panels of Q5_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n4AVX512 multiplies panels of Q5_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n4AVX512 multiplies panels of Q5_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n5AVX512 multiplies panels of Q5_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n5AVX512 multiplies panels of Q5_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n6AVX512 multiplies panels of Q5_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n6AVX512 multiplies panels of Q5_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n7AVX512 multiplies panels of Q5_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n7AVX512 multiplies panels of Q5_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp1n8AVX512 multiplies panels of Q5_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp1n8AVX512 multiplies panels of Q5_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ5Kp2n6AVX512 multiplies panels of Q5_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ5Kp2n6AVX512 multiplies panels of Q5_K, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ5Kp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n1AVX512 multiplies panels of Q6_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n1AVX512 multiplies panels of Q6_K, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n2AVX512 multiplies panels of Q6_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n2AVX512 multiplies panels of Q6_K, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n3AVX512 multiplies panels of Q6_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n3AVX512 multiplies panels of Q6_K, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n4AVX512 multiplies panels of Q6_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n4AVX512 multiplies panels of Q6_K, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n5AVX512 multiplies panels of Q6_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n5AVX512 multiplies panels of Q6_K, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n6AVX512 multiplies panels of Q6_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n6AVX512 multiplies panels of Q6_K, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n7AVX512 multiplies panels of Q6_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n7AVX512 multiplies panels of Q6_K, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp1n8AVX512 multiplies panels of Q6_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp1n8AVX512 multiplies panels of Q6_K, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matQ6Kp2n4AVX512 multiplies panels of Q6_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matQ6Kp2n4AVX512 multiplies panels of Q6_K, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matQ6Kp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n1AVX512 multiplies panels of IQ4_XS, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n1AVX512 multiplies panels of IQ4_XS, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n2AVX512 multiplies panels of IQ4_XS, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n2AVX512 multiplies panels of IQ4_XS, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n3AVX512 multiplies panels of IQ4_XS, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n3AVX512 multiplies panels of IQ4_XS, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n4AVX512 multiplies panels of IQ4_XS, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n4AVX512 multiplies panels of IQ4_XS, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n5AVX512 multiplies panels of IQ4_XS, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n5AVX512 multiplies panels of IQ4_XS, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n6AVX512 multiplies panels of IQ4_XS, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n6AVX512 multiplies panels of IQ4_XS, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n7AVX512 multiplies panels of IQ4_XS, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n7AVX512 multiplies panels of IQ4_XS, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp1n8AVX512 multiplies panels of IQ4_XS, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp1n8AVX512 multiplies panels of IQ4_XS, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matIQ4XSp2n6AVX512 multiplies panels of IQ4_XS, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matIQ4XSp2n6AVX512 multiplies panels of IQ4_XS, 2 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matIQ4XSp2n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n1AVX512 multiplies panels of Grid, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n1AVX512 multiplies panels of Grid, 1 at once, by 1 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n1AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n2AVX512 multiplies panels of Grid, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n2AVX512 multiplies panels of Grid, 1 at once, by 2 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n2AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n3AVX512 multiplies panels of Grid, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n3AVX512 multiplies panels of Grid, 1 at once, by 3 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n3AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n4AVX512 multiplies panels of Grid, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n4AVX512 multiplies panels of Grid, 1 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n5AVX512 multiplies panels of Grid, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n5AVX512 multiplies panels of Grid, 1 at once, by 5 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n5AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n6AVX512 multiplies panels of Grid, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n6AVX512 multiplies panels of Grid, 1 at once, by 6 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n6AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n7AVX512 multiplies panels of Grid, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n7AVX512 multiplies panels of Grid, 1 at once, by 7 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n7AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp1n8AVX512 multiplies panels of Grid, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp1n8AVX512 multiplies panels of Grid, 1 at once, by 8 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp1n8AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)
 
-// matGridp2n4AVX512 multiplies panels of Grid, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be fetched.
+// matGridp2n4AVX512 multiplies panels of Grid, 2 at once, by 4 rows of activations; ldy and lda are in bytes. The weights of the first fetch panels may be prefetched.
 //
 //go:noescape
 func matGridp2n4AVX512(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)

@@ -11,10 +11,12 @@ func Dot(a, b []float32) float32 {
 // Sum adds up x, in 32 partial sums.
 func Sum(x []float32) float32 { return sum(x) }
 
-// Max is the largest value of x, NaNs left out; -Inf if there is none.
+// Max returns the largest value of x, ignoring NaN; -Inf if x has no other
+// values.
 func Max(x []float32) float32 { return maximum(x) }
 
-// ArgMax is the first index of the largest value of x, NaNs left out; 0 if there is none.
+// ArgMax returns the first index of the largest value of x, ignoring NaN; 0 if
+// x has no other values.
 func ArgMax(x []float32) int {
 	if i := index(x, maximum(x)); i >= 0 {
 		return i

@@ -5,9 +5,9 @@ import "unsafe"
 // line is the size of a cache line, in bytes.
 const line = 64
 
-// Own asks the memory system for the lines of n values of a row from one on, to be
-// written: those that another processor has read must be taken from it first.
-// Both are multiples of 32. It returns at once and has no other effect.
+// Own prefetches the cache lines of n values of a row, from index from on, for
+// writing: lines that another processor has read must be invalidated there
+// first. Both are multiples of 32. It returns at once and has no other effect.
 func (a *Acts) Own(row, from, n int) {
 	b := a.row(row)[from/32 : (from+n)/32]
 	if len(b) > 0 {

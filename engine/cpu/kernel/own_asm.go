@@ -2,7 +2,7 @@
 
 package kernel
 
-// own asks for n lines of 64 bytes, to be written; n is not 0.
+// own prefetches n lines of 64 bytes for writing; n is not 0.
 //
 //go:noescape
 func own(p *byte, n int)

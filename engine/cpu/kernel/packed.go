@@ -16,13 +16,13 @@ type Packed struct {
 	Data       []byte
 }
 
-// Panels is the number of panels, the last one possibly with rows to spare.
+// Panels is the number of panels; the last one may have unused rows.
 func (w *Packed) Panels() int { return (w.Rows + PanelRows - 1) / PanelRows }
 
-// panelBytes is the size of a panel of that type.
+// panelBytes returns the size of a panel of that type.
 func panelBytes(t dtype.Type, cols int) int { return cols / t.Elems() * blockBytes(t) }
 
-// blockBytes is the size of a block of 16 rows in a panel.
+// blockBytes returns the size of a block of 16 rows in a panel.
 func blockBytes(t dtype.Type) int {
 	if f := formOf(t); f != nil && f.bytes > 0 {
 		return f.bytes
@@ -35,8 +35,9 @@ func (w *Packed) panel(i int) []byte {
 	return w.Data[i*n : (i+1)*n]
 }
 
-// Quantized reports whether t multiplies with int8 activations ([MatVec],
-// [MatMul]); F32, F16 and BF16 take float ones ([MatVecF32], [MatMulF32]).
+// Quantized reports whether t multiplies quantised activations ([MatVec],
+// [MatMul]); F32, F16 and BF16 multiply float activations ([MatVecF32],
+// [MatMulF32]).
 func Quantized(t dtype.Type) bool { return formOf(t) != nil }
 
 // Types lists the types that are [Quantized].
@@ -97,8 +98,8 @@ func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) {
 	}
 }
 
-// Row writes row r of the matrix as floats, the same values that decoding the
-// file's row gives.
+// Row writes row r of the matrix as floats, with the values of the file's
+// decoder.
 func (w *Packed) Row(dst []float32, r int) {
 	if r < 0 || r >= w.Rows || len(dst) != w.Cols {
 		panic(fmt.Sprintf("kernel: row %d of %d × %d into %d floats", r, w.Rows, w.Cols, len(dst)))
@@ -130,7 +131,7 @@ func floatRow(dst []float32, t dtype.Type, panel []byte, row int) {
 	}
 }
 
-// floatAt is element i of a slice of F32, F16 or BF16.
+// floatAt returns element i of a slice of F32, F16 or BF16.
 func floatAt(t dtype.Type, b []byte, i int) float32 {
 	switch t {
 	case dtype.F32:

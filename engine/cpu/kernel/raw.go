@@ -8,9 +8,9 @@ import (
 )
 
 // Raw is a matrix in the file's own format. Its panels are made in scratch
-// memory each time they are used: slower, no copy of the weights. Any type
-// that has a decoder works; those without a panel form become F32 panels and
-// take float activations.
+// memory at each use: that is slower, but copies no weights. Any type with a
+// decoder works; types without a panel form become F32 panels and multiply
+// float activations.
 type Raw struct {
 	Type       dtype.Type
 	Rows, Cols int
@@ -23,12 +23,12 @@ type Scratch struct {
 	row   []float32
 }
 
-// NewScratch makes room for matrices of up to cols columns.
+// NewScratch allocates room for matrices of up to cols columns.
 func NewScratch(cols int) *Scratch {
 	return &Scratch{panel: make([]byte, panelBytes(dtype.F32, cols)), row: make([]float32, cols)}
 }
 
-// Panels is the number of panels, the last one possibly with rows to spare.
+// Panels is the number of panels; the last one may have unused rows.
 func (w *Raw) Panels() int { return (w.Rows + PanelRows - 1) / PanelRows }
 
 // Panel packs panel p into s, as a matrix of at most 16 rows of w's type, or of F32 if
@@ -57,9 +57,9 @@ func (w *Raw) Panel(s *Scratch, p int) Packed {
 	return Packed{Type: dtype.F32, Rows: n, Cols: w.Cols, Data: dst}
 }
 
-// MatMulRaw is [MatMul] or, for types that are not [Quantized], [MatMulF32], for a
-// matrix in the file's format. a is not read for the latter, nor x for the former.
-// The results have the same bits as those of the packed matrix.
+// MatMulRaw is [MatMul], or [MatMulF32] for types that are not [Quantized], for
+// a matrix in the file's format. It reads a or x accordingly. The results have
+// the same bits as those of the packed matrix.
 func MatMulRaw(y []float32, ldy int, w *Raw, a *Acts, x []float32, ldx, row0, row1, panel0, panel1 int, s *Scratch) {
 	for p := panel0; p < panel1; p++ {
 		one := w.Panel(s, p)

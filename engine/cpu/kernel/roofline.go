@@ -3,17 +3,17 @@ package kernel
 import "runtime"
 
 // Stream reads p, rounded down to a multiple of 256 bytes, as fast as the tier
-// can, to measure the bandwidth of memory. The result depends on every byte read.
+// can, to measure memory bandwidth. The result depends on every byte.
 func Stream(p []byte) uint64 { return stream(p[:len(p)&^255]) }
 
-// Products does rounds of independent multiplications of weights and
-// activations of 16 bits on registers and
-// returns the number of operations done, a product and a sum being two: the peak that [MatMul]
-// is measured against.
+// Products does rounds of independent 16-bit multiply-adds on registers and
+// returns the number of operations, two for each: the peak against which
+// [MatMul] is measured.
 func Products(rounds int) (ops int64) { return products(rounds) }
 
-// Prefetch asks the memory system for p, into the second-level cache: for a thread that waits and
-// knows which weights it will read next. It returns at once and has no other effect.
+// Prefetch prefetches p into the second-level cache, for a thread that waits
+// and knows which weights it will read next. It returns at once and has no
+// other effect.
 func Prefetch(p []byte) { prefetch(p) }
 
 func streamGeneric(p []byte) (mix uint64) {

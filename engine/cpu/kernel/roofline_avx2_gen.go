@@ -14,7 +14,7 @@ func readAVX2(p []byte) uint64
 //go:noescape
 func peakAVX2(n int)
 
-// prefetchAVX2 asks for n lines of 64 bytes.
+// prefetchAVX2 prefetches n lines of 64 bytes.
 //
 //go:noescape
 func prefetchAVX2(p *byte, n int)

@@ -14,7 +14,7 @@ func readAVX512(p []byte) uint64
 //go:noescape
 func peakAVX512(n int)
 
-// prefetchAVX512 asks for n lines of 64 bytes.
+// prefetchAVX512 prefetches n lines of 64 bytes.
 //
 //go:noescape
 func prefetchAVX512(p *byte, n int)

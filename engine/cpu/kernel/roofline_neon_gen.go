@@ -19,7 +19,7 @@ func peakNEON(n int)
 //go:noescape
 func peakDot(n int)
 
-// prefetchNEON asks for n lines of 64 bytes.
+// prefetchNEON prefetches n lines of 64 bytes.
 //
 //go:noescape
 func prefetchNEON(p *byte, n int)

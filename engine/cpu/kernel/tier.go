@@ -14,7 +14,7 @@ const (
 	Generic Tier = iota // plain Go
 	AVX2                // AVX2, FMA and F16C
 	AVX512              // AVX-512 F, BW, DQ, VL, VBMI and VNNI
-	NEON                // what every arm64 processor has
+	NEON                // present on every arm64 processor
 	DotProd             // NEON with SDOT and UDOT
 )
 
@@ -34,13 +34,14 @@ func (t Tier) String() string {
 	return fmt.Sprintf("tier %d", uint8(t))
 }
 
-// envTier names a tier to use in place of the best one.
+// envTier names a tier to use instead of the best one.
 const envTier = "GODWIT_CPU_TIER"
 
-// active is the tier in use. It is set once at start, by [Use] only in tests.
+// active is the tier in use. It is set once at start; tests change it with
+// [Use].
 var active, errEnv = choose(os.Getenv(envTier))
 
-// choose finds the tier of that name, the best one for no name.
+// choose returns the tier of that name, or the best one for an empty name.
 func choose(name string) (Tier, error) {
 	all := Tiers()
 	best := all[len(all)-1]
@@ -55,18 +56,18 @@ func choose(name string) (Tier, error) {
 	return best, fmt.Errorf("%s=%q: this machine has %v", envTier, name, all)
 }
 
-// EnvError is what was wrong with GODWIT_CPU_TIER when the program started: a
-// name that is no tier of this machine. The best tier is in use then.
+// EnvError reports a GODWIT_CPU_TIER that this machine does not offer, as read
+// at start. The best tier is then in use.
 func EnvError() error { return errEnv }
 
-// Active is the tier in use: the best of [Tiers], or the one that the environment
-// variable GODWIT_CPU_TIER names if the machine has it.
+// Active is the tier in use: the best of [Tiers], or the one named by the
+// environment variable GODWIT_CPU_TIER if the machine has it.
 func Active() Tier { return active }
 
 // Tiers lists what this machine offers, slowest first.
 func Tiers() []Tier { return append([]Tier{Generic}, simdTiers()...) }
 
-// Use makes t the tier in use, for tests that run every tier. No kernel may be running.
+// Use sets the tier, for tests that run every tier. No kernel may be running.
 func Use(t Tier) error {
 	if !slices.Contains(Tiers(), t) {
 		return fmt.Errorf("cpu tier %v: this machine has %v", t, Tiers())

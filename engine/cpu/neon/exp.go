@@ -24,11 +24,11 @@ func (c *Constants) Bits(name string, b uint32) V {
 	return r
 }
 
-// Float loads a float likewise.
+// Float loads a float into every lane of the next register.
 func (c *Constants) Float(name string, f float32) V { return c.Bits(name, math.Float32bits(f)) }
 
-// Exp has the constants of the exponential, which has the operations of
-// package kernel's plain Go in their order.
+// Exp holds the constants of the exponential, which has the operations of
+// package kernel's plain Go in the same order.
 type Exp struct {
 	*File
 	lo, hi, magic, log2e, ln2Hi, ln2Lo, e2, e3, e4, e5, e6 V
@@ -57,14 +57,14 @@ func (c *Constants) Exp() *Exp {
 	}
 }
 
-// Horner leaves p·x + c in dst, which is neither.
+// Horner leaves p·x + c in dst, which must be a different register.
 func (f *File) Horner(dst, p, x, c V) {
 	f.Move(dst, c)
 	f.V("fmla.4s", dst, p, x)
 }
 
-// MinusOne splits x into n·ln2 and a rest r, and leaves n in t and e^r - 1 in the next; x becomes
-// r. The third register from t on is scratch.
+// MinusOne splits x into n·ln2 and a remainder r. It leaves n in t and e^r - 1
+// in the next register; x becomes r. The third register from t on is scratch.
 func (e *Exp) MinusOne(x, t V) {
 	n, p, u := t, t+1, t+2
 	e.V("fmax.4s", x, x, e.lo)

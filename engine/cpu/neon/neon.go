@@ -1,6 +1,6 @@
-// Package neon writes arm64 assembly for Go's assembler: the generators of the
+// Package neon writes arm64 assembly for Go's assembler. The generators of the
 // CPU backend's NEON kernels use it. Vector instructions that Go's assembler
-// has no name for become WORD directives with the instruction beside them.
+// cannot spell become WORD directives with the instruction beside them.
 //
 //	f := neon.File{Package: "kernel", Generator: "engine/cpu/kernel/genneon"}
 //	f.Func("addNEON", "(dst, a *float32)", "adds four values.", 0)
@@ -13,7 +13,7 @@
 //	f.Ret()
 //
 // Registers R16 to R18 and R27 to R30 belong to the linker, the system, the
-// assembler and Go; kernels have the others and all vector registers.
+// assembler and Go; kernels may use the others and all vector registers.
 package neon
 
 import (
@@ -51,7 +51,7 @@ const (
 	R15
 )
 
-// More of them.
+// More general registers.
 const (
 	R19 R = 19 + iota
 	R20
@@ -84,7 +84,7 @@ type File struct {
 	params    map[string]param
 }
 
-// param is where an argument lies and how it is spelt.
+// param is the location of an argument and its spelling.
 type param struct {
 	off  int
 	kind string
@@ -102,7 +102,8 @@ func (f *File) Func(name, sig, doc string, frame int) {
 	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\nfunc %s%s\n", name, doc, name, sig)
 }
 
-// layout finds the places of the arguments and the result, which is called ret.
+// layout computes the locations of the arguments and the result, which is
+// called ret.
 func (f *File) layout(sig string) (size int) {
 	f.params = map[string]param{}
 	in, out, _ := strings.Cut(strings.TrimPrefix(sig, "("), ")")
@@ -157,7 +158,8 @@ func (f *File) arg(name string) string {
 	return fmt.Sprintf("%s+%d(FP)", base, off)
 }
 
-// Arg loads an argument into a general register; that of a slice is name_base or name_len.
+// Arg loads an argument into a general register; a slice has name_base and
+// name_len.
 func (f *File) Arg(name string, r R) {
 	op := "MOVD"
 	if k := f.params[name].kind; k == "uint32" {
@@ -187,22 +189,23 @@ func (f *File) ReturnFloat(v V) { f.Op("FMOVS F%d, %s", int(v), f.arg("ret")) }
 // Local puts the address of the local memory into a register.
 func (f *File) Local(r R) { f.Op("ADD $16, RSP, %v", r) }
 
-// Op writes a line as it is, formatted.
+// Op writes a formatted line.
 func (f *File) Op(line string, args ...any) { fmt.Fprintf(&f.text, "\t"+line+"\n", args...) }
 
 // Ret ends a function.
 func (f *File) Ret() { f.Op("RET") }
 
-// NewLabel makes a name for a place.
+// NewLabel makes a unique label.
 func (f *File) NewLabel(s string) string {
 	f.labels++
 	return fmt.Sprintf("%s%d", s, f.labels)
 }
 
-// Label marks a place.
+// Label places a label.
 func (f *File) Label(name string) { fmt.Fprintf(&f.text, "\n%s:\n", name) }
 
-// Loop repeats body while counter, taken down by step after each round, is positive.
+// Loop repeats body while counter, reduced by step after each round, is
+// positive.
 func (f *File) Loop(counter R, step int, body func()) {
 	again := f.NewLabel("again")
 	f.Label(again)
@@ -217,7 +220,7 @@ func (f *File) Load(v V, base R, disp int) { f.Op("FMOVQ %d(%v), F%d", disp, bas
 // LoadHalf reads 8 bytes, and zeroes the rest of the register.
 func (f *File) LoadHalf(v V, base R, disp int) { f.Op("FMOVD %d(%v), F%d", disp, base, int(v)) }
 
-// LoadQuarter reads 4 bytes likewise.
+// LoadQuarter reads 4 bytes, and zeroes the rest of the register.
 func (f *File) LoadQuarter(v V, base R, disp int) { f.Op("FMOVS %d(%v), F%d", disp, base, int(v)) }
 
 // LoadPair reads 32 bytes; disp is a multiple of 16.
@@ -244,8 +247,8 @@ func (f *File) Repeat(v V, base R) {
 	f.word(0x4d40c800|uint32(base)<<5|uint32(v), "ld1r {v%d.4s}, [x%d]", int(v), int(base))
 }
 
-// Const makes 16 bytes of read-only data, one for each name in a file, and
-// loads them; r is overwritten.
+// Const makes 16 bytes of read-only data, one per name in a file, and loads
+// them; r is overwritten.
 func (f *File) Const(v V, name string, data [16]byte, r R) {
 	f.Address(name, data[:], r)
 	f.Load(v, r, 0)

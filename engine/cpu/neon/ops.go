@@ -9,11 +9,12 @@ import (
 // the encodings: Arm Architecture Reference Manual (DDI 0487), C7.2.
 type op struct {
 	word uint32
-	form string // destination and sources; empty if all are as the name says
-	name string // of Go's assembler, or empty
+	form string // destination and sources; empty if all have the arrangement of the name
+	name string // spelling in Go's assembler, or empty
 }
 
-// three are instructions of two sources. A source of the form that ends in [] is one element.
+// three are instructions with two sources. A source of the form that ends in []
+// is one element.
 var three = map[string]op{
 	"add.16b":    {0x4e208400, "", "VADD"},
 	"add.4s":     {0x4ea08400, "", "VADD"},
@@ -72,7 +73,7 @@ var three = map[string]op{
 	"umull2":     {0x6e20c000, "8h 16b 16b", ""},
 }
 
-// byElement are those whose last source is one element of a register.
+// byElement are instructions whose last source is one element of a register.
 var byElement = map[string]op{
 	"fmla": {0x4f801000, "4s 4s s", ""},
 	"fmls": {0x4f805000, "4s 4s s", ""},
@@ -81,7 +82,7 @@ var byElement = map[string]op{
 	"udot": {0x6f80e000, "4s 16b 4b", ""},
 }
 
-// two are instructions of one source.
+// two are instructions with one source.
 var two = map[string]op{
 	"sadalp.4s":  {0x4e606800, "4s 8h", ""},
 	"saddlp.4s":  {0x4e602800, "4s 8h", ""},
@@ -115,7 +116,7 @@ var two = map[string]op{
 	"shll":       {0x2e613800, "4s 4h 16", ""},
 }
 
-// shifts are instructions of one source and a number of bits.
+// shifts are instructions with one source and a number of bits.
 var shifts = map[string]op{
 	"ushr.16b": {0x6f080400, "", "VUSHR"},
 	"ushr.4s":  {0x6f200400, "", "VUSHR"},
@@ -137,7 +138,7 @@ func find(ops map[string]op, name string) op {
 	return o
 }
 
-// arrangements are the forms of the operands of a name.
+// arrangements returns the arrangements of the operands of a name.
 func (o op) arrangements(name string, n int) (base string, forms []string) {
 	base, last, _ := strings.Cut(name, ".")
 	if o.form != "" {
@@ -149,14 +150,14 @@ func (o op) arrangements(name string, n int) (base string, forms []string) {
 	return base, forms
 }
 
-// swapped is an arrangement as Go's assembler spells it.
+// swapped returns an arrangement in the spelling of Go's assembler.
 func swapped(form string) string {
 	unit := form[len(form)-1:]
 	return strings.ToUpper(unit) + form[:len(form)-1]
 }
 
-// V writes an instruction of two sources: name is that of the instruction with
-// the arrangement of its operands.
+// V writes an instruction with two sources; name is the instruction with the
+// arrangement of its operands.
 func (f *File) V(name string, dst, n, m V) {
 	o := find(three, name)
 	base, a := o.arrangements(name, 3)
@@ -167,13 +168,13 @@ func (f *File) V(name string, dst, n, m V) {
 	f.word(o.word|uint32(m)<<16|uint32(n)<<5|uint32(dst), "%s v%d.%s, v%d.%s, v%d.%s", base, int(dst), a[0], int(n), a[1], int(m), a[2])
 }
 
-// Look writes a look-up: the bytes of m choose among those of so many
-// registers from table on, and are 0 beyond.
+// Look writes a table look-up: the bytes of m index the given number of
+// registers from table on; indices beyond them give 0.
 func (f *File) Look(dst, table V, registers int, m V) {
 	f.look("tbl", 0x4e000000, dst, table, registers, m)
 }
 
-// LookOn is Look, but leaves the bytes beyond as they were.
+// LookOn is Look, but indices beyond the table leave the byte unchanged.
 func (f *File) LookOn(dst, table V, registers int, m V) {
 	f.look("tbx", 0x4e001000, dst, table, registers, m)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// asm adds to avo's context what every family needs. Registers are physical
-// and chosen by hand.
+// asm adds to avo's context what every family needs. Registers are physical and
+// assigned by hand.
 type asm struct {
 	*build.Context
 	labels int
@@ -27,7 +27,7 @@ var zs = [32]reg.VecPhysical{
 
 var ks = [8]reg.OpmaskPhysical{reg.K0, reg.K1, reg.K2, reg.K3, reg.K4, reg.K5, reg.K6, reg.K7}
 
-// fn opens a function of that signature, with doc as its comment.
+// fn opens a function with that signature and with doc as its comment.
 func (a *asm) fn(name, sig, doc string, args ...any) {
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)
@@ -45,7 +45,7 @@ func (a *asm) label(s string) string {
 // ld loads parameters into registers.
 func (a *asm) ld(name string, r reg.Register) { a.Load(a.Param(name), r) }
 
-// word is a read-only 32-bit constant, one for each name in a file.
+// word is a read-only 32-bit constant, one per name in a file.
 func (a *asm) word(name string, v uint32) operand.Mem { return a.constant(name, operand.U32(v)) }
 
 // float is a read-only float32.
@@ -87,7 +87,7 @@ func imm(n int) operand.Op {
 	return operand.U32(uint32(n))
 }
 
-// masks puts 64 bits, in memory or behind a pointer, into K1 to K4; tmp is
+// masks loads 64 bits, from memory or through a pointer, into K1 to K4; tmp is
 // overwritten.
 func (a *asm) masks(from operand.Op, tmp reg.GPPhysical) {
 	if p, ok := from.(reg.Register); ok {
@@ -105,7 +105,7 @@ func (a *asm) masks(from operand.Op, tmp reg.GPPhysical) {
 	}
 }
 
-// prefetch asks for lines of memory a distance from base; none for distance 0.
+// prefetch prefetches lines at a distance from base; nothing for distance 0.
 func (a *asm) prefetch(distance, base reg.Register, lines int) {
 	skip := a.label("skip")
 	a.TESTQ(distance, distance)
@@ -116,7 +116,7 @@ func (a *asm) prefetch(distance, base reg.Register, lines int) {
 	a.Label(skip)
 }
 
-// end leaves a function that used wide registers.
+// end returns from a function that used wide registers.
 func (a *asm) end() {
 	a.VZEROUPPER()
 	a.RET()

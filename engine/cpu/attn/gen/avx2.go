@@ -12,7 +12,7 @@ var ys = [16]reg.VecPhysical{
 	reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }
 
-// codes2 makes bytes of codes and floats of bytes, half a step at a time.
+// codes2 turns codes into bytes and bytes into floats, half a step at a time.
 func codes2(a *asm) {
 	for _, bits := range []int{1, 2, 3, 4, 5} {
 		a.expand2(bits)
@@ -23,7 +23,7 @@ func codes2(a *asm) {
 	}
 }
 
-// shift2 moves bits of src to the right, to the left if n is negative.
+// shift2 shifts src to the right, or to the left if n is negative.
 func (a *asm) shift2(n int, src, dst operand.Op) {
 	switch {
 	case n > 0:
@@ -47,7 +47,7 @@ func (a *asm) expand2(bits int) {
 	}
 	n, per := stepsOf(bits, low), 8/low
 	a.fn(fmt.Sprintf("expand%dAVX2", bits), "(dst, low, high, table *byte, steps, ahead int)",
-		"looks up codes of %d bits; steps is a multiple of %d. What lies ahead bytes on is asked for.", bits, n)
+		"looks up codes of %d bits; steps is a multiple of %d. Prefetches at distance ahead.", bits, n)
 	a.ld("dst", reg.RDI)
 	a.ld("low", reg.RSI)
 	if bits > low {
@@ -93,7 +93,7 @@ func (a *asm) expand2(bits int) {
 			case 3:
 				a.VPOR(h, x, x)
 				a.VPSHUFB(x, reg.Y15, x)
-			case 5: // bit 4 moves to where a blend looks
+			case 5: // bit 4 moves to the bit that a blend reads
 				a.VPSLLD(imm(3), h, h)
 				a.VPSHUFB(x, reg.Y15, reg.Y8)
 				a.VPSHUFB(x, reg.Y12, reg.Y9)
@@ -117,10 +117,10 @@ func (a *asm) expand2(bits int) {
 func (a *asm) decode2(vecs int, exact bool) {
 	name, what := "decodeTable", "looks up levels of codes below 16"
 	if exact {
-		name, what = "decodeInt", "widens bytes, after turning over their highest bits by flip,"
+		name, what = "decodeInt", "widens bytes, after xoring them with flip,"
 	}
 	a.fn(fmt.Sprintf("%s%dAVX2", name, vecs), "(dst, codes *byte, groups int, table *float32, flip uint32)",
-		"%s of %d steps a group.", what, vecs)
+		"%s of %d steps per group.", what, vecs)
 	a.ld("dst", reg.RDI)
 	a.ld("codes", reg.RSI)
 	a.ld("groups", reg.RCX)
@@ -147,7 +147,7 @@ func (a *asm) decode2(vecs int, exact bool) {
 				a.shift2(8*j-24, reg.Y0, x)
 				a.VPSRAD(imm(24), x, x)
 				a.VCVTDQ2PS(x, x)
-			} else { // bit 3 chooses the half of the table
+			} else { // bit 3 selects the half of the table
 				a.shift2(8*j, reg.Y0, x)
 				a.VPSLLD(imm(28), x, reg.Y8)
 				a.VPERMPS(reg.Y15, x, reg.Y9)
@@ -164,11 +164,11 @@ func (a *asm) decode2(vecs int, exact bool) {
 	a.end()
 }
 
-// rows2 is the most rows of the AVX2 dot products.
+// rows2 is the largest number of rows of the AVX2 dot products.
 const rows2 = 3
 
-// dot2 is the integer dot products. There is no product of bytes that cannot
-// saturate, so operands are kept where it does not.
+// dot2 is the integer dot products. Every product of bytes can saturate here,
+// so operands stay in the range where it does not.
 func dot2(a *asm) {
 	for n := 1; n <= rows2; n++ {
 		a.tokens2(n, 1)
@@ -179,8 +179,8 @@ func dot2(a *asm) {
 	}
 }
 
-// tokens2: bytes become signed; the magnitudes are one operand, the query with
-// their signs the other, and two products stay below 2·128·127.
+// tokens2 makes the bytes signed. The magnitudes are one operand, the query
+// with their signs the other, and two products stay below 2·128·127.
 func (a *asm) tokens2(n, per int) {
 	name, note := "tokens", ""
 	if per == 2 {
@@ -273,8 +273,8 @@ func (a *asm) chunk2(n, per int) {
 	}
 }
 
-// values2: even and odd tokens apart, so that a sum of two products has one
-// that is not zero. It works on 32 values, steps of four vectors apart.
+// values2 separates even and odd tokens, so that a sum of two products has only
+// one nonzero term. It processes 32 values, in steps of four vectors.
 func (a *asm) values2(n int) {
 	a.fn(fmt.Sprintf("values%dAVX2", n),
 		"(acc *float32, ld int, tile, w *byte, scale *float32, groups uint64, pitch, ahead int)",

@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// codes512 makes bytes of codes, floats of bytes, and turns chunks from the
-// order of K to that of V.
+// codes512 turns codes into bytes, bytes into floats, and transposes chunks
+// from the order of K to that of V.
 func codes512(a *asm) {
 	for _, bits := range []int{1, 2, 3, 4, 5} {
 		a.expand512(bits)
@@ -18,7 +18,7 @@ func codes512(a *asm) {
 	}
 }
 
-// shift moves bits of src to the right, to the left if n is negative.
+// shift shifts src to the right, or to the left if n is negative.
 func (a *asm) shift(n int, src operand.Op, dst reg.Register) {
 	switch {
 	case n > 0:
@@ -30,15 +30,15 @@ func (a *asm) shift(n int, src operand.Op, dst reg.Register) {
 	}
 }
 
-// expand512: a byte permute reads six bits of an index and the table repeats,
-// so what a shift leaves above a code does no harm.
+// expand512 looks up levels: a byte permute reads six bits of an index and the
+// table repeats, so the bits that a shift leaves above a code do no harm.
 func (a *asm) expand512(bits int) {
 	low := bits &^ 1
 	if bits == 1 {
 		low = 1
 	}
 	a.fn("expand"+string(rune('0'+bits))+"AVX512", "(dst, low, high, table *byte, steps, ahead int)",
-		"looks up codes of %d bits; steps is a multiple of %d. What lies ahead bytes on is asked for.", bits, stepsOf(bits, low))
+		"looks up codes of %d bits; steps is a multiple of %d. Prefetches at distance ahead.", bits, stepsOf(bits, low))
 	a.ld("dst", reg.RDI)
 	a.ld("low", reg.RSI)
 	if bits > low {
@@ -67,7 +67,7 @@ func (a *asm) expand512(bits int) {
 		if bits > low {
 			a.shift(s%per*low, src, idx)
 			a.shift(s-low, reg.Z16, reg.Z29)
-			// Where the mask is set the high plane, else the low one.
+			// The high plane where the mask is set, else the low one.
 			a.VPTERNLOGD(imm(0xd8), reg.Z30, reg.Z29, idx)
 		} else if s%per > 0 {
 			a.shift(s%per*low, src, idx)
@@ -84,7 +84,7 @@ func (a *asm) expand512(bits int) {
 	a.end()
 }
 
-// stepsOf is how many steps fill whole loads.
+// stepsOf returns the number of steps that fill whole loads.
 func stepsOf(bits, low int) int {
 	if bits > low {
 		return 8
@@ -95,10 +95,10 @@ func stepsOf(bits, low int) int {
 func (a *asm) decode512(vecs int, exact bool) {
 	name, what := "decodeTable", "looks up levels of codes below 16"
 	if exact {
-		name, what = "decodeInt", "widens bytes, after turning over their highest bits by flip,"
+		name, what = "decodeInt", "widens bytes, after xoring them with flip,"
 	}
 	a.fn(name+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, groups int, table *float32, flip uint32)",
-		"%s of %d steps a group.", what, vecs)
+		"%s of %d steps per group.", what, vecs)
 	a.ld("dst", reg.RDI)
 	a.ld("codes", reg.RSI)
 	a.ld("groups", reg.RCX)
@@ -140,7 +140,7 @@ func (a *asm) decode512(vecs int, exact bool) {
 // turn512 moves 128-bit lanes, four values of four tokens each, to their
 // token's group, and transposes them there.
 func (a *asm) turn512(vecs int) {
-	a.fn("turn"+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, flip uint32)", "turns a chunk of %d values.", 16*vecs)
+	a.fn("turn"+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, flip uint32)", "transposes a chunk of %d values.", 16*vecs)
 	a.ld("dst", reg.RDI)
 	a.ld("codes", reg.RSI)
 	a.ld("flip", reg.EAX)

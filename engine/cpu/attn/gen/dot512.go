@@ -21,8 +21,8 @@ func dot512(a *asm) {
 	}
 }
 
-// tokens512: four vectors of 16 tokens for each row of the operand. With few
-// rows even and odd groups have sums of their own, which hides the latency.
+// tokens512 has four vectors of 16 tokens per row of the operand. With few
+// rows, even and odd groups have separate sums, which hides the latency.
 func (a *asm) tokens512(n int) {
 	a.fn(fmt.Sprintf("tokens%dAVX512", n),
 		"(dst *float32, tile *byte, q *int8, qscale *float32, init *int32, scales *byte, blocks, chunks int)",

@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// encode512 is what an encoder of trellis codes does around its search, and what
-// reading exact rows and levelled channels beside them takes.
+// encode512 is the part of a trellis encoder around its search, and the reading
+// of exact rows and of levelled channels.
 func encode512(a *asm) {
 	e := &encode{a}
 	e.sums()
@@ -30,8 +30,9 @@ func (e *encode) reduce() {
 	e.VADDSD(reg.X1, reg.X0, reg.X0)
 }
 
-// sums adds squares, and products with levels: products of a float32 and what
-// has no more digits are exact, so that a fused sum has the bits of a plain one.
+// sums adds squares, and products with levels. Products of a float32 and a
+// number with no more digits are exact, so a fused sum has the bits of a plain
+// one.
 func (e *encode) sums() {
 	e.fn("energyAVX512", "(x *float32, n int) float64", "adds n squares, a multiple of 32.")
 	e.ld("x", reg.RSI)
@@ -150,7 +151,7 @@ func (e *encode) scales() {
 	e.ADDQ(imm(2*64), reg.RDX)
 }
 
-// open leaves the distance of two rows in R8, of four in R9.
+// open leaves the stride of two rows in R8 and of four in R9.
 func (e *encode) open() {
 	e.ld("dst", reg.RDI)
 	e.ld("ld", reg.R8)
@@ -160,7 +161,7 @@ func (e *encode) open() {
 	e.LEAQ(ix(reg.R8, reg.R8, 2, 0), reg.R9)
 }
 
-// to is where values of a row go.
+// to returns the address of values of a row.
 func (e *encode) to(row, disp int) operand.Mem {
 	switch row {
 	case 0:
@@ -171,7 +172,7 @@ func (e *encode) to(row, disp int) operand.Mem {
 	return ix(reg.RDI, reg.R8, uint8(row), disp)
 }
 
-// rowsOfK takes the bytes of four tokens from 16 lanes of four values each.
+// rowsOfK reads the bytes of four tokens from 16 lanes of four values each.
 func (e *encode) rowsOfK() {
 	e.fn("rowsOfKAVX512", rowsArgs, "reads the values of four tokens of a page of K whose codes are bytes: blocks of 32.")
 	e.open()
@@ -212,7 +213,7 @@ func (e *encode) rowsOfK() {
 	e.end()
 }
 
-// rowsOfV takes them from 16 lanes of one value each.
+// rowsOfV reads the bytes of four tokens from 16 lanes of one value each.
 func (e *encode) rowsOfV() {
 	e.fn("rowsOfVAVX512", rowsArgs, "reads the values of four tokens of a page of V likewise.")
 	e.open()
@@ -239,7 +240,7 @@ func (e *encode) rowsOfV() {
 	e.end()
 }
 
-// dots has the order of kernel.Dot: 32 sums, added in halves.
+// dots adds in the order of kernel.Dot: 32 sums, folded in halves.
 func (e *encode) dots() {
 	e.fn("dotsAVX512", "(dst *float32, step int, q, x *float32, values, n int)",
 		"adds the dot products of n queries with four rows, of so many values, a multiple of 32, one after another.")

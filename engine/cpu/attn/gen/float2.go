@@ -145,7 +145,7 @@ func (a *asm) halves2() {
 		a.end()
 	}
 
-	a.fn("dotHalfAVX2", "(w *float32, x *byte) float32", "is Σ w·x; a zero of w counts as nothing.")
+	a.fn("dotHalfAVX2", "(w *float32, x *byte) float32", "is Σ w·x; a zero of w contributes nothing.")
 	a.ld("w", reg.RSI)
 	a.ld("x", reg.RAX)
 	a.VXORPS(reg.Y15, reg.Y15, reg.Y15)
@@ -164,8 +164,8 @@ func (a *asm) halves2() {
 	a.end()
 }
 
-// fold2 leaves in the first lane of x the 16 lanes of x and y combined, halves
-// onto each other.
+// fold2 combines the 16 lanes of x and y in the first lane of x, halves onto
+// each other.
 func (a *asm) fold2(x, y reg.VecPhysical, op func(x, y reg.VecPhysical)) {
 	lo, tmp := x.AsX().(reg.VecPhysical), y.AsX().(reg.VecPhysical)
 	op(y, x)

@@ -98,9 +98,9 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 	a.end()
 }
 
-// turnFloats512 scatters a line of 64 tokens at a time.
+// turnFloats512 scatters one line of 64 tokens at a time.
 func (a *asm) turnFloats512(stored string) {
-	a.fn("turn"+stored+"AVX512", "(dst, x *byte, width int)", "makes [64][width] float32 of [width][64] %s.", stored)
+	a.fn("turn"+stored+"AVX512", "(dst, x *byte, width int)", "transposes [width][64] %s to [64][width] float32.", stored)
 	a.ld("dst", reg.RDI)
 	a.ld("x", reg.RSI)
 	a.ld("width", reg.RCX)
@@ -111,8 +111,8 @@ func (a *asm) turnFloats512(stored string) {
 	a.MOVQ(reg.RCX, reg.R8)
 	a.SHLQ(imm(2), reg.R8)
 	a.VPBROADCASTD(reg.R8L, reg.Z31)
-	a.VPMULLD(a.constant("count", parts...), reg.Z31, reg.Z31) // from token to token
-	a.SHLQ(imm(4), reg.R8)                                     // 16 tokens on
+	a.VPMULLD(a.constant("count", parts...), reg.Z31, reg.Z31) // stride of tokens
+	a.SHLQ(imm(4), reg.R8)                                     // the next 16 tokens
 	loop := a.label("loop")
 	a.Label(loop)
 	a.MOVQ(reg.RDI, reg.RDX)
@@ -190,7 +190,7 @@ func (a *asm) halves512() {
 		a.end()
 	}
 
-	a.fn("dotHalfAVX512", "(w *float32, x *byte) float32", "is Σ w·x; a zero of w counts as nothing.")
+	a.fn("dotHalfAVX512", "(w *float32, x *byte) float32", "is Σ w·x; a zero of w contributes nothing.")
 	a.ld("w", reg.RSI)
 	a.ld("x", reg.RAX)
 	a.VPXORD(reg.Z31, reg.Z31, reg.Z31)
@@ -210,7 +210,7 @@ func (a *asm) halves512() {
 func (a *asm) addPS(x, y reg.VecPhysical) { a.VADDPS(x, y, y) }
 func (a *asm) maxPS(x, y reg.VecPhysical) { a.VMAXPS(x, y, y) }
 
-// fold leaves in the first lane of x all lanes combined, halves onto each other.
+// fold combines all lanes in the first lane of x, halves onto each other.
 func (a *asm) fold(x, tmp reg.VecPhysical, op func(x, y reg.VecPhysical)) {
 	a.VEXTRACTF64X4(imm(1), x, tmp.AsY())
 	op(tmp.AsY().(reg.VecPhysical), x.AsY().(reg.VecPhysical))

@@ -7,8 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// fusedRows is the most rows for which codes are looked up and multiplied at
-// once; with more it is cheaper to store the bytes.
+// fusedRows is the largest number of rows for which codes are looked up and
+// multiplied at once; beyond it, storing the bytes is cheaper.
 const fusedRows = 4
 
 // Offsets of Visit, and its size; a test compares them.
@@ -37,10 +37,10 @@ func fused512(a *asm) {
 	}
 }
 
-// fused is one kernel: n rows of vecs vectors of sums, per of them a query. In
-// planes of less than 8 bits Z16 to Z20 are planes, Z21 to Z24 the other
-// operand, Z25 to Z27 and Z29 free; Z31, Z30, Z28, Z19 and Z20 are tables. Of
-// bytes Z24 to Z27 are codes and Z28 the other operand.
+// fused is one kernel: n rows of vecs vectors of sums, per rows of each query.
+// With planes of less than 8 bits, Z16 to Z20 are planes, Z21 to Z24 the other
+// operand, Z25 to Z27 and Z29 are free, and Z31, Z30, Z28, Z19 and Z20 are
+// tables. With bytes, Z24 to Z27 are codes and Z28 the other operand.
 type fused struct {
 	*asm
 	bits, n, per, vecs int
@@ -48,7 +48,8 @@ type fused struct {
 
 func (f *fused) low() int { return f.bits &^ 1 }
 
-// sets is how many sums a lane has; more hide the latency of few rows.
+// sets returns the number of sums per lane; more sums hide the latency of few
+// rows.
 func (f *fused) sets() int {
 	if f.bits < 8 && f.n*f.vecs <= 8 {
 		return 2
@@ -58,7 +59,7 @@ func (f *fused) sets() int {
 
 func (f *fused) acc(set, i, v int) reg.VecPhysical { return zs[(set*f.n+i)*f.vecs+v] }
 
-// group is how many steps of 64 codes are looked up at once.
+// group returns how many steps of 64 codes are looked up at once.
 func (f *fused) group() int {
 	if f.bits == 8 {
 		return f.vecs
@@ -66,16 +67,16 @@ func (f *fused) group() int {
 	return 8
 }
 
-// open puts the visits and their number into R13 and R15.
+// open loads the visits and their number into R13 and R15.
 func (f *fused) open() {
 	f.ld("visits", reg.R13)
 	f.ld("n", reg.R15)
 }
 
-// places is where the bits of a step's code stand in its byte when they are
-// looked up, and which table reads them there: a byte permute reads six bits of
-// an index, and what stands in the others does no harm. So with three bits most
-// steps need no shift, which would cost as much as looking up.
+// places returns the position of the bits of each step's code in its byte at
+// the look-up, and the table for that position. A byte permute reads six bits
+// of an index and ignores the others. With three bits most steps therefore need
+// no shift, which would cost as much as a look-up.
 func (f *fused) places() []place {
 	switch f.bits {
 	case 2:
@@ -95,12 +96,12 @@ func (f *fused) places() []place {
 	return []place{{}, {low: 4}}
 }
 
-// place is a step's: its table, how far the planes are shifted, to the right,
+// place is the table of a step, how far the planes are shifted to the right,
 // and the bit of the high plane after that.
 type place struct{ table, low, high, at int }
 
-// tables loads the tables; RAX is overwritten. They are in the order of
-// placements in package attn.
+// tables loads the tables, in the order of placements in package attn; RAX is
+// overwritten.
 func (f *fused) tables() {
 	if f.bits == 8 {
 		return
@@ -115,15 +116,15 @@ func (f *fused) tables() {
 	}
 }
 
-// table is where table i is.
+// table returns the register of table i.
 func (f *fused) table(i int) reg.VecPhysical {
 	return []reg.VecPhysical{reg.Z31, reg.Z30, reg.Z28, reg.Z19, reg.Z20}[i]
 }
 
-// page puts the addresses of a visit's planes and scales into RSI, R14 and R10,
-// and that of what comes next into R12: its lines are asked for in their order,
-// whatever the order in which the page's are read, since the processor goes on
-// by itself where one line follows another.
+// page loads the addresses of a visit's planes and scales into RSI, R14 and
+// R10, and the address of the next ones into R12. Its lines are prefetched in
+// ascending order, whatever the order in which the page's lines are read,
+// because the processor's own prefetcher continues a run of lines.
 func (f *fused) page() {
 	f.MOVQ(at(reg.R13, visitPage), reg.RSI)
 	f.MOVQ(at(reg.R13, visitAhead), reg.R12)
@@ -138,8 +139,8 @@ func (f *fused) page() {
 	f.ADDQ(operand.NewParamAddr("low", f.param("low")), reg.RSI)
 }
 
-// param is the offset of a parameter of eight bytes, of which the first come
-// in this order.
+// param returns the offset of an eight-byte parameter; the first ones come in
+// this order.
 func (f *fused) param(name string) int {
 	for i, p := range []string{"dst", "visits", "n", "low", "high", "scales"} {
 		if p == name {
@@ -149,8 +150,8 @@ func (f *fused) param(name string) int {
 	panic("gen: parameter " + name)
 }
 
-// load takes the planes of eight steps, or bytes of as many as there are
-// vectors, and asks for as many lines ahead.
+// load loads the planes of eight steps, or one vector of bytes per vector of
+// sums, and prefetches as many lines.
 func (f *fused) load() {
 	if f.bits == 8 {
 		for v := range f.vecs {
@@ -179,7 +180,7 @@ func (f *fused) next() {
 	f.ADDQ(imm(n), reg.R12)
 }
 
-// askScales asks for as much ahead as a block has scales.
+// askScales prefetches as many bytes as the scales of a block take.
 func (f *fused) askScales() {
 	f.PREFETCHT0(at(reg.R12, 0))
 	f.PREFETCHT0(at(reg.R12, 64))
@@ -221,7 +222,7 @@ func (f *fused) join(i, v int) reg.VecPhysical {
 	return x
 }
 
-// name is that of a kernel of so many rows.
+// name returns the name of a kernel for that number of rows.
 func (f *fused) name(what string) string {
 	if f.bits == 8 && f.per == 2 {
 		return fmt.Sprintf("%s%dtwiceAVX512", what, f.n/2)
@@ -232,7 +233,7 @@ func (f *fused) name(what string) string {
 func (f *fused) tokens() {
 	f.fn(f.name("tokens"),
 		"(dst *float32, visits *byte, n, low, high, scales int, table *byte, q *int8, qscale *float32, init *int32, blocks, chunks int)",
-		"adds the scores of %d rows of queries, %d a query, with codes of %d bits of n pages; chunks are those of 32 values of a block.", f.n, f.per, f.bits)
+		"adds the scores of %d rows of queries, %d per query, with codes of %d bits of n pages; chunks are those of 32 values of a block.", f.n, f.per, f.bits)
 	f.open()
 	f.tables()
 	page, block, chunk, loop := f.label("page"), f.label("block"), f.label("chunk"), f.label("loop")
@@ -305,7 +306,7 @@ func (f *fused) multiplyTokens() {
 	}
 }
 
-// scale adds the sums of a block, times the tokens' scales and the queries', to
+// scale adds the sums of a block, times the scales of tokens and queries, to
 // the scores.
 func (f *fused) scale() {
 	for v := range 4 {
@@ -360,8 +361,8 @@ func (f *fused) values() {
 	f.end()
 }
 
-// groups puts a bit for each four cells of which one is used into CX; without
-// any it goes to none.
+// groups sets a bit in CX for every four cells with a used one; it jumps to
+// none if there is none.
 func (f *fused) groups(none string) {
 	f.MOVQ(at(reg.R13, visitUsed), reg.RAX)
 	f.TESTQ(reg.RAX, reg.RAX)
@@ -396,7 +397,7 @@ func (f *fused) round(negative string) {
 	f.JNE(operand.LabelRef(negative))
 }
 
-// roundRows rounds n rows, four at most.
+// roundRows rounds n rows, at most four.
 func (f *fused) roundRows(first, n int) {
 	row := func(i int) func(v int) reg.VecPhysical {
 		return func(v int) reg.VecPhysical { return zs[4*i+v] }

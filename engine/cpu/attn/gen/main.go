@@ -1,6 +1,6 @@
-// Command gen writes the amd64 assembly of package attn, one file a family of
+// Command gen writes the amd64 assembly of package attn, one file per family of
 // kernels and tier, together with the Go declarations. It is a module of its
-// own so that avo stays out of the product's requirements.
+// own, so that avo is not a requirement of the product.
 //
 //	go generate ./engine/cpu/attn
 package main

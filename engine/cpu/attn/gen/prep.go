@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// wide is one of the two register widths, for kernels that differ in nothing else.
+// wide is one of the two register widths, for kernels that are otherwise equal.
 type wide struct {
 	*asm
 	tier  string
@@ -18,7 +18,7 @@ type wide struct {
 func wide512(a *asm) *wide { return &wide{a, "AVX512", 16, zs[:]} }
 func wide256(a *asm) *wide { return &wide{a, "AVX2", 8, ys[:]} }
 
-// prep512 and prep2 are what is done once a row: rotating and rounding.
+// prep512 and prep2 rotate and round; that happens once per row.
 func prep512(a *asm) { wide512(a).prep() }
 
 func prep2(a *asm) {
@@ -48,11 +48,11 @@ func (w *wide) loop(n reg.Register, step int, body func()) {
 	w.JNZ(operand.LabelRef(l))
 }
 
-// hadamard works on lanes of a register first, then on pairs of registers in
-// memory, strides ascending.
+// hadamard processes the lanes of a register first, then pairs of registers in
+// memory, with ascending strides.
 func (w *wide) hadamard() {
 	w.fn("hadamard"+w.tier, "(x *float32, n int, pre, post *float32, c float32)",
-		"turns n values, a power of two from 32 up: times pre, transform, times c and post.")
+		"rotates n values, a power of two from 32 up: times pre, transform, times c and post.")
 	w.ld("x", reg.RDI)
 	w.ld("n", reg.R8)
 	w.ld("pre", reg.RSI)
@@ -140,7 +140,7 @@ func (w *wide) strides() {
 }
 
 func (w *wide) maxAbs() {
-	w.fn("maxAbs"+w.tier, "(x *float32, n int) float32", "is the largest magnitude of n values, a multiple of 32, NaNs left out.")
+	w.fn("maxAbs"+w.tier, "(x *float32, n int) float32", "is the largest magnitude of n values, a multiple of 32, ignoring NaN.")
 	w.ld("x", reg.RSI)
 	w.ld("n", reg.RCX)
 	w.VBROADCASTSS(w.word("magnitude", 0x7fffffff), w.r[8])
@@ -163,10 +163,10 @@ func (w *wide) maxAbs() {
 	w.end()
 }
 
-// roundInt8 stores 32 values and leaves room for those of other rows.
+// roundInt8 stores 32 values and skips the values of other rows.
 func (w *wide) roundInt8() {
 	w.fn("roundInt8"+w.tier, "(dst *int8, x *float32, n int, inv float32) int32",
-		"rounds n values, a multiple of 32, times inv, which is no more than 127 of any, and returns their sum; a NaN gives 0.")
+		"rounds n values, a multiple of 32, times inv, at most 127 each, and returns their sum; NaN gives 0.")
 	w.ld("dst", reg.RDI)
 	w.ld("x", reg.RSI)
 	w.ld("n", reg.RCX)
@@ -215,11 +215,11 @@ func (w *wide) roundInt8() {
 	w.end()
 }
 
-// roundAway: the nearest even integer, one further out where the value lies in
-// the middle.
+// roundAway rounds to the nearest even integer, and one further out where the
+// value lies halfway.
 func (w *wide) roundAway() {
 	w.fn("roundAway"+w.tier, "(dst *int8, x *float32, n int, inv float32)",
-		"rounds n values, a multiple of 32, times inv, which is no more than 127 of any, halves away from zero.")
+		"rounds n values, a multiple of 32, times inv, at most 127 each, halves away from zero.")
 	w.ld("dst", reg.RDI)
 	w.ld("x", reg.RSI)
 	w.ld("n", reg.RCX)
@@ -265,7 +265,7 @@ func (w *wide) roundAway() {
 	w.end()
 }
 
-// remainder is what rounding leaves.
+// remainder is the rounding error.
 func (w *wide) remainder() {
 	w.fn("remainder"+w.tier, "(dst, x *float32, n int, inv, step float32)",
 		"makes x less step times x·inv rounded to even, of n values, a multiple of 16.")
@@ -300,10 +300,10 @@ func (w *wide) VPXORx(r reg.VecPhysical) {
 	}
 }
 
-// toHalf: an infinity has the bits 0x7c00 and one less is the largest value.
+// toHalf uses that infinity has the bits 0x7c00, one above the largest value.
 func (w *wide) toHalf() {
 	w.fn("toHalf"+w.tier, "(dst *byte, x *float32, n int)",
-		"rounds n values, a multiple of 8, to f16; what is too large becomes the largest, a NaN 0.")
+		"rounds n values, a multiple of 8, to f16; too large values become the largest one, NaN becomes 0.")
 	w.ld("dst", reg.RDI)
 	w.ld("x", reg.RSI)
 	w.ld("n", reg.RCX)
@@ -324,7 +324,7 @@ func (w *wide) toHalf() {
 	w.end()
 }
 
-// codesOf counts the boundaries that are not above a value.
+// codesOf counts the boundaries at or below a value.
 func (w *wide) codesOf() {
 	w.fn("codesOf"+w.tier, "(dst *byte, x *float32, n int, boundaries *float32, count int)",
 		"stores the codes of n values, a multiple of 32: how many of the ascending boundaries are not above; all for a NaN.")

@@ -5,11 +5,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// scatter puts the codes of a row into the planes of a page. Step s of a plane
-// lies in line s>>log, (s & last)·bits from the right.
+// scatter writes the codes of a row into the planes of a page. Step s of a
+// plane lies in line s>>log, (s & last)·bits from the right.
 func (w *wide) scatter() {
 	w.fn("scatterValues"+w.tier, "(plane, codes *byte, steps, step, log, bits, shift, first int)",
-		"puts bits first and up of 16 codes a step into bytes 4 apart, shift/8 of them on; shift counts bits.")
+		"writes bits of 16 codes per step, from bit first on, into bytes 4 apart, from byte shift/8 on.")
 	w.ld("plane", reg.RDI)
 	w.ld("codes", reg.RSI)
 	w.ld("steps", reg.R8)
@@ -64,7 +64,7 @@ func (w *wide) scatter() {
 // scatterTokens needs no vectors, only the shifts that came with AVX2.
 func scatterTokens(a *asm) {
 	a.fn("scatterTokensBMI2", "(plane, codes *byte, groups, step, log, bits, first int)",
-		"puts bits first and up of 4 codes a group into every fourth step.")
+		"writes bits of 4 codes per group, from bit first on, into every fourth step.")
 	a.ld("plane", reg.RDI)
 	a.ld("codes", reg.RSI)
 	a.ld("groups", reg.R8)
@@ -100,7 +100,7 @@ func scatterTokens(a *asm) {
 	a.JNZ(operand.LabelRef(loop))
 	a.RET()
 
-	a.fn("spreadHalvesBMI2", "(dst, src *byte, n int)", "puts n 16-bit words a page's line of f16 apart; n is even.")
+	a.fn("spreadHalvesBMI2", "(dst, src *byte, n int)", "writes n 16-bit words one line of f16 in a page apart; n is even.")
 	a.ld("dst", reg.RDI)
 	a.ld("src", reg.RSI)
 	a.ld("n", reg.RCX)

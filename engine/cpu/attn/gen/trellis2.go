@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// trellis2 makes tiles of bytes from the strings of trellis codes.
+// trellis2 turns the strings of trellis codes into tiles of bytes.
 func trellis2(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		(&trellis2Code{a, bits, 8}).tokens()
@@ -16,20 +16,20 @@ func trellis2(a *asm) {
 }
 
 // trellis2Code reads codes of some bits, 32 values at a time. 16 windows are
-// cut from two bytes each, multiplied so that they stand in the upper one. A
-// table of 256 is 16 of 16: where the high half of an index is the table's,
-// a saturating sum leaves its highest bit clear, and else a shuffle gives 0.
+// cut from two bytes each and multiplied so that they are in the upper byte. A
+// table of 256 is 16 tables of 16: where the high half of an index selects the
+// table, a saturating sum leaves its highest bit clear; elsewhere a shuffle
+// gives 0.
 //
-// RSI is a string, RDX the chunk of it, RAX the table, R8 the bytes of a
-// string, RCX the chunks that are left. Y12 to Y15 are constants, Y0 to Y3
-// and R11 free.
+// RSI is a string, RDX its chunk, RAX the table, R8 the bytes of a string, RCX
+// the chunks left. Y12 to Y15 are constants, Y0 to Y3 and R11 are free.
 type trellis2Code struct {
 	*asm
 	bits   int
-	beside int // tokens whose strings are side by side
+	beside int // tokens with interleaved strings
 }
 
-// unit is from eight values of a string to the next eight.
+// unit returns the stride between eight values of a string and the next eight.
 func (y *trellis2Code) unit() int { return y.beside * y.bits }
 
 func (y *trellis2Code) open() {
@@ -57,10 +57,11 @@ func (y *trellis2Code) open() {
 	y.VPBROADCASTD(y.word("seven", 0x70707070), reg.Y13)
 }
 
-// decode turns a chunk into bytes. from is the string, of which the chunk
-// begins at chunk.
+// decode turns a chunk into bytes. from is the string, chunk the beginning of
+// the chunk in it.
 func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
-	// What follows the chunk, the string's beginning behind the last.
+	// The bytes after the chunk; after the last chunk, the beginning of the
+	// string.
 	y.LEAQ(at(chunk, 4*y.unit()), reg.R11)
 	y.CMPQ(reg.RCX, imm(1))
 	y.CMOVQEQ(from, reg.R11)
@@ -89,15 +90,14 @@ func (y *trellis2Code) decode(from, chunk reg.Register, to reg.VecPhysical) {
 	}
 }
 
-// half takes the bytes of 16 values of a chunk, from disp on, behind which
-// stands next.
+// half loads the bytes of 16 values of a chunk, from disp on, followed by next.
 func (y *trellis2Code) half(chunk reg.Register, disp int, next operand.Mem, x reg.VecPhysical) {
 	y.VMOVQ(at(chunk, disp), x)
 	y.VPINSRQ(imm(1), at(chunk, disp+y.unit()), x, x)
 	y.VPINSRB(imm(8+y.bits), next, x, x)
 }
 
-// repeated is 32 bytes with high half k.
+// repeated returns 32 bytes with high half k.
 func (y *trellis2Code) repeated(k int) operand.Mem {
 	var parts []operand.Constant
 	for range 8 {
@@ -108,14 +108,14 @@ func (y *trellis2Code) repeated(k int) operand.Mem {
 
 func (y *trellis2Code) tokens() {
 	y.fn(fmt.Sprintf("trellisTokens%dAVX2", y.bits), "(dst, strings, table *byte, bytes, chunks int)",
-		"makes the tile of a page of K from strings of chunks of 32 values; memory behind the last is read.")
+		"makes the tile of a page of K from strings of chunks of 32 values; reads past the last one.")
 	y.open()
 	cell, chunk := y.label("cell"), y.label("chunk")
-	y.MOVQ(operand.U32(0), reg.R9) // the cell
+	y.MOVQ(operand.U32(0), reg.R9) // index of the cell
 	y.Label(cell)
 	y.MOVQ(reg.RSI, reg.RDX)
 	y.ld("chunks", reg.RCX)
-	// 16 cells are lanes of a line.
+	// 16 cells are the lanes of a line.
 	y.MOVQ(reg.R9, reg.R10)
 	y.SHRQ(imm(4), reg.R10)
 	y.SHLQ(imm(6), reg.R10)
@@ -147,11 +147,11 @@ func (y *trellis2Code) tokens() {
 	y.end()
 }
 
-// weighted: interleaving the bytes of four tokens leaves runs of four values,
-// those from 16 on in the upper half of a register.
+// weighted interleaves the bytes of four tokens, which gives runs of four
+// values; the runs from 16 on are in the upper half of a register.
 func (y *trellis2Code) weighted() {
 	y.fn(fmt.Sprintf("trellisValues%dAVX2", y.bits), "(dst, strings, table *byte, bytes, chunks, group int, used uint64)",
-		"makes the tile of a page of V likewise, of the groups of four tokens that are used, group bytes each.")
+		"makes the tile of a page of V from the groups of four tokens in used, group bytes each.")
 	y.open()
 	loop, skip, chunk := y.label("group"), y.label("skip"), y.label("chunk")
 	y.ld("used", reg.R9)
@@ -161,8 +161,8 @@ func (y *trellis2Code) weighted() {
 	y.JZ(operand.LabelRef(skip))
 	y.MOVQ(reg.RDI, reg.R10)
 	y.ld("chunks", reg.RCX)
-	y.MOVQ(operand.U32(0), reg.RDX) // of the chunk in its string
-	// Two chunks of 32 values stand side by side.
+	y.MOVQ(operand.U32(0), reg.RDX) // offset of the chunk in its string
+	// Two chunks of 32 values are contiguous.
 	y.MOVQ(operand.U32(128), reg.R12)
 	y.MOVQ(operand.U32(64*64-128), reg.R13)
 	y.Label(chunk)

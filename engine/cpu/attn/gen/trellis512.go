@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// trellisRows is the most rows for which trellis codes are looked up and
-// multiplied at once.
+// trellisRows is the largest number of rows for which trellis codes are looked
+// up and multiplied at once.
 const trellisRows = panel
 
 // Offsets of cuts; a test compares them.
@@ -19,8 +19,8 @@ const (
 	cutsOrder1 = 384
 )
 
-// trellis512 reads the strings of trellis codes: as tiles of bytes, or as sums
-// over several pages. Bits of codes and lengths of strings are arguments.
+// trellis512 reads the strings of trellis codes, into tiles of bytes or into
+// sums over several pages. Bits of codes and lengths of strings are arguments.
 func trellis512(a *asm) {
 	y := trellis{&fused{asm: a}}
 	y.tileTokens()
@@ -32,11 +32,11 @@ func trellis512(a *asm) {
 	}
 }
 
-// trellis is one kernel. Z28 to Z31 are the table, Z27 where windows begin, Z25
-// and Z26 the orders of bytes that they are cut from; Z24 is free.
+// trellis is one kernel. Z28 to Z31 are the table, Z27 the window positions,
+// Z25 and Z26 the byte orders from which they are cut; Z24 is free.
 type trellis struct{ *fused }
 
-// constants loads them from where AX points.
+// constants loads them from the address in AX.
 func (y trellis) constants() {
 	for i := range 4 {
 		y.VMOVDQU64(at(reg.RAX, 64*i), zs[28+i])
@@ -46,7 +46,7 @@ func (y trellis) constants() {
 	y.VMOVDQU64(at(reg.RAX, cutsOrder1), reg.Z25)
 }
 
-// look makes levels of bytes in order.
+// look replaces ordered bytes by levels.
 func (y trellis) look(x reg.VecPhysical) {
 	y.VPMULTISHIFTQB(x, reg.Z27, x)
 	y.VPMOVB2M(x, reg.K1)
@@ -56,8 +56,8 @@ func (y trellis) look(x reg.VecPhysical) {
 	y.VMOVDQU8(reg.Z24, reg.K1, x)
 }
 
-// token looks up eight values of the eight tokens at from. Behind the last the
-// string begins again, at first.
+// token looks up eight values of the eight tokens at from. After the last
+// values the string continues at its beginning, first.
 func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem) {
 	y.VMOVDQU64(from, x)
 	if len(first) > 0 {
@@ -68,9 +68,9 @@ func (y trellis) token(from operand.Mem, x reg.VecPhysical, first ...operand.Mem
 	y.look(x)
 }
 
-// quad looks up 32 values of four tokens, behind which stands what is at next:
-// the first 16 are lanes of low, the others of high, a token a byte. Registers
-// are four from z on.
+// quad looks up 32 values of four tokens, which are followed by the bytes at
+// next. The first 16 are lanes of low, the others of high, one byte per token.
+// It uses four registers from z on.
 func (y trellis) quad(from, next operand.Mem, z int) (low, high reg.VecPhysical) {
 	x, x2, this, that := zs[z], zs[z+1], zs[z+2], zs[z+3]
 	y.VMOVDQU64(from, this)
@@ -86,13 +86,13 @@ func (y trellis) quad(from, next operand.Mem, z int) (low, high reg.VecPhysical)
 	return this, x2
 }
 
-// halves takes even lanes of a and b to low, odd ones to high.
+// halves moves the even lanes of a and b to low and the odd ones to high.
 func (y trellis) halves(a, b, low, high reg.VecPhysical) {
 	y.VSHUFPS(imm(0x88), b, a, low)
 	y.VSHUFPS(imm(0xdd), b, a, high)
 }
 
-// lanes is the order of qwords that halves leaves.
+// lanes is the order of qwords after halves.
 func (y trellis) lanes() operand.Mem {
 	var parts []operand.Constant
 	for i := range 8 {
@@ -110,10 +110,10 @@ func (y trellis) tileTokens() {
 	y.constants()
 	y.VMOVDQU64(y.lanes(), reg.Z23)
 	y.ld("bits", reg.R8)
-	y.SHLQ(imm(3), reg.R8) // bytes of a unit
+	y.SHLQ(imm(3), reg.R8) // bytes per unit
 	y.ld("units", reg.R9)
 	y.MOVQ(reg.R9, reg.R14)
-	y.IMULQ(reg.R8, reg.R14) // of eight tokens
+	y.IMULQ(reg.R8, reg.R14) // bytes of eight tokens
 	y.ld("ahead", reg.R12)
 	y.MOVQ(operand.U32(4), reg.R10)
 	lanes, unit := y.label("lanes"), y.label("unit")
@@ -154,16 +154,16 @@ func (y trellis) tileTokens() {
 
 func (y trellis) tileValues() {
 	y.fn("trellisValuesAVX512", "(dst, strings, cuts *byte, bits, chunks, group int, used uint64, ahead int)",
-		"makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens that are used, group bytes each.")
+		"makes the tile of a page of V from strings of chunks of 32 values, of the groups of four tokens in used, group bytes each.")
 	y.ld("dst", reg.RDI)
 	y.ld("strings", reg.RSI)
 	y.ld("cuts", reg.RAX)
 	y.constants()
 	y.ld("bits", reg.R8)
-	y.SHLQ(imm(4), reg.R8) // bytes of a chunk
+	y.SHLQ(imm(4), reg.R8) // bytes per chunk
 	y.ld("chunks", reg.R9)
 	y.MOVQ(reg.R9, reg.R14)
-	y.IMULQ(reg.R8, reg.R14) // of four tokens
+	y.IMULQ(reg.R8, reg.R14) // bytes of four tokens
 	y.ld("used", reg.RCX)
 	y.ld("ahead", reg.R12)
 	y.MOVQ(operand.U32(16), reg.RBX)
@@ -174,7 +174,7 @@ func (y trellis) tileValues() {
 	y.MOVQ(reg.R9, reg.R10)
 	y.MOVQ(reg.RDI, reg.RDX)
 	y.MOVQ(reg.RSI, reg.R11)
-	// Two chunks stand side by side.
+	// Two chunks are contiguous.
 	y.MOVQ(operand.U32(128), reg.R13)
 	y.MOVQ(operand.U32(64*64-128), reg.R15)
 	y.Label(chunk)
@@ -202,7 +202,7 @@ func (y trellis) tileValues() {
 	y.end()
 }
 
-// octets is how many eights of tokens a kernel over K looks up side by side.
+// octets returns how many eights of tokens a kernel over K processes together.
 func (y trellis) octets() int {
 	if y.n > 4 {
 		return 2
@@ -213,7 +213,7 @@ func (y trellis) octets() int {
 func (y trellis) sum(i, t int) reg.VecPhysical { return zs[i*y.octets()+t] }
 
 // tokens: RSI and RAX are the first and the second eight tokens, R14 apart; R8
-// is the bytes of a unit, R9 where scales of queries are.
+// is the size of a unit, R9 the address of the query scales.
 func (y trellis) tokens() {
 	octets := y.octets()
 	parts := 8 / octets
@@ -246,7 +246,7 @@ func (y trellis) tokens() {
 	}
 	y.LEAQ(ix(reg.RSI, reg.R14, 1, 0), reg.RAX)
 	y.MOVQ(reg.R8, reg.RBX)
-	y.SHLQ(imm(bits.TrailingZeros(uint(octets))), reg.RBX) // what a unit of all octets takes
+	y.SHLQ(imm(bits.TrailingZeros(uint(octets))), reg.RBX) // size of a unit of all octets
 	y.ld("units", reg.RCX)
 	y.DECQ(reg.RCX)
 	y.Label(unit)
@@ -268,7 +268,7 @@ func (y trellis) tokens() {
 	y.LEAQ(ix(reg.RBX, reg.R14, 1, 0), reg.RCX)
 	y.unit(true)
 	y.ADDQ(imm(8+32*(panel-1)), reg.RDX)
-	y.PREFETCHT0(at(reg.R12, 0)) // a share of the scales
+	y.PREFETCHT0(at(reg.R12, 0)) // part of the scales
 	y.ADDQ(imm(16*octets), reg.R12)
 	y.scale()
 	y.nextPart(part, done)
@@ -279,7 +279,7 @@ func (y trellis) tokens() {
 	y.end()
 }
 
-// nextPart goes to the next tokens of a block, or to the next block.
+// nextPart advances to the next tokens of a block, or to the next block.
 func (y trellis) nextPart(part, done string) {
 	y.ADDQ(imm(32*y.octets()), reg.RDI)
 	y.ADDQ(imm(16*y.octets()), reg.R10)
@@ -290,7 +290,7 @@ func (y trellis) nextPart(part, done string) {
 	y.ADDQ(reg.R14, reg.RSI)
 	y.DECQ(reg.R11)
 	y.JZ(operand.LabelRef(done))
-	// Queries and their scales begin again unless the block is done.
+	// Restart queries and their scales unless the block is done.
 	y.ld("units", reg.RCX)
 	y.IMUL3Q(imm(8*panel), reg.RCX, reg.RCX)
 	y.SUBQ(reg.RCX, reg.RDX)
@@ -302,16 +302,16 @@ func (y trellis) nextPart(part, done string) {
 	y.JMP(operand.LabelRef(part))
 }
 
-// ask asks for the next n bytes ahead, two lines at most.
+// ask prefetches the next n bytes, at most two lines.
 func (y trellis) ask(n reg.Register) {
 	y.PREFETCHT0(at(reg.R12, 0))
 	y.PREFETCHT0(at(reg.R12, 64))
 	y.ADDQ(n, reg.R12)
 }
 
-// unit adds eight values of all tokens. With the last ones of a string RBX and
-// RCX are where those of the first two eights begin, else RBX is how much is
-// asked for ahead.
+// unit adds eight values of all tokens. For the last values of a string RBX and
+// RCX are the beginnings of the first two eights; otherwise RBX is the number
+// of bytes to prefetch.
 func (y trellis) unit(last bool) {
 	octets := y.octets()
 	x := func(t int) reg.VecPhysical { return zs[y.n*octets+t] }
@@ -341,7 +341,7 @@ func (y trellis) unit(last bool) {
 	}
 }
 
-// scale adds the sums of a block, times the tokens' scales and the queries', to
+// scale adds the sums of a block, times the scales of tokens and queries, to
 // the scores. A token's sum is in two lanes.
 func (y trellis) scale() {
 	y.ld("qscale", reg.RAX)
@@ -368,8 +368,8 @@ func (y trellis) scale() {
 	}
 }
 
-// values: RSI is a chunk of 32 values of four tokens, R14 from those to the next
-// four, RAX what stands behind it.
+// values: RSI is a chunk of 32 values of four tokens, R14 the distance to the
+// next four tokens, RAX the bytes after the chunk.
 func (y trellis) values() {
 	y.fn(fmt.Sprintf("values%dtrellisAVX512", y.n),
 		"(acc *float32, visits *byte, n, low, bits, scales int, cuts *byte, w *float32, rounded *byte, scale *float32, unit float32, ld, blocks, chunks int) (left, blocksLeft int)",
@@ -434,7 +434,7 @@ func (y trellis) eight(sum func(i, v int) reg.VecPhysical) {
 	}
 }
 
-// chunk adds a chunk and goes to the next; R8 counts those that are left.
+// chunk adds a chunk and advances to the next; R8 counts the remaining ones.
 func (y trellis) chunk() {
 	sum := func(i, v int) reg.VecPhysical { return zs[2*i+v] }
 	for i := range y.n {
@@ -456,7 +456,7 @@ func (y trellis) chunk() {
 	y.eight(sum)
 	y.Label(skip)
 	y.ld("bits", reg.R9)
-	y.SHLQ(imm(5), reg.R9) // what eight tokens take
+	y.SHLQ(imm(5), reg.R9) // size of eight tokens
 	y.ADDQ(reg.R9, reg.R12)
 	y.LEAQ(ix(reg.RSI, reg.R14, 2, 0), reg.RSI)
 	y.LEAQ(ix(reg.RAX, reg.R14, 2, 0), reg.RAX)

@@ -15,13 +15,13 @@ func viterbi2(a *asm) {
 }
 
 // viterbi2Code is the encoder of one code size. Vector v of sixteen holds the
-// windows 16·v and on: high bits x = v/sets and 16 states, of which there are
-// sets. The metrics of the states are in memory, where a vector finds those
-// that lead to its windows side by side.
+// windows from 16·v on: high bits x = v/sets and 16 states, in sets sets. The
+// metrics of the states are in memory, where the metrics that lead to the
+// windows of a vector are contiguous.
 //
 // Y0 to Y3 are the best sums of each set, Y4 to Y7 their high bits in place, Y8
-// to Y10 free, Y13 the largest metrics so far, Y14 spreads metrics; R8 finds
-// the squares of a value.
+// to Y10 are free, Y13 is the largest metrics so far, Y14 spreads metrics; R8
+// indexes the squares of a value.
 type viterbi2Code struct {
 	*asm
 	bits int
@@ -39,7 +39,7 @@ func (y *viterbi2Code) words(name string, f func(lane int) int) operand.Mem {
 
 func (y *viterbi2Code) run() {
 	y.fn(fmt.Sprintf("viterbi%dAVX2", y.bits), viterbiArgs,
-		"adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each.")
+		"adds groups of four values, from z down, to the paths of a row, and stores the metrics after each.")
 	y.ld("cost", reg.RDI)
 	y.ld("most", reg.RBX)
 	y.ld("kept", reg.R9)
@@ -94,7 +94,7 @@ func (y *viterbi2Code) step(k int) {
 		}
 		y.VPADDUSW(at(reg.R8, 32*v), reg.Y9, d)
 		y.VPMINUW(sum, d, d)
-		y.VPCMPEQW(d, sum, reg.Y9) // the lower number stays where it is no worse
+		y.VPCMPEQW(d, sum, reg.Y9) // on a tie the lower number wins
 		y.VMOVDQA(d, sum)
 		y.VMOVDQU(num, reg.Y10)
 		y.VPBLENDVB(reg.Y9, which, reg.Y10, which)
@@ -126,7 +126,7 @@ func (y *viterbi2Code) numbers(disp int) {
 	}
 }
 
-// normalise takes the least metric off all, and keeps the largest.
+// normalise subtracts the smallest metric from all, and keeps the largest.
 func (y *viterbi2Code) normalise() {
 	for set := range y.sets() {
 		y.VPMAXUW(ys[set], reg.Y13, reg.Y13)

@@ -7,7 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// viterbi512 adds values to the paths of the trellis encoder, and goes them back.
+// viterbi512 adds values to the paths of the trellis encoder, and traces them
+// back.
 func viterbi512(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		walkBack(a, bits)
@@ -20,8 +21,8 @@ func viterbi512(a *asm) {
 	}
 }
 
-// The rows that a kernel goes over side by side, and how far apart theirs are
-// in bytes, as type paths has them.
+// The number of rows that a kernel processes together, and their strides in
+// bytes, as in type paths.
 const (
 	viterbiRows    = 4
 	viterbiCosts   = 2 * 64
@@ -29,31 +30,32 @@ const (
 	viterbiKept    = 2 * 64 * (24 + 256) / 4
 	viterbiValues  = 2 * 256
 	viterbiNumbers = 64 * (24 + 256)
-	squaresRow     = 9 // bits of 256 squares
+	squaresRow     = 9 // log2 of the bytes of 256 squares
 )
 
-const viterbiDoc = "adds groups of four values, from z down, to the paths of %s, and keeps the metrics behind each."
+const viterbiDoc = "adds groups of four values, from z down, to the paths of %s, and stores the metrics after each."
 
 const viterbiArgs = "(cost, most, kept *uint16, from *byte, z *int16, squares *uint16, groups int)"
 
-// viterbi is the encoder of one code size, as kv.Trellis describes it. Vector
-// v of eight holds the windows from 32·v up, high bits x and states s:
+// viterbi is the encoder of one code size, as kv.Trellis describes it. Vector v
+// of eight holds the windows from 32·v on, high bits x and states s:
 //
-//	2 bits   x = v/2, s = 32·(v%2) and on: two sets of states
+//	2 bits   x = v/2, s from 32·(v%2): two sets of states
 //	3 bits   x = v, s = 0 to 31
 //	4 bits   x = 2·v and 2·v+1, s = 0 to 15 each
 //
-// A row waits for its own metrics most of the time, so that several fill the
-// gaps of each other. Z0 to Z7 are free, and Z12 to Z15 but with two bits; from
-// Z8 on stand the metrics of the states of every row, from Z16 or Z17 on the
-// high bits of the windows in place, from Z24 on the states that lead to them.
+// A row spends most of its time waiting for its own metrics, so several rows
+// fill the gaps of each other. Z0 to Z7 are free, and Z12 to Z15 too except
+// with two bits. The metrics of the states of every row are in Z8 and up, the
+// high bits of the windows in place in Z16 or Z17 and up, and the states that
+// lead to them in Z24 and up.
 type viterbi struct {
 	*asm
 	bits, rows int
-	blind      bool // keeps no path, only the metrics
+	blind      bool // keeps the metrics but no path
 }
 
-// window is the high bits and the state of lane i of vector v.
+// window returns the high bits and the state of lane i of vector v.
 func (y *viterbi) window(v, i int) (x, s int) {
 	w := 32*v + i
 	return w >> (8 - y.bits), w & (1<<(8-y.bits) - 1)
@@ -68,7 +70,7 @@ func (y *viterbi) words(name string, f func(lane int) int) operand.Mem {
 	return y.constant(name, parts...)
 }
 
-// cost is the metrics of a row; with two bits they take two registers.
+// cost returns the metrics of a row; with two bits they take two registers.
 func (y *viterbi) cost(row, set int) reg.VecPhysical {
 	if y.bits == 2 {
 		return []reg.VecPhysical{reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z16}[2*row+set]
@@ -76,8 +78,8 @@ func (y *viterbi) cost(row, set int) reg.VecPhysical {
 	return zs[8+row]
 }
 
-// number is the high bits of vector v in place: with two bits the first half
-// of the registers is enough, and 0 in both its vectors needs none.
+// number returns the high bits of vector v in place. With two bits the first
+// half of the registers is enough, and 0 in both its vectors needs none.
 func (y *viterbi) number(v int) reg.VecPhysical {
 	if y.bits == 2 {
 		return zs[17+v/2]
@@ -92,7 +94,7 @@ func (y *viterbi) lead(v int) reg.VecPhysical {
 	return zs[24+v]
 }
 
-// squares is the register that finds the squares of a value of a row.
+// squares is the register that indexes the squares of a value of a row.
 func (y *viterbi) squares(row int) reg.GPPhysical {
 	return []reg.GPPhysical{reg.R8, reg.R9, reg.R10, reg.R11}[row]
 }
@@ -107,7 +109,7 @@ func (y *viterbi) sets() int {
 func (y *viterbi) run() {
 	switch {
 	case y.blind:
-		y.fn(fmt.Sprintf("viterbiBlind%dx%dAVX512", y.bits, y.rows), viterbiArgs, "is viterbi%dx%dAVX512 without the paths, of which only the metrics are wanted.", y.bits, y.rows)
+		y.fn(fmt.Sprintf("viterbiBlind%dx%dAVX512", y.bits, y.rows), viterbiArgs, "is viterbi%dx%dAVX512 without the paths: it computes the metrics only.", y.bits, y.rows)
 	case y.rows > 1:
 		y.fn(fmt.Sprintf("viterbi%dx%dAVX512", y.bits, y.rows), viterbiArgs, viterbiDoc, fmt.Sprint(y.rows, " rows"))
 	default:
@@ -187,7 +189,8 @@ func (y *viterbi) step(k, row int) {
 	switch y.bits {
 	case 2:
 		for set := range 2 {
-			// The metrics before are needed to the end: those behind wait in Z0 and Z5.
+			// The metrics before this step are needed to its end; the new ones
+			// wait in Z0 and Z5.
 			sum, which := zs[5*set], reg.Z2
 			y.pair(row, set, set+2, sum, which)
 			y.pair(row, set+4, set+6, reg.Z1, reg.Z3)
@@ -211,7 +214,7 @@ func (y *viterbi) step(k, row int) {
 			y.bytes(reg.Z12, to(0))
 			return
 		}
-		// Even high bits against odd ones, the lower of equals.
+		// Even high bits against odd ones; on a tie the lower wins.
 		y.VEXTRACTI64X4(imm(1), reg.Z0, reg.Y2)
 		if !y.blind {
 			y.VEXTRACTI64X4(imm(1), reg.Z12, reg.Y3)
@@ -226,14 +229,14 @@ func (y *viterbi) step(k, row int) {
 	}
 }
 
-// pair leaves the lesser sums of two vectors, and the high bits they have.
+// pair leaves the smaller sums of two vectors, and their high bits.
 func (y *viterbi) pair(row, a, b int, sum, which reg.VecPhysical) {
 	y.sum(row, a, sum)
 	y.sum(row, b, reg.Z7)
 	y.lesser(sum, reg.Z7, y.number(a), y.number(b), which)
 }
 
-// sum is the metrics of vector v.
+// sum computes the metrics of vector v.
 func (y *viterbi) sum(row, v int, to reg.VecPhysical) {
 	set := 0
 	if y.bits == 2 {
@@ -243,7 +246,7 @@ func (y *viterbi) sum(row, v int, to reg.VecPhysical) {
 	y.VPADDUSW(at(y.squares(row), 64*v), to, to)
 }
 
-// better keeps the lesser of two sums in the first, and its high bits.
+// better keeps the smaller of two sums, and its high bits, in the first.
 func (y *viterbi) better(a, b, highA, highB reg.VecPhysical) { y.lesser(a, b, highA, highB, highA) }
 
 func (y *viterbi) lesser(a, b, highA, highB, to reg.VecPhysical) {
@@ -263,7 +266,8 @@ func (y *viterbi) bytes(high reg.VecPhysical, to operand.Mem) {
 	}
 }
 
-// normalise takes the least metric of a row off all, and keeps the largest.
+// normalise subtracts the smallest metric of a row from all, and keeps the
+// largest.
 func (y *viterbi) normalise(row int) {
 	a, b := y.cost(row, 0), y.cost(row, y.sets()-1)
 	most := at(reg.RBX, viterbiMost*row)
@@ -295,11 +299,11 @@ func (y *viterbi) normalise(row int) {
 	}
 }
 
-// walkBack goes the paths of rows back. What it does is no vector code; the
-// rows fill the gaps in which each waits for its own.
+// walkBack traces the paths of rows back. It uses no vector code; the rows fill
+// the gaps in which each waits for its own loads.
 func walkBack(a *asm, bits int) {
 	a.fn(fmt.Sprintf("walkBack%dx%d", bits, viterbiRows), "(w, from *byte, state *uint, n int)",
-		"goes the paths of %d rows back over n values, from is at the last step, and writes their windows.", viterbiRows)
+		"traces the paths of %d rows back over n values, from being at the last step, and writes their windows.", viterbiRows)
 	a.ld("w", reg.RDI)
 	a.ld("from", reg.RSI)
 	a.ld("state", reg.RDX)

@@ -21,7 +21,7 @@ func (a *asm) lane() operand.Mem {
 	return a.constant("lane", parts...)
 }
 
-// seen sets the lanes of dst whose bits are set in the byte at m; Y15 has lane.
+// seen sets the lanes of dst whose bits are set in the byte at m; Y15 is lane.
 func (a *asm) seen(m operand.Mem, dst reg.VecPhysical) {
 	a.VPBROADCASTB(m, dst)
 	a.VPAND(reg.Y15, dst, dst)
@@ -46,7 +46,8 @@ func (a *asm) logits2() {
 	for v := range 8 {
 		x := ys[2+v%4]
 		a.VMULPS(at(reg.RDI, 32*v), reg.Y14, x)
-		// Of a NaN and another operand the second counts: the lowest.
+		// VMAXPS returns the second source when an operand is NaN: the lowest
+		// value.
 		a.VMAXPS(reg.Y13, x, x)
 		a.VMINPS(reg.Y12, x, x)
 		a.VMOVUPS(x, at(reg.RDI, 32*v))
@@ -64,7 +65,7 @@ func (a *asm) logits2() {
 }
 
 // weights2 sums lanes in the order of 16 lanes: vectors v and v+8 of 16 are
-// lanes 0 to 7 of one, v odd lanes 8 to 15.
+// lanes 0 to 7 of one, with v odd lanes 8 to 15.
 func (a *asm) weights2() {
 	a.fn("weightsAVX2", "(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32",
 		"is Weights; stride is in bytes.")
@@ -121,7 +122,7 @@ func (a *asm) weights2() {
 	a.end()
 }
 
-// exp2 makes e^x of Y0 and Y1, none above 0, with Y2 to Y10.
+// exp2 computes e^x of Y0 and Y1, none above 0, using Y2 to Y10.
 func (a *asm) exp2() {
 	each := func(f func(x, n, p, t reg.VecPhysical)) {
 		for v := range 2 {
@@ -155,7 +156,7 @@ func (a *asm) exp2() {
 	each(func(x, _, p, _ reg.VecPhysical) { a.VFMADD213PS(x, x, p) })
 	c = bc("one")
 	each(func(_, _, p, _ reg.VecPhysical) { a.VADDPS(c, p, p) })
-	// p·2ⁿ as p·2^(n/2)·2^(n-n/2): the second product alone rounds.
+	// p·2ⁿ as p·2^(n/2)·2^(n-n/2): only the second product rounds.
 	each(func(x, n, p, t reg.VecPhysical) {
 		a.VCVTPS2DQ(n, n)
 		a.VPSRAD(imm(1), n, t)
@@ -171,7 +172,7 @@ func (a *asm) exp2() {
 
 func (a *asm) round2() {
 	a.fn("roundWeightsAVX2", "(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)",
-		"rounds the products of n rows of 64 weights and scales, with their signs turned over by flip, "+
+		"rounds the products of n rows of 64 weights and scales, with their signs flipped by flip, "+
 			"to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.")
 	a.ld("dst", reg.RDI)
 	a.ld("w", reg.RSI)
@@ -212,7 +213,8 @@ func (a *asm) round2() {
 		a.VPMAXSD(reg.Y15, x, x)
 	}
 	for v := 0; v < 8; v += 4 {
-		// Packing works in halves of a register; the permutation undoes that.
+		// Packing works within halves of a register; the permutation undoes
+		// that.
 		a.VPACKUSDW(ys[v+1], ys[v], ys[v])
 		a.VPACKUSDW(ys[v+3], ys[v+2], ys[v+2])
 		a.VPACKUSWB(ys[v+2], ys[v], ys[v])

@@ -24,7 +24,7 @@ var expConsts = map[string]float32{
 
 func (a *asm) k(name string) operand.Mem { return a.float(name, expConsts[name]) }
 
-// logits: K1 to K4 hold what is visible of a page.
+// logits keeps the visible cells of a page in K1 to K4.
 func (a *asm) logits() {
 	a.fn("logitsAVX512", "(s *float32, stride, pages int, factor float32, visible *uint64, top float32) float32",
 		"is Logits; stride is in bytes.")
@@ -46,7 +46,7 @@ func (a *asm) logits() {
 		x := zs[4+v]
 		a.VMULPS(at(reg.RDI, 64*v), reg.Z16, x)
 		a.VMINPS(reg.Z18, x, zs[8+v])
-		// A NaN is the lowest: unordered with itself.
+		// NaN is the lowest: it is unordered with itself.
 		a.VCMPPS(imm(3), x, x, reg.K5)
 		a.VMOVAPS(reg.Z17, reg.K5, zs[8+v])
 		a.VMAXPS(reg.Z17, zs[8+v], x)
@@ -108,14 +108,14 @@ func (a *asm) weights() {
 	a.end()
 }
 
-// expConsts loads what exp needs.
+// expConsts loads the constants of exp.
 func (a *asm) expConsts() {
 	for i, name := range []string{"lo", "log2e", "magic", "ln2Hi", "ln2Lo", "exp6", "exp5", "exp4", "exp3", "exp2", "one"} {
 		a.VBROADCASTSS(a.k(name), zs[16+i])
 	}
 }
 
-// exp makes e^x of Z0 to Z3, none above 0.
+// exp computes e^x of Z0 to Z3, none above 0.
 func (a *asm) exp() {
 	each := func(f func(v int)) {
 		for v := range 4 {
@@ -149,15 +149,16 @@ func (a *asm) exp() {
 func (a *asm) roundConsts() {
 	a.VPXORD(reg.Z24, reg.Z24, reg.Z24)
 	a.VPBROADCASTD(a.word("magnitude", 0x7fffffff), reg.Z25)
-	var parts []operand.Constant // doublewords of bytes of each vector's tokens, by token
+	var parts []operand.Constant // dwords of bytes of each vector's tokens, by token
 	for i := range 16 {
 		parts = append(parts, operand.U32(i%4*4+i/4))
 	}
 	a.VMOVDQU64(a.constant("transposed", parts...), reg.Z26)
 }
 
-// products makes x of the weights at base+disp and the scales, 0 for a weight of
-// 0, and top of their magnitudes; a NaN counts as 0 there.
+// products leaves in x the products of the weights at base+disp with the
+// scales, 0 for a weight of 0, and in top their magnitudes; NaN counts as 0
+// there.
 func (a *asm) products(x func(v int) reg.VecPhysical, base reg.Register, disp int, top reg.VecPhysical) {
 	for v := range 4 {
 		a.VMOVUPS(at(base, disp+64*v), x(v))
@@ -174,8 +175,8 @@ func (a *asm) products(x func(v int) reg.VecPhysical, base reg.Register, disp in
 	}
 }
 
-// inverse puts 255 over the largest magnitude, the first lane of top, into all
-// its lanes.
+// inverse broadcasts 255 divided by the largest magnitude, the first lane of
+// top.
 func (a *asm) inverse(top, tmp reg.VecPhysical) {
 	m := top.AsX()
 	a.VMAXSS(a.float("tiny", tiny), m, m)
@@ -184,8 +185,8 @@ func (a *asm) inverse(top, tmp reg.VecPhysical) {
 	a.VBROADCASTSS(m, top)
 }
 
-// bytes rounds x·inv to 64 bytes at dst, what is negative to 0. Lanes of signs
-// get the highest bit where it was.
+// bytes rounds x·inv to 64 bytes at dst, negative values to 0. It sets the
+// highest bit of the lanes of signs where there was one.
 func (a *asm) bytes(x func(v int) reg.VecPhysical, inv reg.VecPhysical, dst operand.Mem, signs reg.VecPhysical) {
 	for v := range 4 {
 		a.VMULPS(inv, x(v), x(v))
@@ -200,12 +201,12 @@ func (a *asm) bytes(x func(v int) reg.VecPhysical, inv reg.VecPhysical, dst oper
 	a.VMOVDQU64(x(0), dst)
 }
 
-// tiny is that of package attn: smaller weights count as zero.
+// tiny equals that of package attn: smaller weights count as zero.
 const tiny = 1e-35
 
 func (a *asm) round() {
 	a.fn("roundWeightsAVX512", "(dst *byte, w *float32, scales *byte, flip uint32, n int, amax *float32) (signs uint32)",
-		"rounds the products of n rows of 64 weights and scales, with their signs turned over by flip, "+
+		"rounds the products of n rows of 64 weights and scales, with their signs flipped by flip, "+
 			"to a 255th of the largest magnitude of the row; negative ones give 0 and set bits of signs.")
 	a.ld("dst", reg.RDI)
 	a.ld("w", reg.RSI)

@@ -17,8 +17,8 @@ func codes(a *asm) {
 	}
 }
 
-// expand does eight steps a round, 16 bytes of each at a time: a plane of b
-// bits holds 8/b of them in a line of 64 bytes.
+// expand processes eight steps a round, 16 bytes of each at a time: a plane of
+// b bits holds 8/b of them in a line of 64 bytes.
 func (a *asm) expand(bits int) {
 	low := max(1, bits&^1)
 	high := bits > low
@@ -83,7 +83,7 @@ func (a *asm) expand(bits int) {
 	a.Ret()
 }
 
-// turn: four values of four tokens are 16 bytes in either order.
+// turn moves four values of four tokens, which are 16 bytes in either order.
 func (a *asm) turn() {
 	a.Func("turnNEON", "(dst, codes *byte, vecs int, flip uint32)", "reorders a chunk of 16·vecs values.", 0)
 	a.args("dst", "codes", "vecs")
@@ -94,7 +94,7 @@ func (a *asm) turn() {
 		order[i] = byte(i%4*4 + i/4)
 	}
 	a.Const(1, "order", order, R19)
-	a.Op("LSL $6, R2, R4") // from one group of tokens to the next
+	a.Op("LSL $6, R2, R4") // stride of groups of tokens
 	a.Op("LSL $2, R2, R9")
 	a.Loop(R9, 1, func() {
 		a.Op("MOVD R0, R5")
@@ -113,8 +113,8 @@ func (a *asm) turn() {
 	a.Ret()
 }
 
-// decoder runs body for four lanes of four codes in V0, which leaves the
-// floats of the four in V1 to V4.
+// decoder runs body for four lanes of four codes in V0; body leaves their
+// floats in V1 to V4.
 func (a *asm) decoder(name string, vecs int, setUp, body func()) {
 	a.Func(fmt.Sprintf("decode%s%dNEON", name, vecs), "(dst, codes *byte, groups int, table *float32, flip uint32)", "makes floats of codes.", 0)
 	a.args("dst", "codes")
@@ -154,7 +154,7 @@ func (a *asm) decodeInt(vecs int) {
 	})
 }
 
-// decodeTable looks the four bytes of a level up at once.
+// decodeTable looks up the four bytes of a level at once.
 func (a *asm) decodeTable(vecs int) {
 	a.decoder("Table", vecs, func() {
 		a.Arg("table", R3)

@@ -6,7 +6,7 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// queryPitch is the distance in bytes from 32 values of a row of queries to the next.
+// queryPitch is the stride in bytes of 32 values of a row of queries.
 const queryPitch = 6 * 32
 
 func dots(a *asm, dot bool) {
@@ -23,8 +23,8 @@ func dots(a *asm, dot bool) {
 	}
 }
 
-// dotter writes kernels of integer dot products, with the instructions for them or
-// without.
+// dotter writes kernels of integer dot products, with or without the dot
+// product instructions.
 type dotter struct {
 	*asm
 	dot bool
@@ -37,7 +37,7 @@ func (d *dotter) tier() string {
 	return "NEON"
 }
 
-// planeName is what tells kernels that read planes apart.
+// planeName is the part of a name that identifies kernels that read planes.
 func planeName(bits int) string {
 	if bits == 0 {
 		return ""
@@ -45,10 +45,10 @@ func planeName(bits int) string {
 	return fmt.Sprintf("Bits%d", bits)
 }
 
-// The registers of both kinds of kernels: sums V0 to V15, codes V16, scratch V17 to V19.
-// Constants, where codes come from planes: table, masks of the low and the high bits,
-// shifts of the planes. The unsigned bytes of a tile are made signed, or the other way
-// round, by flipping the upper bit.
+// The registers of both kinds of kernels: sums in V0 to V15, codes in V16,
+// scratch in V17 to V19. The constants for codes in planes are the table, masks
+// of the low and the high bits, and shifts of the planes. The unsigned bytes of
+// a tile become signed, or the other way round, by flipping the upper bit.
 const (
 	vCode  V = 16
 	vTmp   V = 17
@@ -57,11 +57,11 @@ const (
 	vMask  V = 26
 	vHigh  V = 27
 	vLeft  V = 28 // shift of the low plane, to the right if negative
-	vLeft2 V = 29 // of the high plane
-	vLeft3 V = 30 // of the high plane in odd groups
+	vLeft2 V = 29 // shift of the high plane
+	vLeft3 V = 30 // shift of the high plane in odd groups
 )
 
-// constants loads what decode needs.
+// constants loads the constants of decode.
 func (d *dotter) constants(bits int, table R) {
 	d.Fill(vFlip, 0x80808080, R19)
 	if bits == 0 {
@@ -94,8 +94,8 @@ func (d *dotter) code(bits int, low R, lowAt int, high R, highAt int, left V) {
 //
 //	R0 scores, running   R1 low plane or tile   R2 high plane   R3 queries
 //	R4 their scales   R5 scales of tokens, running   R6 blocks left   R7 chunks
-//	R8, R9 from a row of scores to the next, even and odd   R10 low, R11 high,
-//	R12 queries, running   R13 chunks left   R14 number of the 16 tokens   R20 scores
+//	R8, R9 stride of even and odd rows of scores   R10 low, R11 high,
+//	R12 queries, running   R13 chunks left   R14 index of the 16 tokens   R20 scores
 //	R22 halves of a chunk left
 //
 //	V20 to V23 queries, half a chunk a row
@@ -106,7 +106,7 @@ func (d *dotter) tokens(n, bits int) {
 	}
 	d.Func(fmt.Sprintf("tokens%d%s%s", n, planeName(bits), d.tier()),
 		"(dst *float32, low, high, table *byte, q *int8, qscale *float32, scales *byte, blocks, chunks, even, odd int)",
-		fmt.Sprintf("scores the tokens of %s with %d rows of queries, even and odd bytes apart in dst by turns.", what, n), 0)
+		fmt.Sprintf("scores the tokens of %s with %d rows of queries, alternately even and odd bytes apart in dst.", what, n), 0)
 	d.args("dst", "low", "high", "q", "qscale", "scales", "blocks", "chunks", "even", "odd")
 	d.Arg("table", R10)
 	d.constants(bits, R10)
@@ -129,7 +129,7 @@ func (d *dotter) tokens(n, bits int) {
 	d.Ret()
 }
 
-// lineStep is the bytes of a low plane, or a tile, for four values.
+// lineStep returns the bytes of a low plane, or a tile, for four values.
 func lineStep(bits int) int {
 	if bits == 0 {
 		return 256
@@ -192,7 +192,7 @@ func (d *dotter) turns(n, bits int) {
 	d.score(n)
 }
 
-// ends takes the place in the running pointers back to the first 16 tokens.
+// ends moves the running pointers back to the first 16 tokens.
 func (d *dotter) ends(bits int) {
 	d.Op("MOVD R10, R15")
 	d.Op("MOVD R11, R21")
@@ -205,8 +205,8 @@ func (d *dotter) ends(bits int) {
 	}
 }
 
-// products adds the products of vCode and four values of each row, of which
-// they are number g in a half chunk, to the sums of vector v.
+// products adds the products of vCode and four values of each row, number g in
+// a half chunk, to the sums of vector v.
 func (d *dotter) products(n, v, g int) {
 	for i := range n {
 		sum, q := V(4*i+v), 20+V(i)
@@ -251,11 +251,12 @@ func (d *dotter) score(n int) {
 	}
 }
 
-// values adds weighted tokens to 16 values at a time. The unsigned weights meet
-// levels made unsigned by adding 128; 128 times the sum of the weights comes off.
+// values adds weighted tokens to 16 values at a time. The weights are unsigned,
+// and levels become unsigned by adding 128; 128 times the sum of the weights is
+// subtracted.
 //
 //	R0 sums, running   R1 ld   R2 low plane or tile   R3 high plane   R4 weights
-//	R5 their scales   R6 groups   R7 steps of a group   R8 number of the step
+//	R5 their scales   R6 groups   R7 steps of a group   R8 index of the step
 //	R9 groups left   R10 group   R11 its weights   R12 codes   R13 high bits
 //
 //	R14 scratch   R15 sums of the weights
@@ -329,11 +330,11 @@ func (d *dotter) weightSums(n int) {
 	}
 }
 
-// stepOf finds step R8 of group R10: its line in R12, and R13, and the shifts to
-// its bits.
+// stepOf computes the addresses of step R8 of group R10, in R12 and R13, and
+// the shifts to its bits.
 func (d *dotter) stepOf(bits int) {
 	d.Op("MADD R10, R8, R7, R14")
-	log := map[int]int{0: 0, 2: 2, 3: 2, 4: 1}[bits] // of the steps of a line
+	log := map[int]int{0: 0, 2: 2, 3: 2, 4: 1}[bits] // log2 of the steps in a line
 	if log == 0 {
 		d.Op("ADD R14<<6, R2, R12")
 		return

@@ -6,14 +6,15 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// stored are the forms of cached floats, some read as finite numbers.
+// stored lists the formats of cached floats, some with reads clamped to finite
+// values.
 var stored = []struct {
 	name   string
 	size   int
 	finite bool
 }{{"F32", 4, false}, {"F16", 2, false}, {"BF16", 2, false}, {"F32Finite", 4, true}, {"BF16Finite", 2, true}}
 
-// mulAddRows is the most rows that a mulAdd kernel has.
+// mulAddRows is the largest number of rows of a mulAdd kernel.
 const mulAddRows = 3
 
 func floats(a *asm) {
@@ -90,11 +91,11 @@ func (a *asm) mulAdd(name string, size int, finite bool, n, lanes int) {
 	a.Ret()
 }
 
-// turnFloats turns four values of four tokens at a time.
+// turnFloats transposes four values of four tokens at a time.
 func (a *asm) turnFloats(name string, size int) {
-	a.Func("turn"+name+"NEON", "(dst, x *byte, width int)", "makes [64][width] float32 of [width][64] values; width is a multiple of four.", 0)
+	a.Func("turn"+name+"NEON", "(dst, x *byte, width int)", "transposes [width][64] values to [64][width] float32; width is a multiple of four.", 0)
 	a.args("dst", "x", "width")
-	a.Op("LSL $2, R2, R3") // bytes of a row of dst
+	a.Op("LSL $2, R2, R3") // bytes per row of dst
 	a.Op("MOVD R2, R9")
 	a.Loop(R9, 4, func() {
 		a.Op("MOVD R0, R4")
@@ -117,7 +118,8 @@ func (a *asm) turnFloats(name string, size int) {
 	a.Ret()
 }
 
-// turn4 turns a square of words in v and the next three; t and the next three are scratch.
+// turn4 transposes a square of words in v and the next three; t and the next
+// three are scratch.
 func (a *asm) turn4(v, t V) {
 	a.V("trn1.4s", t, v, v+1)
 	a.V("trn2.4s", t+1, v, v+1)

@@ -1,4 +1,4 @@
-// Command genneon writes the arm64 assembly of package attn, one file a
+// Command genneon writes the arm64 assembly of package attn, one file per
 // family of kernels, together with the Go declarations.
 //
 //	go generate ./engine/cpu/attn
@@ -60,8 +60,8 @@ func (a *asm) bits(v neon.V, name string, b uint32) {
 	a.Const(v, name, data, neon.R19)
 }
 
-// eachBit runs body for every bit of mask, which is cleared: its number is in at. R19
-// is overwritten.
+// eachBit runs body for every set bit of mask, with its index in at, and clears
+// it. R19 is overwritten.
 func (a *asm) eachBit(mask, at neon.R, body func()) {
 	again := a.NewLabel("bit")
 	a.Label(again)

@@ -23,7 +23,7 @@ func (a *asm) butterfly(v, w, t V) {
 // hadamard does strides of 1 to 16 in registers, 32 values at a time, and the
 // others through memory.
 func (a *asm) hadamard() {
-	a.Func("hadamardNEON", "(x *float32, n int, pre, post *float32, c float32)", "turns n values, 32 times a power of two.", 0)
+	a.Func("hadamardNEON", "(x *float32, n int, pre, post *float32, c float32)", "rotates n values, 32 times a power of two.", 0)
 	a.args("x", "n", "pre", "post")
 	a.Op("MOVD R0, R4")
 	a.Op("MOVD R1, R9")
@@ -34,7 +34,8 @@ func (a *asm) hadamard() {
 			a.V("fmul.4s", i, i, 16)
 		}
 		for i := V(0); i < 8; i += 2 {
-			// Strides 1 and 2: even and odd lanes apart, then pairs of lanes.
+			// Strides 1 and 2: separate even and odd lanes, then pairs of
+			// lanes.
 			v, w := i, i+1
 			for _, op := range [][4]string{{"uzp1.4s", "uzp2.4s", "zip1.4s", "zip2.4s"}, {"trn1.2d", "trn2.2d", "trn1.2d", "trn2.2d"}} {
 				a.V(op[0], 16, v, w)
@@ -72,7 +73,8 @@ func (a *asm) hadamard() {
 	a.Ret()
 }
 
-// wideStrides does those from 32 up. R5 is the stride in bytes, R6 those of all values.
+// wideStrides does the strides from 32 up. R5 is the stride in bytes, R6 the
+// size of all values.
 func (a *asm) wideStrides() {
 	stride, done := a.NewLabel("stride"), a.NewLabel("done")
 	a.Op("MOVD $128, R5")
@@ -108,9 +110,9 @@ func (a *asm) wideStrides() {
 	a.Label(done)
 }
 
-// maxAbs compares, so that a NaN never wins.
+// maxAbs compares, so NaN never wins.
 func (a *asm) maxAbs() {
-	a.Func("maxAbsNEON", "(x *float32, n int) float32", "finds the largest magnitude of n values, a multiple of four, NaNs left out.", 0)
+	a.Func("maxAbsNEON", "(x *float32, n int) float32", "finds the largest magnitude of n values, a multiple of four, ignoring NaN.", 0)
 	a.args("x")
 	a.Arg("n", R9)
 	a.Zero(1)
@@ -152,7 +154,7 @@ func (a *asm) roundInt8() {
 	a.Ret()
 }
 
-// narrow makes bytes of the words in v and the next three.
+// narrow packs the words in v and the next three into bytes.
 func (a *asm) narrow(v V) {
 	a.N("xtn.4h", v, v)
 	a.N("xtn2.8h", v, v+1)
@@ -163,7 +165,7 @@ func (a *asm) narrow(v V) {
 }
 
 func (a *asm) remainder() {
-	a.Func("remainderNEON", "(dst, x *float32, n int, inv, step float32)", "leaves what rounding n values, a multiple of four, took.", 0)
+	a.Func("remainderNEON", "(dst, x *float32, n int, inv, step float32)", "stores the rounding errors of n values, a multiple of four.", 0)
 	a.args("dst", "x")
 	a.Arg("n", R9)
 	a.Scalar("inv", 16)
@@ -200,9 +202,9 @@ func (a *asm) roundAway() {
 	a.Ret()
 }
 
-// toHalf takes the magnitude down to the largest finite one.
+// toHalf clamps the magnitude to the largest finite one.
 func (a *asm) toHalf() {
-	a.Func("toHalfNEON", "(dst *byte, x *float32, n int)", "rounds n values, a multiple of eight, to f16; what is too large becomes the largest, a NaN 0.", 0)
+	a.Func("toHalfNEON", "(dst *byte, x *float32, n int)", "rounds n values, a multiple of eight, to f16; too large values become the largest one, NaN becomes 0.", 0)
 	a.args("dst", "x")
 	a.Arg("n", R9)
 	a.bits(16, "largestHalf", 0x7bff7bff)
@@ -226,7 +228,7 @@ func (a *asm) toHalf() {
 	a.Ret()
 }
 
-// codesOf counts the boundaries down that are above a value.
+// codesOf counts down the boundaries that are above a value.
 func (a *asm) codesOf() {
 	a.Func("codesOfNEON", "(dst *uint8, x *float32, n int, boundaries *float32, count int)", "counts the boundaries that are not above each of n values, a multiple of 16.", 0)
 	a.args("dst", "x")
@@ -257,13 +259,13 @@ func (a *asm) codesOf() {
 	a.Ret()
 }
 
-// scatterValues puts 16 codes into byte at of each lane of a step: every code
-// goes to four bytes of a register, of which a mask takes the bits that change.
+// scatterValues writes 16 codes into byte at of each lane of a step: every code
+// goes to four bytes of a register, and a mask selects the bits that change.
 //
-//	R0 plane   R1 codes, running   R3 step   R4 logarithm of the steps of a line
+//	R0 plane   R1 codes, running   R3 step   R4 log2 of the steps in a line
 //	R5 width   R6 bits of the mask, in byte at   R7 first bit of a code
 func (a *asm) scatterValues() {
-	a.Func("scatterValuesNEON", "(plane, c *uint8, groups, step, log, width, at, first int)", "puts groups of 16 codes into steps of a plane of V.", 0)
+	a.Func("scatterValuesNEON", "(plane, c *uint8, groups, step, log, width, at, first int)", "writes groups of 16 codes into steps of a plane of V.", 0)
 	a.Arg("groups", R9)
 	for i, name := range []string{"plane", "c"} {
 		a.Arg(name, R(i))

@@ -7,7 +7,7 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// trellis makes tiles of bytes from the strings of trellis codes.
+// trellis turns the strings of trellis codes into tiles of bytes.
 func trellis(a *asm) {
 	for _, bits := range []int{2, 3, 4} {
 		(&trellisCode{a, bits, 8}).tokens()
@@ -16,19 +16,19 @@ func trellis(a *asm) {
 }
 
 // trellisCode reads codes of some bits, 16 values at a time. A window is cut
-// from two bytes; a table of 256 is four of 64, of which a look-up leaves alone
-// what is beyond.
+// from two bytes. A table of 256 is four tables of 64; a look-up leaves indices
+// beyond its table unchanged.
 //
-// R1 is a string, R2 the table, R3 the bytes of those side by side, R6 how far it
-// is read; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the values of
-// four tokens; R20, R21 and V0 to V3 are free.
+// R1 is a string, R2 the table, R3 the bytes of interleaved strings, R6 the
+// read position; V16 to V31 are the table, V8 to V12 constants, V4 to V7 the
+// values of four tokens; R20, R21 and V0 to V3 are free.
 type trellisCode struct {
 	*asm
 	bits   int
-	beside int // tokens whose strings are side by side
+	beside int // tokens with interleaved strings
 }
 
-// unit is from eight values of a string to the next eight.
+// unit returns the stride between eight values of a string and the next eight.
 func (y *trellisCode) unit() int { return y.beside * y.bits }
 
 func (y *trellisCode) open() {
@@ -62,7 +62,7 @@ func (y *trellisCode) four() {
 			y.Op("VLD1 (R20), V0.D[%d]", half)
 			y.Op("ADD $%d, R20, R20", y.unit())
 		}
-		// What follows, the string's beginning behind its end.
+		// The bytes that follow; after the end, the beginning of the string.
 		y.Op("ADD R3, R5, R21")
 		y.Op("CMP R21, R20")
 		y.Op("CSEL EQ, R5, R20, R20")
@@ -82,11 +82,11 @@ func (y *trellisCode) four() {
 	y.Op("ADD $%d, R6, R6", 2*y.unit())
 }
 
-// tokens: four values of four tokens are 16 bytes, and lines of four values
-// 256 apart.
+// tokens stores four values of four tokens as 16 bytes; lines of four values
+// are 256 bytes apart.
 func (y *trellisCode) tokens() {
 	y.Func(fmt.Sprintf("trellisTokens%dNEON", y.bits), "(dst, strings, table *byte, bytes, chunks int)",
-		"makes the tile of a page of K from strings of chunks of 16 values; memory behind the last is read.", 0)
+		"makes the tile of a page of K from strings of chunks of 16 values; reads past the last one.", 0)
 	y.open()
 	y.Arg("chunks", R4)
 	y.Op("MOVD $16, R7")
@@ -120,10 +120,10 @@ func (y *trellisCode) tokens() {
 	y.Ret()
 }
 
-// weighted: 16 values of four tokens are stored as they are interleaved.
+// weighted stores 16 values of four tokens in their interleaved order.
 func (y *trellisCode) weighted() {
 	y.Func(fmt.Sprintf("trellisValues%dNEON", y.bits), "(dst, strings, table *byte, bytes, blocks, chunks int, used uint64)",
-		"makes the tile of a page of V likewise, of the groups of four tokens that are used, from blocks of some chunks that lie side by side.", 0)
+		"makes the tile of a page of V from the groups of four tokens in used, in blocks of contiguous chunks.", 0)
 	y.open()
 	y.Arg("blocks", R4)
 	y.Arg("chunks", R11)

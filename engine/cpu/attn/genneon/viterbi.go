@@ -17,15 +17,15 @@ func viterbi(a *asm) {
 	}
 }
 
-// viterbiCode is the encoder of one code size. Vector v of 32 holds the
-// windows 8·v and on: high bits x = v/sets and 8 states, of which there are
-// sets. The metrics are in registers, those of a step's beginning from now and
-// those of its end from next on.
+// viterbiCode is the encoder of one code size. Vector v of 32 holds the windows
+// from 8·v on: high bits x = v/sets and 8 states, in sets sets. The metrics are
+// in registers: those at the beginning of a step from now on, those at its end
+// from next on.
 //
-// The high bits in place, 1 and on, stand from number on, with two bits the
-// orders that spread two metrics from pair on. V24 is the largest metrics so
+// The high bits in place, 1 and up, are in number and up, and with two bits the
+// orders that spread two metrics in pair and up. V24 is the largest metrics so
 // far, V25 the value, V26 the farthest distance, V27 and V28 the best sum and
-// its high bits, V29 to V31 are free.
+// its high bits; V29 to V31 are free.
 type viterbiCode struct {
 	*asm
 	bits         int
@@ -37,7 +37,7 @@ func (y *viterbiCode) sets() int { return 32 >> y.bits }
 
 func (y *viterbiCode) run() {
 	y.Func(fmt.Sprintf("viterbi%dNEON", y.bits), "(cost, most, kept *uint16, from *byte, z, table *int16, groups int)",
-		"adds groups of four values, from z down, to the paths of a row, and keeps the metrics behind each; table has the levels of the windows.", 0)
+		"adds groups of four values, from z down, to the paths of a row, and stores the metrics after each; table has the levels of the windows.", 0)
 	y.args("cost", "most", "kept", "from", "z", "table", "groups")
 	y.Load(24, R1, 0)
 	for set := range y.sets() {
@@ -76,7 +76,7 @@ func (y *viterbiCode) run() {
 	y.Ret()
 }
 
-// before puts the metrics of the states that lead to vector v into V29.
+// before loads the metrics of the states that lead to vector v into V29.
 func (y *viterbiCode) before(v int) {
 	switch y.bits {
 	case 2:
@@ -106,7 +106,7 @@ func (y *viterbiCode) step(k int) {
 				continue
 			}
 			y.V("uqadd.8h", 30, 29, 30)
-			y.V("cmhi.8h", 31, 27, 30) // the lower number stays where it is no worse
+			y.V("cmhi.8h", 31, 27, 30) // on a tie the lower number wins
 			y.V("bit.16b", 28, y.number+V(x-1), 31)
 			y.V("umin.8h", 27, 27, 30)
 		}
@@ -119,7 +119,7 @@ func (y *viterbiCode) step(k int) {
 	}
 }
 
-// normalise takes the least metric off all, and keeps the largest.
+// normalise subtracts the smallest metric from all, and keeps the largest.
 func (y *viterbiCode) normalise() {
 	for set := range y.sets() {
 		y.V("umax.8h", 24, 24, y.next+V(set))

@@ -12,7 +12,7 @@ func weigh(a *asm) {
 	a.dotHalf()
 }
 
-// lane bits, one for each lane of a vector.
+// laneBits loads one bit for each lane of a vector.
 func (a *asm) laneBits(v V) {
 	var data [16]byte
 	for i := range 4 {
@@ -21,7 +21,7 @@ func (a *asm) laneBits(v V) {
 	a.Const(v, "laneBits", data, R19)
 }
 
-// seen leaves in v all bits of the lanes that are among the four lowest bits of r.
+// seen sets the lanes of v that are among the four lowest bits of r.
 func (a *asm) seen(v V, r R, lanes V) {
 	a.Op("VDUP %v, V%d.S4", r, int(v))
 	a.V("cmtst.4s", v, v, lanes)
@@ -79,7 +79,8 @@ func (a *asm) logits() {
 	a.Ret()
 }
 
-// weights does vectors 16 values apart together: their sum goes to the same lanes.
+// weights processes vectors 16 values apart together: their sum goes to the
+// same lanes.
 func (a *asm) weights() {
 	a.Func("weightsNEON", "(s *float32, stride, pages int, visible *uint64, top, tau float32, kept *uint64) float32", "turns logits into weights; stride is in bytes.", 0)
 	a.args("s", "stride")
@@ -132,8 +133,8 @@ func (a *asm) weights() {
 	a.Ret()
 }
 
-// halfVectors loads 64 f16 at base, four at a time: body gets them in v and
-// the number of the four.
+// halfVectors loads 64 f16 at base, four at a time; body gets them in v with
+// the index of the four.
 func (a *asm) halfVectors(base R, v V, body func(i int)) {
 	for i := range 16 {
 		a.LoadHalf(v, base, 8*i)
@@ -142,7 +143,7 @@ func (a *asm) halfVectors(base R, v V, body func(i int)) {
 	}
 }
 
-// product leaves w·x in x; a zero of w stays one whatever x is.
+// product leaves w·x in x; a zero of w gives zero whatever x is.
 func (a *asm) product(x, w, t V) {
 	a.V("fmul.4s", x, w, x)
 	a.N("fcmeq.0", t, w)
@@ -150,7 +151,7 @@ func (a *asm) product(x, w, t V) {
 }
 
 func (a *asm) roundWeights() {
-	a.Func("roundWeightsNEON", "(dst *uint8, w *float32, scales *byte, flip uint32, n int, amax *float32) uint32", "rounds n rows of weights times scales; flip is the bit of a sign. The result is not 0 if there were negative ones.", 0)
+	a.Func("roundWeightsNEON", "(dst *uint8, w *float32, scales *byte, flip uint32, n int, amax *float32) uint32", "rounds n rows of weights times scales; flip is the bit of a sign. The result is not 0 if some were negative.", 0)
 	a.args("dst", "w", "scales", "flip")
 	a.Arg("n", R9)
 	a.Arg("amax", R5)

@@ -8,7 +8,7 @@ import (
 )
 
 // asm adds to avo's context what every family needs. Vector and general
-// registers are physical and chosen by hand.
+// registers are physical and assigned by hand.
 type asm struct {
 	*build.Context
 	labels int
@@ -66,7 +66,7 @@ var (
 	}
 )
 
-// fn opens a function of that signature, with doc as its comment.
+// fn opens a function with that signature and with doc as its comment.
 func (a *asm) fn(name, sig, doc string) {
 	a.Function(name)
 	a.Attributes(attr.NOSPLIT)

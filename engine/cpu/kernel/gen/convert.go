@@ -13,7 +13,7 @@ var blockOps = []elemOp{
 	{"toF16", "dst []uint16, x []float32", "", "rounds to binary16.", toF16},
 	{"fromBF16", "dst []float32, x []uint16", "", "widens bfloat16.", fromBF16},
 	{"toBF16", "dst []uint16, x []float32", "", "rounds to bfloat16.", toBF16},
-	{"maximum", "x []float32", "float32", "finds the largest value, NaNs left out.", maximum},
+	{"maximum", "x []float32", "float32", "finds the largest value, ignoring NaN.", maximum},
 	{"index", "x []float32, f float32", "int", "finds the first f, or returns -1.", index},
 	{"quantize", "dst *byte, x []float32", "", "fills blocks of 32 activations.", quantize},
 }
@@ -28,7 +28,7 @@ func blocks(v *vec) {
 	}
 }
 
-// end leaves the function.
+// end returns from the function.
 func (v *vec) end() {
 	v.VZEROUPPER()
 	v.RET()
@@ -160,7 +160,7 @@ func toBF16(v *vec) {
 	})
 }
 
-// maximum keeps what it has when it meets a NaN: that is the second source.
+// maximum keeps its value when it meets NaN: it is the second source.
 func maximum(v *vec) {
 	v.slices("x")
 	top := v.r(8)

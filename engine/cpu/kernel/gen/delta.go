@@ -5,11 +5,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The kernels here work on rows of a matrix that lie stride apart, a few
-// columns at a time: what is summed over the rows stays in registers.
+// These kernels process rows of a matrix that are stride apart, a few columns
+// at a time, and keep sums over the rows in registers.
 
 // columns runs body for every group of four vectors of CX values, then for
-// every vector of the rest, the last one masked. step moves the pointers on.
+// every remaining vector, the last one masked. It advances the pointers.
 func (v *vec) columns(body func(n int), pointers ...reg.Register) {
 	full, rest := v.label("columns"), v.label("narrow")
 	v.SUBQ(imm(4*v.lanes), reg.RCX)
@@ -39,8 +39,8 @@ func (v *vec) rows(body func()) {
 	v.JLT(LabelRef(again))
 }
 
-// matrix loads the parameters that both have: rows in R8, bytes from row to
-// row in R9.
+// matrix loads the parameters that both kernels have: rows in R8, their stride
+// in bytes in R9.
 func (v *vec) matrix(rows string) {
 	v.Load(v.Param(rows).Len(), reg.R8)
 	v.Load(v.Param("stride"), reg.R9)

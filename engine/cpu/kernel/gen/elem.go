@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// elemOp is an element kernel: its Go signature, and what it does.
+// elemOp is an element kernel: its Go signature and its doc comment.
 type elemOp struct {
 	name string
 	sig  string // parameters
@@ -108,7 +108,7 @@ var elemOps = []elemOp{
 	{"scale", "dst, x []float32, s float32", "", "computes x·s.", scale},
 	{"scaleMul", "dst, x, w []float32, s float32", "", "computes x·s·w.", scaleMul},
 	{"axpy", "dst, x []float32, s float32", "", "adds x·s.", axpy},
-	{"ropeHalves", "lo, hi, cos, sin []float32", "", "turns the pairs (lo[i], hi[i]).", ropeHalves},
+	{"ropeHalves", "lo, hi, cos, sin []float32", "", "rotates the pairs (lo[i], hi[i]).", ropeHalves},
 	{"dot", "a, b []float32", "float32", "sums a·b.", dot},
 	{"sum", "x []float32", "float32", "sums x.", sum},
 	{"expSum", "dst, x []float32, shift float32", "float32", "computes e^(x-shift) and sums it.", expSum},

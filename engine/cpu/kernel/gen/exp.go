@@ -13,7 +13,8 @@ func (v *vec) expConsts() {
 	v.set(v.f32("one", 1), v.r(13))
 }
 
-// split leaves n in n and the rest in x. A NaN stays one: it is the second source.
+// split leaves n in n and the remainder in x. NaN stays NaN: it is the second
+// source.
 func (v *vec) split(x, n reg.Register) {
 	v.VMAXPS(x, v.r(10), x)
 	v.VMINPS(x, v.r(11), x)

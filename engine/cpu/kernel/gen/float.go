@@ -5,7 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// floatTypes are the weights that multiply float activations, with their bytes.
+// floatTypes are the weights that multiply float activations, with their sizes
+// in bytes.
 var floatTypes = []struct {
 	name string
 	size int
@@ -18,7 +19,8 @@ var (
 
 const floatSig = "(y *float32, ldy int, w *byte, x *float32, ldx int, cols int, panels int)"
 
-// floats emits one kernel: even and odd columns are summed apart and added at the end.
+// floats emits one kernel: even and odd columns have separate sums, added at
+// the end.
 //
 //	DI y   SI weights   DX activations   BX the same, running   CX columns left
 //	R8–R12 strides of activations   R13 bytes of a panel   AX scratch
@@ -35,9 +37,9 @@ type floats struct {
 
 // part is one vector of rows: of a panel with AVX-512, of half a panel with AVX2.
 type part struct {
-	weight Mem // of column 0
+	weight Mem // weights of column 0
 	y      int
-	acc    [2][]reg.Register // even and odd columns
+	acc    [2][]reg.Register // sums of even and odd columns
 	w      reg.Register
 }
 
@@ -79,7 +81,8 @@ func float2(a *asm) {
 	}
 }
 
-// part takes the registers of the i-th vector; its weights pass through one of those from w up.
+// part assigns the registers of the i-th vector; its weights pass through one
+// from w up.
 func (f *floats) part(i int, weight Mem, y, w int) part {
 	at := 2 * f.n * i
 	return part{weight, y, [2][]reg.Register{f.regs[at : at+f.n], f.regs[at+f.n : at+2*f.n]}, f.regs[w+i]}

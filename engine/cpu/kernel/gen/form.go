@@ -2,24 +2,24 @@ package main
 
 import "strings"
 
-// form is a weight type as the matrix kernels see it; package kernel's
-// documentation has the layout.
+// form is a weight type as the matrix kernels see it; the layout is in the
+// documentation of package kernel.
 type form struct {
 	name   string
-	types  []string // that have this form; empty: the one of its name
+	types  []string // types with this form; empty for the type of this name
 	blk    int      // bytes of a block of 16 rows
 	grp    int      // bytes of a group of 32 columns
 	first  int      // offset of the first group
 	subs   int      // groups of a block
-	halves bool     // scales for 16 columns
+	halves bool     // one scale per 16 columns
 	mins   bool
 	shift  int // codes are stored plus 1<<shift; 0 for unsigned ones
 
 	nib   int    // offset of the nibbles in a group, -1 for none
 	crumb int    // offset of the 2-bit codes, -1 for none
 	plane int    // offset of the 1-bit codes, -1 for none
-	six   bool   // 6-bit codes, three chunks for 16 columns
-	table string // of levels; "block": at the start of each block
+	six   bool   // 6-bit codes, three chunks per 16 columns
+	table string // table of levels; "block" for one at the start of each block
 	scale scaleKind
 }
 
@@ -56,7 +56,7 @@ var formList = []form{
 	},
 }
 
-// cases are the types in a switch.
+// cases returns the types of a case in a switch.
 func (f *form) cases() string {
 	if len(f.types) == 0 {
 		return "dtype." + f.name
@@ -64,14 +64,14 @@ func (f *form) cases() string {
 	return "dtype." + strings.Join(f.types, ", dtype.")
 }
 
-// takes reports whether the type has a kernel of that shape: those with a
-// scale for every 16 columns need twice the sums, so pairs of panels take fewer rows.
+// takes reports whether the type has a kernel of that shape. Types with a scale
+// for every 16 columns need twice the sums, so pairs of panels take fewer rows.
 func (f *form) takes(s shape) bool { return s.panels == 1 || s.n == 4 == f.halves }
 
-// nibbles reports whether the codes are nibbles and nothing else.
+// nibbles reports whether the codes are plain nibbles.
 func (f *form) nibbles() bool { return f.nib >= 0 && f.plane < 0 && f.table == "" }
 
-// levels are the stored (offset) codes of the 16 indices.
+// levels returns the stored (offset) codes of the 16 indices.
 func (f *form) levels() (b [16]byte) {
 	l := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	if f.table == "levelsMX" {

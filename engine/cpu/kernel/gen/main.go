@@ -1,7 +1,7 @@
-// Command gen writes the amd64 assembly of package kernel, one file a family
-// of kernels and tier, together with the Go declarations and the choice
-// between tiers. It is a module of its own so that avo stays out of the
-// product's requirements.
+// Command gen writes the amd64 assembly of package kernel, one file per family
+// of kernels and tier, together with the Go declarations and the choice between
+// tiers. It is a module of its own, so that avo is not a requirement of the
+// product.
 //
 //	go generate ./engine/cpu/kernel
 package main

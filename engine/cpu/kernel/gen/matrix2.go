@@ -7,15 +7,15 @@ import (
 
 var shapes2 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}}
 
-// mat2 emits one AVX2 kernel. Up to three rows of activations meet 16 rows of
-// weights at once; four meet 8, the lower half of the panel first. Constants and
-// scales stay in memory: the sums need the registers.
+// mat2 emits one AVX2 kernel. Up to three rows of activations multiply 16 rows
+// of weights at once; four multiply 8, the lower half of the panel first.
+// Constants and scales stay in memory because the sums need the registers.
 type mat2 struct {
 	*asm
 	form
 	n    int
 	col  strided
-	off  int // of the group from SI
+	off  int // offset of the group from SI
 	rows []int
 	loc  Mem
 
@@ -117,7 +117,8 @@ func (m *mat2) pass(halves ...int) {
 	}
 }
 
-// fetch asks for the lines of a group further on; the last ones ask for the end again.
+// fetch prefetches the lines of a later group; the last groups prefetch the end
+// again.
 func (m *mat2) fetch() {
 	m.LEAQ(at(reg.RSI, m.off+ahead), reg.RAX)
 	m.CMPQ(reg.RAX, reg.R11)
@@ -244,7 +245,7 @@ func (m *mat2) eachUnit(rows func(half int), f func(unit2)) {
 	}
 }
 
-// offset takes the offset of the codes times the activations off the sums.
+// offset subtracts the codes' offset times the activations from the sums.
 func (m *mat2) offset() {
 	if m.shift == 0 {
 		return

@@ -16,19 +16,20 @@ const (
 	actOff  = 76
 )
 
-// shape is what a kernel computes at once: panels of weights by rows of activations.
+// shape is the tile of a kernel: panels of weights by rows of activations.
 type shape struct{ panels, n int }
 
-// One panel takes activations from memory with the broadcast built into
+// One panel reads activations from memory with the broadcast built into
 // VPDPWSSD; two panels share each broadcast, which halves the loads.
 var shapes512 = []shape{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}, {1, 7}, {1, 8}, {2, 4}, {2, 6}}
 
-// ahead is how far kernels of one panel fetch weights ahead, in bytes. Two
-// panels are two streams, which gain less from it; they come second.
+// ahead is the prefetch distance of kernels of one panel, in bytes. Two panels
+// are two streams, which gain less from prefetching; they come second.
 const ahead = 6144
 
-// ahead is that of a kernel. Eight rows take the same time for 32 columns of every
-// type, so that types with more bytes have to fetch further.
+// ahead returns the prefetch distance of a kernel. Eight rows take the same
+// time for 32 columns of every type, so types with more bytes need a longer
+// distance.
 func (m *mat512) ahead() int {
 	if m.n == 8 {
 		return max(ahead, 20*m.blk/m.subs)
@@ -57,7 +58,7 @@ func (s strided) at(c, disp int) Mem {
 
 var oddRegs = []reg.Register{reg.R8, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13}
 
-// strides fills the odd multiples that n columns need; R8 holds the stride.
+// strides computes the odd multiples that n columns need; R8 holds the stride.
 func (a *asm) strides(n int) strided {
 	odd := oddRegs[:max(1, n/2)]
 	for i := 1; i < len(odd); i++ {
@@ -70,7 +71,7 @@ func (a *asm) strides(n int) strided {
 //
 //	DI y   SI weights   DX activations   BX the same, running   CX blocks left
 //	R8–R11 strides of activations   R12 the last group
-//	R13 stride of panels, if two; else what is fetched next, if blocks have groups
+//	R13 stride of panels, if two; else the next prefetch, if blocks have groups
 //	R14 groups left of a block   R15 scales of the group   AX scratch
 //	Z0–Z23 results, integer sums, sums of odd columns   the rest as named below
 type mat512 struct {
@@ -78,21 +79,21 @@ type mat512 struct {
 	form
 	shape
 	col strided
-	off int // of the group from SI
+	off int // offset of the group from SI
 	loc Mem // unpacked scales
 
 	acc, sum            [][]reg.Register // [panel][column]
 	w, odd              [2]reg.Register  // even and odd columns of a step as words; minimum and scale
 	t, x, mask, special reg.Register
 	evens               reg.Register // keeps the even bytes; nil if a load has to do it
-	offset              reg.Register // of the codes, taken off them; nil if the sums start without it
+	offset              reg.Register // the codes' offset, subtracted from them; nil if the sums start with it
 }
 
 const (
 	matSig = "(y *float32, ldy int, w *byte, a *byte, lda int, blocks int, panels int, fetch int)"
 )
 
-const fetchDoc = "The weights of the first fetch panels may be fetched."
+const fetchDoc = "The weights of the first fetch panels may be prefetched."
 
 func matrix512(a *asm) {
 	for _, f := range formList {
@@ -185,7 +186,7 @@ func (m *mat512) panelStride(r reg.Register) {
 	m.IMUL3Q(I32(int32(m.blk)), r, r)
 }
 
-// end computes where the last group to fetch begins.
+// end computes the address of the last group to prefetch.
 func (m *mat512) end(r reg.Register) {
 	m.panelStride(r)
 	m.IMULQ(m.arg("fetch"), r)
@@ -210,7 +211,7 @@ func (m *mat512) store(next string) {
 	m.JNZ(LabelRef(next))
 }
 
-// arg is a parameter's place in the frame.
+// arg returns a parameter's location in the frame.
 func (a *asm) arg(name string) Mem {
 	c, err := a.Param(name).Resolve()
 	if err != nil {
@@ -252,7 +253,7 @@ func (m *mat512) consts() {
 	}
 }
 
-// at addresses panel p of the block or group that SI is in.
+// at addresses panel p of the block or group at SI.
 func (m *mat512) at(p, disp int) Mem {
 	if p == 0 {
 		return at(reg.RSI, disp)
@@ -295,8 +296,8 @@ func (m *mat512) weight(k, p int) {
 	m.VPANDD_BCST(m.word("maskff", 0x00ff00ff), w, w)
 }
 
-// nibble makes words of step k of the nibbles at src. Step k+4, from the same
-// bytes, comes next: order makes it so.
+// nibble makes words of step k of the nibbles at src. Step k+4 reads the same
+// bytes and comes next, see order.
 func (m *mat512) nibble(k, p int, src Mem) {
 	w, odd, both := m.w[p], m.odd[p], []reg.Register{m.t, m.special}[p]
 	if k >= 4 {
@@ -323,7 +324,7 @@ func (m *mat512) order(from, to int) (list []int) {
 	return list
 }
 
-// masked loads codes from right bits up.
+// masked loads codes from bit right up.
 func (m *mat512) masked(src Mem, right int, w reg.Register) {
 	if right == 0 {
 		m.VPANDD(src, m.mask, w)
@@ -363,8 +364,8 @@ func (m *mat512) group() {
 	m.finish()
 }
 
-// fetch asks for the lines of a group further on, never beyond the last one to
-// fetch. Where a block has several groups, its head is shared out among them.
+// fetch prefetches the lines of a later group, never beyond the last group to
+// prefetch. Where a block has several groups, its head is divided among them.
 func (m *mat512) fetch() {
 	if m.subs == 1 {
 		m.LEAQ(at(reg.RSI, m.off+m.ahead()), reg.RAX)
@@ -379,8 +380,8 @@ func (m *mat512) fetch() {
 	}
 }
 
-// start sets the integer sums of column c to minus the offset times the sum
-// of activations, which load puts into a register.
+// start sets the integer sums of column c to minus the offset times the sum of
+// activations, which load puts into a register.
 func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 	first := sums[0][c]
 	for p, sum := range sums {
@@ -396,7 +397,7 @@ func (m *mat512) start(c int, sums [][]reg.Register, load func(reg.Register)) {
 }
 
 // dots adds the integer products of steps from to to-1. A sum waits for its
-// product, so that rows of one panel sum the odd columns apart where registers
+// product, so rows of one panel sum the odd columns separately where registers
 // are free.
 func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) {
 	odd, apart := sums[0], m.panels == 1 && m.n <= len(free)
@@ -410,7 +411,7 @@ func (m *mat512) dots(from, to int, sums [][]reg.Register, free []reg.Register) 
 		for p := range m.panels {
 			m.weight(k, p)
 		}
-		if m.offset != nil { // eight rows want few loads
+		if m.offset != nil { // eight rows need few loads
 			m.VPSUBW(m.offset, m.w[0], m.w[0])
 			m.VPSUBW(m.offset, m.odd[0], m.odd[0])
 		}
@@ -459,7 +460,8 @@ func (m *mat512) finish() {
 	}
 }
 
-// addProduct adds a value of column c times a register of each panel to the results.
+// addProduct adds a value of column c, times a register of each panel, to the
+// results.
 func (m *mat512) addProduct(c, disp int, fma, fmaBcst func(...Op), by ...reg.Register) {
 	if m.panels == 1 {
 		fmaBcst(m.col.at(c, disp), by[0], m.acc[0][c])

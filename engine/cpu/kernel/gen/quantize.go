@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// quantize fills blocks of activations. X8 holds the largest magnitude as
-// bits, then the scales; the codes go through Y9 and Y11.
+// quantize fills blocks of activations. X8 holds the largest magnitude as bits,
+// then the scales; the codes pass through Y9 and Y11.
 func quantize(v *vec) {
 	v.ld("dst", reg.RDI)
 	v.Load(v.Param("x").Base(), reg.RSI)
@@ -70,7 +70,7 @@ func (v *vec) largest() {
 	v.VPMAXUD(reg.X9, reg.X8, reg.X8)
 }
 
-// codes stores scale and codes and leaves the first 16 in Y9, the others in
+// codes stores scale and codes. It leaves the first 16 in Y9 and the others in
 // Y11; X8 becomes the scale.
 func (v *vec) codes() {
 	inv := v.r(6)
@@ -82,7 +82,7 @@ func (v *vec) codes() {
 		v.VMULPS(inv, v.r(i), v.r(i))
 		v.VCVTPS2DQ(v.r(i), v.r(i))
 	}
-	// Of every four words the middle two change places.
+	// Swap the middle two of every four words.
 	swap := [2]Constant{U64(0x0706030205040100), U64(0x0f0e0b0a0d0c0908)}
 	order := v.constant("order", swap[0], swap[1], swap[0], swap[1])
 	for i, y := range []reg.Register{reg.Y9, reg.Y11} {

@@ -7,8 +7,8 @@ import (
 func roofline512(a *asm) { roofline(newVec(a, true)) }
 func roofline2(a *asm)   { roofline(newVec(a, false)) }
 
-// roofline measures the machine: reading memory, fetched ahead as matrices are,
-// and integer products on registers.
+// roofline measures the machine: reading memory with the prefetch distance of
+// matrices, and integer products on registers.
 func roofline(v *vec) {
 	v.fn("read"+v.tier(), "(p []byte) uint64", "reads p, a multiple of 256 bytes, and returns a mix of it.")
 	v.Load(v.Param("p").Base(), reg.RSI)
@@ -47,7 +47,7 @@ func roofline(v *vec) {
 	})
 	v.end()
 
-	v.fn("prefetch"+v.tier(), "(p *byte, n int)", "asks for n lines of 64 bytes.")
+	v.fn("prefetch"+v.tier(), "(p *byte, n int)", "prefetches n lines of 64 bytes.")
 	v.ld("p", reg.RSI)
 	v.ld("n", reg.RCX)
 	v.repeat(1, func() {

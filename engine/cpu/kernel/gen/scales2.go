@@ -5,7 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// frame is the local memory of the scales; types with halves add a sum for each unit.
+// frame returns the size of the local memory of the scales; types with halves
+// add a sum per unit.
 func (m *mat2) frame() int {
 	switch m.scale {
 	case scale6x2:

@@ -13,7 +13,7 @@ const (
 	locBytes = 128
 )
 
-// frame is the local memory that one panel takes.
+// frame returns the size of the local memory of one panel.
 func (m *mat512) frame() int {
 	switch m.scale {
 	case scale6x2, scale6:
@@ -42,8 +42,8 @@ func (m *mat512) scaleAt(p, disp int) Mem {
 	return at(reg.R15, m.frame()+disp)
 }
 
-// superScales prepares the scales of a block of 256 columns; R15 then points at those of
-// the first group.
+// superScales prepares the scales of a block of 256 columns; R15 then points at
+// the scales of the first group.
 func (m *mat512) superScales() {
 	for p := range m.panels {
 		if m.scale == scaleGrid {
@@ -73,14 +73,14 @@ func (m *mat512) superScales() {
 	case scale4x2:
 		m.LEAQ(at(reg.RSI, 64), reg.R15)
 	case scaleGrid:
-		m.VBROADCASTI32X4(at(reg.RSI, 0), m.special) // of both panels
+		m.VBROADCASTI32X4(at(reg.RSI, 0), m.special) // for both panels
 		m.LEAQ(at(reg.RSI, 80), reg.R15)
 	default:
 		m.LEAQ(m.local(0, locBytes), reg.R15)
 	}
 }
 
-// nextScales moves on to the next group.
+// nextScales advances to the next group.
 func (m *mat512) nextScales() {
 	switch m.scale {
 	case scale6x2, scaleXS:
@@ -120,7 +120,8 @@ func (m *mat512) byteScale(widen func(...Op), src, super Mem, dst reg.Register) 
 	m.VMULPS(super, dst, dst)
 }
 
-// scalesE8 does as halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
+// scalesE8 computes halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e,
+// 1).
 func (m *mat512) scalesE8(p int) {
 	d, w := m.odd[p], m.w[p]
 	m.VPMOVZXBD(m.at(p, 0), d)

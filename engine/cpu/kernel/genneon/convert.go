@@ -2,18 +2,18 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// blockOps have a signature of their own; package kernel calls them by hand.
+// blockOps have signatures of their own; package kernel calls them by hand.
 var blockOps = []struct {
 	name, sig, doc string
 	emit           func(*vec)
 }{
-	{"ropePairsNEON", "(x, cos, sin *float32, n int)", "turns n adjacent pairs, a multiple of four.", ropePairs},
+	{"ropePairsNEON", "(x, cos, sin *float32, n int)", "rotates n adjacent pairs, a multiple of four.", ropePairs},
 	{"fromF16NEON", "(dst *float32, x *uint16, n int)", "widens n binary16 values, a multiple of four.", fromF16},
 	{"toF16NEON", "(dst *uint16, x *float32, n int)", "rounds n values to binary16, a multiple of four.", toF16},
 	{"fromBF16NEON", "(dst *float32, x *uint16, n int)", "widens n bfloat16 values, a multiple of four.", fromBF16},
 	{"toBF16NEON", "(dst *uint16, x *float32, n int)", "rounds n values to bfloat16, a multiple of four.", toBF16},
-	{"maximumNEON", "(x *float32, n int) float32", "finds the largest of n values, a multiple of four, NaNs left out.", maximum},
-	{"indexNEON", "(x *float32, n int, f float32) int", "finds the first four of n values, a multiple of four, that f is among; n if there are none.", index},
+	{"maximumNEON", "(x *float32, n int) float32", "finds the largest of n values, a multiple of four, ignoring NaN.", maximum},
+	{"indexNEON", "(x *float32, n int, f float32) int", "finds the first four of n values, a multiple of four, that contain f; n if none do.", index},
 	{"quantizeNEON", "(dst *byte, x *float32, n int)", "fills blocks of 32 activations; n is a multiple of 32.", quantize},
 	{"rowSumNEON", "(dst, s, w *float32, stride, rows, n int)", "sums n columns, a multiple of four, of rows of s times w.", rowSum},
 	{"rowStepNEON", "(out, s, d, q, k *float32, stride, rows, n int, decay float32)", "decays rows of n columns, a multiple of four, adds k·d and sums them times q.", rowStep},
@@ -104,7 +104,7 @@ func toBF16(v *vec) {
 	})
 }
 
-// maximum compares, so that a NaN never wins.
+// maximum compares, so NaN never wins.
 func maximum(v *vec) {
 	v.args("x")
 	v.Move(1, v.Bits("lowest", 0xff800000))
@@ -136,7 +136,7 @@ func index(v *vec) {
 }
 
 // columns runs body for every group of four vectors of R9 values, then for
-// every vector of the rest.
+// every remaining vector.
 func (v *vec) columns(body func(n int), pointers ...R) {
 	narrow, done := v.NewLabel("narrow"), v.NewLabel("done")
 	v.Op("SUBS $16, R9, R9")
@@ -157,8 +157,8 @@ func (v *vec) columns(body func(n int), pointers ...R) {
 	v.Label(done)
 }
 
-// rows runs body for every row: R10 is the row, R11 and on the places in
-// vectors, R7 counts.
+// rows runs body for every row: R10 is the row, R11 and up its vectors, R7 the
+// count.
 func (v *vec) rows(vectors []R, body func()) {
 	v.Op("MOVD R1, R10")
 	for i, p := range vectors {
@@ -174,7 +174,7 @@ func (v *vec) rows(vectors []R, body func()) {
 	})
 }
 
-// matrix loads the rows into R6 and the bytes from row to row into R5.
+// matrix loads the rows into R6 and their stride in bytes into R5.
 func (v *vec) matrix() {
 	v.Arg("rows", R6)
 	v.Arg("stride", R5)

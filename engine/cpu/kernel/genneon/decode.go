@@ -57,7 +57,7 @@ func (m *mat) decode() {
 		}
 	}
 	if m.plane >= 0 {
-		at := 4 // the bit above nibbles
+		at := 4 // position of the bit above nibbles
 		if m.codes == crumbs {
 			at = 2
 		}
@@ -81,7 +81,7 @@ func (m *mat) decodeNibbles() {
 	}
 }
 
-// decodeSixes takes the last four columns from the top bits of the others.
+// decodeSixes assembles the last four columns from the top bits of the others.
 func (m *mat) decodeSixes(off int, w V) {
 	for k := range V(3) {
 		m.Load(w+k, R12, off+64*int(k))
@@ -95,7 +95,8 @@ func (m *mat) decodeSixes(off int, w V) {
 	}
 }
 
-// insert sets the bit of vMask2 in w to that of vT so many to the left.
+// insert copies the bit of vT that is left places lower into the bit vMask2 of
+// w.
 func (m *mat) insert(w V, left int) {
 	bits := vT + 1
 	switch {

@@ -7,14 +7,14 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// elemOp is an element kernel: the Go signature of the function of package
-// kernel that it serves, and what it does. The kernel does whole vectors, the
-// plain Go the rest.
+// elemOp is an element kernel: the Go signature of its function in package
+// kernel, and its doc comment. The kernel processes whole vectors, plain Go the
+// rest.
 type elemOp struct {
 	name string
 	sig  string // parameters
 	doc  string
-	sum  bool // it adds to 32 partial sums and returns their sum
+	sum  bool // adds to 32 partial sums and returns their sum
 	emit func(*vec)
 }
 
@@ -102,7 +102,7 @@ var elemOps = []elemOp{
 	{"scale", "dst, x []float32, s float32", "computes x·s.", false, scale},
 	{"scaleMul", "dst, x, w []float32, s float32", "computes x·s·w.", false, scaleMul},
 	{"axpy", "dst, x []float32, s float32", "adds x·s.", false, axpy},
-	{"ropeHalves", "lo, hi, cos, sin []float32", "turns the pairs (lo[i], hi[i]).", false, ropeHalves},
+	{"ropeHalves", "lo, hi, cos, sin []float32", "rotates the pairs (lo[i], hi[i]).", false, ropeHalves},
 	{"dot", "a, b []float32", "sums a·b.", true, dot},
 	{"sum", "x []float32", "sums x.", true, sum},
 	{"expSum", "dst, x []float32, shift float32", "computes e^(x-shift) and sums it.", true, expSum},
@@ -132,7 +132,7 @@ func elements(f *File) {
 	}
 }
 
-// elementChoice writes what calls each kernel.
+// elementChoice writes the callers of the kernels.
 func elementChoice() string {
 	var b strings.Builder
 	b.WriteString("package kernel\n")

@@ -6,7 +6,8 @@ import (
 	. "godwit/engine/cpu/neon"
 )
 
-// floatTypes are the weights that multiply float activations, with their bytes.
+// floatTypes are the weights that multiply float activations, with their sizes
+// in bytes.
 var floatTypes = []struct {
 	name string
 	size int
@@ -14,9 +15,9 @@ var floatTypes = []struct {
 
 const floatSig = "(y *float32, ldy int, w *byte, x *float32, ldx, cols, panels int)"
 
-// floats emits one kernel: even and odd columns are summed apart and added at
-// the end. One row of activations meets a panel at once; four meet half of it,
-// the lower one first.
+// floats emits one kernel: even and odd columns have separate sums, added at
+// the end. One row of activations multiplies a whole panel; four multiply half
+// of it, the lower half first.
 //
 //	R0 y   R1 weights, running   R2, R3 activations and their stride
 //	R4–R7 rows of activations, running   R8 columns left   R9 panels left
@@ -29,7 +30,7 @@ type floats struct {
 	size  int
 	n     int
 	parts int // vectors of rows
-	first int // of them
+	first int // index of the first of them
 }
 
 func floatName(name string, n int) string { return fmt.Sprintf("float%sx%dNEON", name, n) }
@@ -107,7 +108,7 @@ func (m *floats) pass() {
 	}
 }
 
-// columns adds so many columns, whose activations load fetches.
+// columns adds that many columns; load loads their activations.
 func (m *floats) columns(n int, load func(*File, V, R, int)) {
 	for c := range m.n {
 		load(m.File, V(16+c), R(4+c), 0)

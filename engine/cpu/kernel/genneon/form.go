@@ -2,36 +2,36 @@ package main
 
 import "strings"
 
-// form is a weight type as the matrix kernels see it; package kernel's
-// documentation has the layout.
+// form is a weight type as the matrix kernels see it; the layout is in the
+// documentation of package kernel.
 type form struct {
 	name   string
-	types  []string // that have this form; empty: the one of its name
+	types  []string // types with this form; empty for the type of this name
 	blk    int      // bytes of a block of 16 rows
 	grp    int      // bytes of a group of 32 columns
 	first  int      // offset of the first group
 	subs   int      // groups of a block
-	halves bool     // scales for 16 columns
+	halves bool     // one scale per 16 columns
 	mins   bool
-	shift  int // codes are 1<<shift too large; 0 if they are right
+	shift  int // codes are 1<<shift too large; 0 for correct ones
 	top    int // largest magnitude of a code as multiplied
 
 	codes codes
 	nib   int // offset of the nibbles in a group
 	plane int // offset of the 1-bit codes in a group, -1 for none
 	table *[16]int8
-	grid  bool // a table at the start of each block, of levels that are 64 too large
+	grid  bool // a table at the start of each block, with levels that are 64 too large
 	scale scaleKind
 }
 
-// codes are the ways of storing 32 columns.
+// codes are the encodings of 32 columns.
 type codes int
 
 const (
 	nibbles codes = iota
 	crumbs        // two bits
 	sixes
-	bytesOf // and 128
+	bytesOf // plus 128
 )
 
 type scaleKind int
@@ -72,7 +72,7 @@ var formList = []form{
 	},
 }
 
-// cases are the types in a switch.
+// cases returns the types of a case in a switch.
 func (f *form) cases() string {
 	if len(f.types) == 0 {
 		return "dtype." + f.name

@@ -1,4 +1,4 @@
-// Command genneon writes the arm64 assembly of package kernel, one file a
+// Command genneon writes the arm64 assembly of package kernel, one file per
 // family of kernels, together with the Go declarations and the choice between
 // them.
 //

@@ -38,11 +38,11 @@ type mat struct {
 	*File
 	form
 	n   int
-	dot bool // dot product instructions
+	dot bool // has dot product instructions
 }
 
 const (
-	vX     V = 4 // upper plane of 16 columns, of the others; lower planes
+	vX     V = 4 // upper plane of 16 columns; the next ones hold the other columns and the lower planes
 	vSum   V = 8
 	vLow   V = 9
 	vT     V = 10 // and the next five
@@ -100,7 +100,7 @@ func (m *mat) emit() {
 	m.Ret()
 }
 
-// panel multiplies one panel; R1 ends at the next.
+// panel multiplies one panel; R1 ends at the next panel.
 func (m *mat) panel() {
 	m.Zero(V0)
 	for i := range 2 * m.n {
@@ -164,7 +164,7 @@ func (m *mat) group() {
 	}
 }
 
-// unit adds a quarter by a row of activations.
+// unit multiplies a quarter by a row of activations.
 func (m *mat) unit(x R, acc V) {
 	m.LoadPair(vX, vX+1, x, 0)
 	m.LoadPair(vX+2, vX+3, x, 32)
@@ -191,7 +191,7 @@ func (m *mat) unit(x R, acc V) {
 	}
 }
 
-// unitHalves adds a quarter whose halves have scales of their own.
+// unitHalves multiplies a quarter whose halves have separate scales.
 func (m *mat) unitHalves(x R, acc V) {
 	u, off := vT+4, vT+5
 	m.LoadHalf(off, x, actOff)
@@ -219,8 +219,8 @@ func (m *mat) unitHalves(x R, acc V) {
 	m.ByElement("fmla", acc, u, vT, 0)
 }
 
-// dots leaves in vSum the products of codes from to to-1 and the activations,
-// and vLow where codes are shifted.
+// dots leaves in vSum the products of codes from to to-1 with the activations,
+// and uses vLow where codes are shifted.
 func (m *mat) dots(from, to int) {
 	if !m.dot {
 		m.longDots(from, to)
@@ -238,8 +238,8 @@ func (m *mat) dots(from, to int) {
 	m.V("add.4s", vSum, vSum, vLow)
 }
 
-// longDots does the same with products of 16 bits: a lane has one column of
-// one row, and takes so many before it has to be widened.
+// longDots does the same with 16-bit products: a lane has one column of one
+// row, and holds a limited number of products before it must be widened.
 func (m *mat) longDots(from, to int) {
 	lo, hi, x, sum, sum2 := vT, vT+1, vT+2, vSum, vT+3
 	period := min(to-from, 32767/(128*m.top))

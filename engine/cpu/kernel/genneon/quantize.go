@@ -51,7 +51,7 @@ func quantize(v *vec) {
 
 // actBlock makes a block of V0 to V7, whose largest magnitude is in V8.
 func (v *vec) actBlock() {
-	v.Op("FDIVS F8, F16, F9")  // codes a unit
+	v.Op("FDIVS F8, F16, F9")  // codes per unit
 	v.Op("FDIVS F16, F8, F10") // the scale
 	v.Op("FMOVS F10, %d(R0)", actD)
 	for i := range V(8) {

@@ -5,7 +5,7 @@ import . "godwit/engine/cpu/neon"
 // peakChains is the number of independent sums of a round of peak.
 const peakChains = 16
 
-// roofline writes what measures the machine.
+// roofline writes the kernels that measure the machine.
 func roofline(f *File) {
 	f.Func("readNEON", "(p *byte, n int) uint64", "reads n bytes, a multiple of 256, and returns a mix of them.", 0)
 	f.Arg("p", R0)
@@ -51,7 +51,7 @@ func roofline(f *File) {
 		f.Ret()
 	}
 
-	f.Func("prefetchNEON", "(p *byte, n int)", "asks for n lines of 64 bytes.", 0)
+	f.Func("prefetchNEON", "(p *byte, n int)", "prefetches n lines of 64 bytes.", 0)
 	f.Arg("p", R0)
 	f.Arg("n", R9)
 	f.Loop(R9, 1, func() {

@@ -2,7 +2,8 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// Scratch of this file: the registers of the codes, which are decoded later.
+// This file uses the registers of the codes as scratch; codes are decoded
+// later.
 
 // wideHalf leaves 16 float16 at src as float32 at dst in local memory.
 func (m *mat) wideHalf(src, dst int) {
@@ -58,7 +59,7 @@ func (m *mat) gridTable() {
 	m.Op("ADD $80, R1, R22")
 }
 
-// scaleStep is the distance from the byte scales of a group to the next.
+// scaleStep returns the stride of the byte scales of groups.
 func (m *mat) scaleStep() int {
 	if m.halves {
 		return 32
@@ -66,7 +67,7 @@ func (m *mat) scaleStep() int {
 	return 16
 }
 
-// quarterStep is the distance from the scales of a quarter to the next.
+// quarterStep returns the stride of the scales of quarters.
 func (m *mat) quarterStep() int {
 	if m.scale == scaleF16 {
 		return 8
@@ -74,8 +75,9 @@ func (m *mat) quarterStep() int {
 	return 4
 }
 
-// groupScales loads the scale of a quarter into vD and its minimum into vM; of
-// halves, the two scales into vD and the next and minima into vMin and the next.
+// groupScales loads the scale of a quarter into vD and its minimum into vM.
+// With halves, it loads two scales into vD and the next register and two minima
+// into vMin and the next register.
 func (m *mat) groupScales() {
 	switch m.scale {
 	case scaleF16:
@@ -100,7 +102,7 @@ func (m *mat) groupScales() {
 	}
 }
 
-// widen makes words of four bytes.
+// widen widens four bytes to words.
 func (m *mat) widen(v V, signed bool) {
 	if signed {
 		m.Shift("sshll", v, v, 0)
@@ -120,8 +122,9 @@ func (m *mat) byteScale(dst V, signed bool, off, super int) {
 	m.V("fmul.4s", dst, dst, vW)
 }
 
-// scales4x2 splits bytes into scales, low, and minima. The sums of activations that
-// these meet are negative and 32 times too large, dmin 32 times too small.
+// scales4x2 splits bytes into low scales and minima. The sums of activations
+// for the minima are negative and 32 times too large, dmin is 32 times too
+// small.
 func (m *mat) scales4x2() {
 	m.Load(vW, R14, locD)
 	m.Load(vW+1, R14, locMin)
@@ -139,7 +142,7 @@ func (m *mat) scales4x2() {
 	}
 }
 
-// scaleE8 does as halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
+// scaleE8 computes halfE8M0: the larger of (e-1)<<23 and 0x00200000<<min(e, 1).
 func (m *mat) scaleE8() {
 	m.LoadQuarter(vD, R13, 0)
 	m.widen(vD, false)
@@ -153,7 +156,8 @@ func (m *mat) scaleE8() {
 	m.V("smax.4s", vD, vD, vW)
 }
 
-// scales6x2 unpacks 12 bytes a row to eight scales and eight minima of 6 bits.
+// scales6x2 unpacks 12 bytes per row to eight scales and eight minima of 6
+// bits.
 func (m *mat) scales6x2() {
 	low, top, six := vW+4, vW+5, vW+6
 	m.Fill(low, 0x0f0f0f0f, R19)
@@ -178,8 +182,8 @@ func (m *mat) scales6x2() {
 	}
 }
 
-// pick is the four low bits of a byte at lo, from bit shift on, and above them
-// two of a byte at hi, from bit 2·pair on, less 32.
+// pick combines four bits of a byte at lo, from bit shift on, with two bits of
+// a byte at hi, from bit 2·pair on, above them, and subtracts 32.
 func (m *mat) pick(lo, shift, hi, pair, to int) {
 	low, top, off := vW+4, vW+5, vW+6
 	m.Load(vW, R1, lo)

@@ -2,12 +2,12 @@ package main
 
 import . "godwit/engine/cpu/neon"
 
-// vec writes element kernels. Their slices come as pointers in R0 to R4, in
-// the order of the signature, and the number of values, a multiple of four, or
-// of 32 for sums, in R9. V16 to V31 hold constants.
+// vec writes element kernels. Their slices are pointers in R0 to R4, in the
+// order of the signature. The number of values, a multiple of four, or of 32
+// for sums, is in R9. V16 to V31 hold constants.
 type vec struct{ Constants }
 
-// step moves pointers on.
+// step advances pointers.
 func (v *vec) step(bytes int, pointers []R) {
 	for _, p := range pointers {
 		v.Op("ADD $%d, %v, %v", bytes, p, p)
@@ -42,10 +42,10 @@ func (v *vec) eachFast(body func(disp int), pointers ...R) {
 	v.Label(done)
 }
 
-// sums is where the 32 partial sums of a reduction lie meanwhile.
+// sums is the first register of the 32 partial sums of a reduction.
 const sums V = 8
 
-// reduce adds to the 32 partial sums at R0: body does a vector.
+// reduce adds to the 32 partial sums at R0; body adds one vector.
 func (v *vec) reduce(body func(acc V, disp int), pointers ...R) {
 	for i := range V(4) {
 		v.LoadPair(sums+2*i, sums+2*i+1, R0, 32*int(i))
