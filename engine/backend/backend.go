@@ -12,25 +12,25 @@ import (
 	"godwit/engine/llm"
 )
 
-// ErrUnsupported is wrapped by the error of Compile when a device lacks an op
-// or a type; the text names op, type and device.
+// ErrUnsupported is wrapped by Compile's error when a device lacks an op or a
+// type; the text names op, type and device.
 var ErrUnsupported = errors.New("not supported on this device")
 
-// ErrNotBuilt is returned by drivers that this build leaves out.
+// ErrNotBuilt is returned by drivers that are not part of this build.
 var ErrNotBuilt = errors.New("not part of this build")
 
 // ErrMemory is wrapped when a device has too little memory; the text has the
-// bytes asked, free and, where known, the largest possible.
+// bytes needed, the bytes free and, where known, the largest size possible.
 var ErrMemory = errors.New("not enough memory")
 
 // Info describes a device.
 type Info struct {
 	Backend string `json:"backend"`           // cpu, metal, cuda, hip, emu
-	Device  string `json:"device"`            // as the system names it
-	Detail  string `json:"detail"`            // instruction tier, driver version and the like
-	Memory  int64  `json:"memory"`            // bytes usable for weights and cache, 0: unknown
-	Free    int64  `json:"free"`              // bytes free now, 0: unknown
-	Threads int    `json:"threads,omitempty"` // worker threads, 0: not a CPU
+	Device  string `json:"device"`            // the system's name for it
+	Detail  string `json:"detail"`            // instruction tier, driver version or the like
+	Memory  int64  `json:"memory"`            // bytes usable for weights and cache; 0 if unknown
+	Free    int64  `json:"free"`              // bytes free now; 0 if unknown
+	Threads int    `json:"threads,omitempty"` // worker threads; 0 for other devices than a CPU
 }
 
 // Driver opens the devices of one kind.
@@ -42,31 +42,31 @@ type Driver interface {
 
 // Options are choices made when a device is opened; the zero value works.
 type Options struct {
-	Threads   int  // CPU workers, 0: physical cores
+	Threads   int  // CPU workers; 0 for one per physical core
 	NoRepack  bool // run from the mapped file instead of a repacked copy
 	Lock      bool // keep the weights in memory
 	FloatAttn bool // float arithmetic in attention for every cache type
 }
 
-// Sizes bound what a Program is asked to do.
+// Sizes are the limits of a Program.
 type Sizes struct {
-	Rows    int   // rows of a batch
-	Outputs int   // output rows of a batch
-	Pages   []int // pages of each window group of the layout
+	Rows    int   // rows per batch
+	Outputs int   // output rows per batch
+	Pages   []int // pages per window group of the layout
 	Slots   int   // recurrent state slots
 	SparseV float32
 	// Progress is called while weights are prepared, with a share from 0 to 1;
-	// may be nil. An error ends Compile.
+	// it may be nil. An error ends Compile.
 	Progress func(share float64) error
-	// Done is told, from several goroutines, of bytes of weights that the
-	// program has copied and does not read again; may be nil.
+	// Done is called, from several goroutines, with bytes of weights that the
+	// program has copied and does not read again; it may be nil.
 	Done func(data []byte)
 }
 
-// Holder is a Driver whose devices do not hold every cache layout.
+// Holder is a Driver whose devices support only some cache layouts.
 type Holder interface {
-	// Holds reports ErrUnsupported where Compile would, because of the cache, and
-	// asks no device.
+	// Holds returns ErrUnsupported where Compile would, because of the cache,
+	// without opening a device.
 	Holds(l *kv.Layout) error
 }
 
@@ -84,19 +84,19 @@ type Program interface {
 	kv.Rows
 	kv.StateRows
 	kv.Copier
-	// Run works on one batch and fills b.Logits.
+	// Run executes one batch and fills b.Logits.
 	Run(ctx context.Context, b *llm.Batch) error
 	// Counts returns the counters of each layer since the program was compiled.
 	Counts() []Counts
-	// Memory is what the program holds.
+	// Memory returns what the program holds.
 	Memory() Memory
 	Close() error
 }
 
-// Counts are of the cells of one layer: those that Sparse V looked at and skipped,
-// and keys and values, of one KV head each, that were no numbers when they were
-// written: attention takes those for zeros. Saturated counts, by side, blocks
-// that were written with the largest f16 for an infinite scale, or 0 for a NaN.
+// Counts are the counters of one layer's cells: cells that Sparse V considered
+// and skipped; keys and values of one KV head each with NaN or infinity when
+// they were written, which attention reads as zeros; and, by side, blocks
+// written with the largest f16 for an infinite scale or with 0 for NaN.
 type Counts struct {
 	Considered, Skipped, Broken int64
 	Saturated                   [2]int64

@@ -56,7 +56,7 @@ type info struct {
 	elems, bytes int
 }
 
-// infos are the types by number; those without a name are unknown.
+// infos are the types by number; types without a name are unknown.
 var infos = [...]info{
 	F32:     {"F32", 1, 4},
 	F16:     {"F16", 1, 2},

@@ -11,11 +11,11 @@ import (
 	"godwit/shaders"
 )
 
-// maxGroups bounds the threadgroups of one row's decode attention: the context
-// is cut in so many parts that a large device is busy and merging them is cheap.
+// maxGroups bounds the threadgroups of one row's decode attention: enough parts
+// of the context to keep a large device busy, few enough to merge cheaply.
 const maxGroups = 256
 
-// attention is the Attend op of one layer, before its launches are added.
+// attention is the Attend op of one layer before its launches are added.
 type attention struct {
 	graph.Attention
 	node            graph.Node
@@ -23,11 +23,11 @@ type attention struct {
 	k, v            *shaders.Cache
 	kForm, vForm    place
 	decode, prefill *shaders.Attention
-	mean, gain      place // of the keys' channels, [kv heads][DimK]; mean.size 0: keys are stored as they are
+	mean, gain      place // calibration of the key channels, [kv heads][DimK]; mean.size is 0 without one
 	shifted         bool  // scores lack the product with the mean, and it matters
 }
 
-// attend finds the kernels of an Attend op.
+// attend selects the kernels of an Attend op.
 func (c *compiler) attend(n graph.Node, a graph.Attention) (*attention, error) {
 	p, own := c.p, a.Layer
 	if n.In[1] == graph.None {
@@ -90,7 +90,7 @@ func (t *attention) values() *side {
 	return &t.cache.sides[kv.V]
 }
 
-// places is where attend finds exact pages, counted from bindExact.
+// places returns where attend finds exact pages, relative to bindExact.
 func (s *side) places() (own, ownAt, passing uint32) {
 	if s.exact.buffer == nil {
 		return 0, 0, 0
@@ -99,7 +99,7 @@ func (s *side) places() (own, ownAt, passing uint32) {
 	return uint32(s.exact.own), uint32(at / imageAlign), uint32((at + s.passing) / imageAlign)
 }
 
-// base is where the sinks and exact pages of a layer begin.
+// base returns the offset of the sinks and exact pages of a layer.
 func (s *side) base() int64 {
 	if s.sinks.buffer != nil {
 		return s.sinks.at
@@ -107,7 +107,7 @@ func (s *side) base() int64 {
 	return s.exact.at
 }
 
-// bindExact is the memory of sinks and exact pages from base on.
+// bindExact returns the memory of sinks and exact pages from base on.
 func (c *compiler) bindExact(t *attention, s *side) place {
 	b := c.p.cache.beside[kv.K]
 	if s == &t.cache.sides[kv.V] {
@@ -119,9 +119,9 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 	return place{Bind{b, s.base()}, b.Size() - s.base()}
 }
 
-// level puts the calibration of the keys' channels on the device.
+// level uploads the calibration of the key channels.
 func (t *attention) level(p *program) (err error) {
-	if o := t.cache.own; o != nil { // exact keys have their mean, so that packed scores lack it
+	if o := t.cache.own; o != nil { // exact keys include their mean, so packed scores lack it
 		t.mean, t.gain, t.shifted = o.mean, o.gain, true
 		return nil
 	}
@@ -141,9 +141,9 @@ func (t *attention) level(p *program) (err error) {
 	return err
 }
 
-// attendMemory is scratch that all layers use one after another: queries over the
-// gain of their channels and keys times it, turned queries, the second vector of
-// residuals, shifts, and parts.
+// attendMemory is scratch that all layers use one after another: queries
+// divided by the gain of their channels and keys multiplied by it, rotated
+// queries, the second vector of residuals, shifts, and parts.
 type attendMemory struct{ levelled, keys, query, residual, shift, partial place }
 
 // attendRoom allocates it for the largest layer.
@@ -185,9 +185,9 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 	return m, nil
 }
 
-// addAttend adds the launches of a layer: writes to the cache, pages that are
-// packed, queries turned into the domain of the keys, parts of the context, their
-// sum.
+// addAttend adds the launches of a layer: writes to the cache, packing of
+// pages, rotation of queries into the domain of the keys, parts of the context,
+// their sum.
 func (c *compiler) addAttend(t *attention) error {
 	query := c.value(t.node.In[0])
 	if t.node.In[1] != graph.None {
@@ -229,11 +229,11 @@ func (c *compiler) addAttend(t *attention) error {
 	return c.parts(t, t.prefill, query, false)
 }
 
-// query adds the launches that bring queries into the domain of the keys.
+// query adds the launches that transform queries into the domain of the keys.
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 && t.cache.own == nil { // what sinks are compared with is a logit
+		if t.Softcap == 0 && t.cache.own == nil { // sinks are compared with logits
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
 		}
 		if t.cache.own != nil {
@@ -272,7 +272,8 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 	return query, nil
 }
 
-// turned adds the launches that turn queries, and those of a residual's signs.
+// turned adds the launches that rotate queries, and the queries of residual
+// signs.
 func (c *compiler) turned(t *attention, query, to, residual place) error {
 	for _, l := range t.k.Query(t.Heads) {
 		if err := c.perHead(l, []place{query, t.kForm, to, residual}, t.Heads); err != nil {
@@ -282,8 +283,7 @@ func (c *compiler) turned(t *attention, query, to, residual place) error {
 	return nil
 }
 
-// levelled adds the launch that brings the channels of queries or keys near each
-// other.
+// levelled adds the launch that evens out the channels of queries or keys.
 func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to place) error {
 	group := shaders.Find("kv_level").Group
 	if t.cache.own != nil {
@@ -295,8 +295,8 @@ func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to 
 	})
 }
 
-// write adds the launches that write K or V to every part that has a place for it:
-// packed to one, exact to the others.
+// write adds the launches that write K or V to every part with a cell for it:
+// packed bytes to one, exact ones to the others.
 func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, exact place) error {
 	d := &t.cache.sides[s]
 	to := shaders.Target{Late: t.cache.layout.Side(s).Late(), Exact: c.p.image.exact, Side: s, Inspect: true}
@@ -314,7 +314,7 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Part: kv.Sinks, Sinks: d.sinks.page, Side: s}, exact)
 }
 
-// target is the exact pages of a side, counted from the first.
+// target returns the exact pages of a side, counted from the first.
 func (s *side) target(of kv.Side, m *image) shaders.Target {
 	return shaders.Target{Part: kv.Exact, Side: of, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
 }
@@ -342,15 +342,15 @@ func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target s
 	return nil
 }
 
-// perHead adds a launch for each of some groups of values, heads and rows.
+// perHead adds a launch with one thread per group of values, head and row.
 func (c *compiler) perHead(l shaders.Launch, args []place, heads int) error {
 	return c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
 		return [3]uint32{l.X, uint32(heads), uint32(s.rows)}
 	})
 }
 
-// parts adds the attention of decode steps or of prefill, and the sum of its
-// parts.
+// parts adds the attention of decode steps or of prefill, and the merging of
+// its parts.
 func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode bool) error {
 	p := c.p
 	tiles := p.image.tilesOf(a.Rows, t.cache.layout.Exact)
@@ -381,17 +381,17 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	})
 }
 
-// countBytes is what the counters of a layer take: six 64-bit numbers, those of
+// countBytes is the size of the counters of a layer: the six 64-bit numbers of
 // count.h, padded.
 const countBytes = 64
 
-// counts is the place of a layer's counters.
+// counts returns the location of a layer's counters.
 func (p *program) counts(layer int) place {
 	return place{Bind{p.counters, int64(layer * countBytes)}, countBytes}
 }
 
-// Counts returns the counters of each layer; zeros where the device does not
-// answer.
+// Counts returns the counters of each layer; zeros if the device does not
+// respond.
 func (p *program) Counts() []backend.Counts {
 	out := make([]backend.Counts, len(p.layout.Layers))
 	data := make([]byte, len(out)*countBytes)

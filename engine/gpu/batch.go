@@ -8,41 +8,41 @@ import (
 	"godwit/engine/llm"
 )
 
-// image is a batch as kernels read it: one block of 4-byte values that is
-// filled on the host and uploaded before a run. Places count bytes.
+// image is a batch as kernels read it: one block of 4-byte values, filled on
+// the host and uploaded before a run. Places are in bytes.
 type image struct {
 	data     []byte
 	buffer   Buffer
-	spans    int // that there is room for
+	spans    int // largest number of spans
 	groups   int
-	capacity int // rows that there is room for
-	stride   int // pages of a table
-	exact    int // places from a sequence's pages to its exact pages in tables; 0: it has none
+	capacity int // largest number of rows
+	stride   int // pages per table
+	exact    int // distance in tables from a sequence's pages to its exact pages; 0 if it has none
 
 	tokens  int64
 	places  int64   // positions
-	rows    []int64 // of each group: {position, length, first page in tables, sequence} a row
-	ends    int64   // {first row, rows} a span
-	list    int64   // {first row, rows, starts at position 0, state slot} a span
+	rows    []int64 // per group: {position, length, first page in tables, sequence} of each row
+	ends    int64   // {first row, rows} of each span
+	list    int64   // {first row, rows, starts at position 0, state slot} of each span
 	outputs int64
 	input   int64
-	width   int // of a row of input
+	width   int // values per row of input
 	tiles   []*tiles
-	windows []kv.Window // of each group
-	tables  int64       // pages, [group][span][stride], and with exact pages those behind the others of a span
+	windows []kv.Window // window of each group
+	tables  int64       // pages, [group][span][stride]; the exact pages of a span follow its other pages
 	size    int64
 }
 
-// tiles cuts the spans of a batch into runs of at most rows rows that read the
-// same pages exactly: {first row, rows} a tile.
+// tiles divides the spans of a batch into runs of at most rows rows that read
+// the same pages exactly: {first row, rows} per tile.
 type tiles struct {
 	at     int64
 	rows   int
-	window kv.Window // what is kept exactly
-	n      int       // in this batch
+	window kv.Window // range that is kept exactly
+	n      int       // number of tiles in this batch
 }
 
-// imageAlign keeps every array where any kernel may read it.
+// imageAlign aligns every array for any kernel.
 const imageAlign = 64
 
 // room reserves n values and returns their place.
@@ -87,20 +87,20 @@ func (m *image) tilesOf(rows int, w kv.Window) *tiles {
 	return t
 }
 
-// finish lays out the page tables, of which most batches need little, behind the
-// rest, allocates the host's copy and returns its size.
+// finish lays out the page tables after everything else, since most batches
+// need few of them, allocates the host's copy and returns its size.
 func (m *image) finish() int64 {
 	m.tables = m.room(m.groups * m.spans * (m.stride + m.exact))
 	m.data = make([]byte, m.size)
 	return m.size
 }
 
-// ints is the array of n values at a place.
+// ints returns the array of n values at a place.
 func (m *image) ints(at int64, n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(m.data[at:]))), n)
 }
 
-// check rejects batches that there is no room for.
+// check rejects batches that do not fit.
 func (m *image) check(b *llm.Batch) error {
 	if len(b.Spans) > m.spans {
 		return fmt.Errorf("gpu: batch of %d sequences, at most %d", len(b.Spans), m.spans)
@@ -110,7 +110,7 @@ func (m *image) check(b *llm.Batch) error {
 	}
 	for g := range m.groups {
 		if len(b.Tables) <= g || len(b.Tables[g]) < len(b.Spans) {
-			return fmt.Errorf("gpu: group %d has no page tables", g)
+			return fmt.Errorf("gpu: group %d lacks page tables", g)
 		}
 		for i, t := range b.Tables[g] {
 			if len(t) > m.stride {
@@ -124,9 +124,9 @@ func (m *image) check(b *llm.Batch) error {
 	return nil
 }
 
-// fill writes a batch. The rows of the shape beyond it are copies of the first,
-// which compute and write what that does once more; outputs beyond it are of the
-// first row too. It returns how many bytes to upload.
+// fill writes a batch. The shape's rows beyond it are copies of its first row,
+// which repeat that row's work; extra outputs are of the first row too. It
+// returns the number of bytes to upload.
 func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	tokens, places := m.ints(m.tokens, s.rows), m.ints(m.places, s.rows)
 	for r := copy(tokens, b.Tokens); r < s.rows; r++ {
@@ -161,7 +161,7 @@ func (m *image) fill(b *llm.Batch, s *shape) int64 {
 	return m.tables + int64(4*(m.first(m.groups-1, len(b.Spans)-1)+m.stride+m.exact))
 }
 
-// first is where the page table of a span lies in tables.
+// first returns the index of a span's page table in tables.
 func (m *image) first(group, span int) int { return (group*m.spans + span) * (m.stride + m.exact) }
 
 func (m *image) fillSpans(b *llm.Batch, padded int) {
@@ -190,8 +190,8 @@ func (m *image) fillRows(b *llm.Batch, group, padded int) {
 	}
 }
 
-// fillTiles cuts spans, and single rows of the shape beyond them, which are not
-// counted.
+// fillTiles divides the spans, and the shape's single rows after them, which
+// are not counted.
 func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	list := m.ints(t.at, 2*m.capacity)
 	t.n = 0
@@ -214,7 +214,7 @@ func (m *image) fillTiles(t *tiles, b *llm.Batch, s *shape) {
 	}
 }
 
-// bytesOf is the memory of numbers.
+// bytesOf returns the memory of a slice of numbers.
 func bytesOf[T float32 | int32 | int8](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

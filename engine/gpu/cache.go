@@ -7,12 +7,12 @@ import (
 )
 
 // cache is the memory of all layers' cells. A page holds the cells of one KV
-// head after the other, in the format's own bytes.
+// head after the other, as encoded bytes.
 type cache struct {
-	layers []*layerCache // by layer number; nil where a layer has none
+	layers []*layerCache // by layer number; nil for a layer without a cache
 	groups [][]*layerCache
-	beside [2]Buffer // of K and of V: sinks, exact pages, and the passing ones that layers share
-	cells  []byte    // of one KV head, on their way from page to page
+	beside [2]Buffer // of K and V: sinks, exact pages, and exact pages that layers share
+	cells  []byte    // cells of one KV head while they are copied
 }
 
 // layerCache is K and V of one layer.
@@ -20,26 +20,26 @@ type layerCache struct {
 	group   int
 	kvHeads int
 	layout  *kv.LayerLayout
-	own     *own // of keys that each conversation calibrates, else nil
+	own     *own // calibration by each conversation; nil without one
 	sides   [2]side
 }
 
 // side is K or V of a layer; its buffers are nil where V is a view of K.
 type side struct {
 	packed, exact, sinks cells
-	passing              int64 // where the exact pages that layers share begin, behind exact
+	passing              int64 // offset of the exact pages that layers share, after exact
 }
 
 // cells is one part of a side, in pages of some cells.
 type cells struct {
-	buffer Buffer // nil: there are none
-	at     int64  // where they begin
+	buffer Buffer // nil if there are none
+	at     int64  // offset of the first cell
 	head   int    // bytes of one head of one cell
-	page   int    // cells of a page
-	own    int    // pages before those that layers share
+	page   int    // cells per page
+	own    int    // pages before the ones that layers share
 }
 
-// part is the cells of a part; none for what devices do not hold.
+// part returns the cells of a part; empty for parts that devices do not hold.
 func (s *side) part(p kv.Part) *cells {
 	switch p {
 	case kv.Exact:
@@ -52,7 +52,7 @@ func (s *side) part(p kv.Part) *cells {
 	return new(cells)
 }
 
-// at is the place of one KV head of a cell.
+// at returns the offset of one KV head of a cell.
 func (l *layerCache) at(c *cells, cell int32, head int) int64 {
 	page, in := int64(cell)/int64(c.page), int64(cell)%int64(c.page)
 	return c.at + ((page*int64(l.kvHeads)+int64(head))*int64(c.page)+in)*int64(c.head)
@@ -117,8 +117,9 @@ func (p *program) newCache() error {
 	return nil
 }
 
-// newBeside allocates what one side of all layers keeps exactly: the sinks of every
-// layer, the exact pages of every layer, and those that a chunk leaves behind.
+// newBeside allocates the exact parts of one side of all layers: the sinks of
+// every layer, the exact pages of every layer, and the ones that a chunk leaves
+// behind.
 func (p *program) newBeside(s kv.Side) error {
 	var size int64
 	room := func(n int64) (at int64) {
@@ -163,7 +164,7 @@ func (p *program) newBeside(s kv.Side) error {
 	return nil
 }
 
-// owners is the layers that own cells.
+// owners returns the layers with cells of their own.
 func (c *cache) owners() (list []*layerCache) {
 	for _, g := range c.groups {
 		list = append(list, g...)
@@ -178,7 +179,7 @@ func (c *cache) layer(i int) (*layerCache, error) {
 	return c.layers[i], nil
 }
 
-// cells finds a part of one side of a layer.
+// cells returns a part of one side of a layer.
 func (p *program) cells(layer int, s kv.Side, part kv.Part) (*layerCache, *cells, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
@@ -191,7 +192,7 @@ func (p *program) cells(layer int, s kv.Side, part kv.Part) (*layerCache, *cells
 	return l, c, nil
 }
 
-// RowBytes is the size of a row of all KV heads as the memory was allocated.
+// RowBytes returns the size of an allocated row of all KV heads.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 	if part == kv.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
@@ -206,7 +207,7 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 	return l.kvHeads * c.head
 }
 
-// ReadRow copies the KV heads of a cell to dst in the format's own bytes.
+// ReadRow copies the KV heads of a cell to dst as encoded bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
 	if part == kv.Measured {
 		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.Own, part []byte) error {
@@ -238,8 +239,8 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 	return err
 }
 
-// CopyCells copies n cells of a part from cell src on to cell dst on in every
-// layer of a group.
+// CopyCells copies n cells of a part from cell src to cell dst in every layer
+// of a group.
 func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
 	if part == kv.Measured {
 		return p.copyMeasured(group, dst, src, n)
@@ -254,7 +255,7 @@ func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) erro
 	return nil
 }
 
-// copyCells copies runs of cells that lie side by side in one page.
+// copyCells copies runs of contiguous cells of one page.
 func (p *program) copyCells(l *layerCache, c *cells, dst, src, n int32) error {
 	for c.buffer != nil && n > 0 {
 		page := int32(c.page)

@@ -15,12 +15,12 @@ import (
 type compiler struct {
 	p       *program
 	hazards hazards
-	fused   []bool             // nodes that the launch of an earlier one computes
+	fused   []bool             // nodes computed by the launch of an earlier node
 	attends map[int]*attention // by node
 	room    attendMemory
 }
 
-// build prepares a program: everything on the device has its size here.
+// build prepares a program; all device memory is sized here.
 func (p *program) build(ctx context.Context) error {
 	if err := p.load(ctx); err != nil {
 		return err
@@ -66,7 +66,8 @@ func (p *program) build(ctx context.Context) error {
 	return c.addTop()
 }
 
-// attentions finds the kernels of all Attend ops and makes the room they share.
+// attentions selects the kernels of all Attend ops and allocates the memory
+// they share.
 func (c *compiler) attentions() error {
 	p := c.p
 	var list []*attention
@@ -98,7 +99,7 @@ func (c *compiler) attentions() error {
 	return err
 }
 
-// alloc is scratch memory, which is counted.
+// alloc allocates scratch memory and counts it.
 func (p *program) alloc(size int64, label string) (Buffer, error) {
 	b, err := p.dev.Alloc(max(size, imageAlign), nil, label)
 	if err != nil {
@@ -109,7 +110,7 @@ func (p *program) alloc(size int64, label string) (Buffer, error) {
 	return b, nil
 }
 
-// value is the place of a value.
+// value returns the place of a value.
 func (c *compiler) value(v graph.Value) place {
 	p := c.p
 	info := p.plan.Values[v]
@@ -120,7 +121,7 @@ func (c *compiler) value(v graph.Value) place {
 	return place{Bind{p.scratch, int64(4 * p.mem.Offset[v])}, int64(4 * n * info.Width)}
 }
 
-// weight is the place of a weight; a missing one is a buffer that is not read.
+// weight returns the place of a weight; for nil, a buffer that is not read.
 func (c *compiler) weight(w *graph.Weight) place {
 	if w == nil {
 		return c.none()
@@ -131,15 +132,15 @@ func (c *compiler) weight(w *graph.Weight) place {
 
 func (c *compiler) none() place { return place{Bind{c.p.unused, 0}, 0} }
 
-// batch is an array of n values of the batch image.
+// batch returns an array of n values of the batch image.
 func (c *compiler) batch(at int64, n int) place {
 	return place{Bind{c.p.image.buffer, at}, int64(4 * n)}
 }
 
-// rows is the description of the rows for the layers of a group.
+// rows returns the description of the rows for the layers of a group.
 func (c *compiler) rows(group int) place { return c.batch(c.p.image.rows[group], 4*c.p.capacity()) }
 
-// tables is the page tables of all groups.
+// tables returns the page tables of all groups.
 func (c *compiler) tables() place {
 	m := c.p.image
 	return c.batch(m.tables, len(c.p.layout.Groups)*m.spans*(m.stride+m.exact))
@@ -152,7 +153,7 @@ func length(w *graph.Weight) uint32 {
 	return uint32(w.Elems())
 }
 
-// unsupported says what the device lacks.
+// unsupported names what the device lacks.
 func (c *compiler) unsupported(n graph.Node, t dtype.Type) error {
 	return fmt.Errorf("%w: op %T, type %v, on %s", backend.ErrUnsupported, n.Op, t, c.p.b.name())
 }
@@ -194,7 +195,7 @@ func (c *compiler) node(i int, n graph.Node) error {
 	return c.simple(n)
 }
 
-// simple adds the launch of an op with a thread for each element.
+// simple adds the launch of an op with one thread per element.
 func (c *compiler) simple(n graph.Node) error {
 	plan := c.p.plan
 	width := func(i int) uint32 { return uint32(plan.Values[n.In[i]].Width) }
@@ -245,8 +246,8 @@ func (c *compiler) simple(n graph.Node) error {
 	return c.unsupported(n, dtype.F32)
 }
 
-// each adds a launch with a thread for each element of the result, whose
-// number goes to count.
+// each adds a launch with one thread per element of the result; it stores the
+// number of elements in count.
 func (c *compiler) each(kernel string, n graph.Node, params []byte, count *uint32, in ...place) error {
 	info := c.p.plan.Values[n.Out]
 	group := shaders.Find(kernel).Group
@@ -300,7 +301,7 @@ func (c *compiler) norm(n graph.Node, x, r, sum graph.Value, op graph.Norm) erro
 	})
 }
 
-// rope rotates heads; without frequencies it copies.
+// rope rotates heads; without frequencies it copies them.
 func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	info := c.p.plan.Values[n.Out]
 	w := uint32(info.Width)
@@ -327,8 +328,8 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) error {
 	})
 }
 
-// constant is the memory of some numbers on the device; equal ones are there
-// once.
+// constant returns the memory of some numbers on the device; equal ones are
+// stored once.
 func (p *program) constant(host []byte) (place, error) {
 	for _, k := range p.constants {
 		if bytes.Equal(k.host, host) {
@@ -346,7 +347,7 @@ func (p *program) constant(host []byte) (place, error) {
 	return k.place, nil
 }
 
-// constant is numbers of the host and where they lie on the device.
+// constant is numbers of the host and their place on the device.
 type constant struct {
 	host  []byte
 	place place

@@ -24,11 +24,11 @@ type Driver struct {
 // Name is the kind.
 func (d Driver) Name() string { return d.Kind }
 
-// Devices lists the devices that are there.
+// Devices lists the available devices.
 func (d Driver) Devices() ([]backend.Info, error) { return d.List() }
 
-// Open connects to a device. Attention on a GPU is in float arithmetic
-// whatever the options say, and weights stay in the file's form.
+// Open connects to a device. Attention on a GPU uses float arithmetic whatever
+// the options say, and weights keep the file's format.
 func (d Driver) Open(device int, _ backend.Options) (backend.Backend, error) {
 	dev, err := d.Connect(device)
 	if err != nil {
@@ -48,10 +48,10 @@ type Backend struct {
 // Info describes the device.
 func (b *Backend) Info() backend.Info { return b.dev.Info() }
 
-// Close lets go of the device.
+// Close releases the device.
 func (b *Backend) Close() error { return b.dev.Close() }
 
-// name is how errors call the device.
+// name returns the device's name for errors.
 func (b *Backend) name() string {
 	i := b.dev.Info()
 	return i.Backend + " (" + i.Device + ")"

@@ -12,11 +12,11 @@ import (
 type shape struct {
 	rows, outputs, spans int
 	decode               bool // every span has one row
-	measures             bool // conversations calibrate their keys on rows of it
-	top                  int  // of the logits of a row, how many of the largest are found; 0: none
+	measures             bool // conversations calibrate their keys on some of its rows
+	top                  int  // how many of the largest logits of a row to find; 0 for all logits
 }
 
-// of is the number of rows of a value.
+// of returns the number of rows of a value.
 func (s *shape) of(set graph.RowSet) int {
 	if set == graph.OutputRows {
 		return s.outputs
@@ -24,17 +24,17 @@ func (s *shape) of(set graph.RowSet) int {
 	return s.rows
 }
 
-// launch is one run of a kernel, the same for every batch but for the grid and
-// the fields of params that size sets.
+// launch is one run of a kernel. Only the grid, and the fields of params that
+// size sets, differ between batches.
 type launch struct {
 	pipe    Pipeline
-	barrier bool // before it
+	barrier bool // barrier before this launch
 	args    []Bind
 	params  []byte
-	size    func(*shape) (grid [3]uint32) // a grid with a 0 is not launched
+	size    func(*shape) (grid [3]uint32) // grids with a 0 are not launched
 
-	// host is work between launches, of batches that measure; else nil. It finds what
-	// was launched before it done.
+	// host is work between launches, for batches that calibrate; nil for none.
+	// Everything launched before it has finished.
 	host func(*llm.Batch) error
 }
 
@@ -56,8 +56,8 @@ type place struct {
 }
 
 // hazards decides where barriers are needed: between launches of which one
-// writes what the other reads or writes, by the kernel table's directions. Sums are
-// read by nothing but the host.
+// writes what the other reads or writes, by the directions in the kernel table.
+// Only the host reads counters.
 type hazards struct{ reads, writes []extent }
 
 // next adds a launch and reports whether a barrier must come before it.
@@ -113,7 +113,7 @@ func (c *compiler) add(kernel string, consts shaders.Constants, params []byte, a
 	return nil
 }
 
-// threads is the grid of a kernel with one thread an element.
+// threads returns the grid of a kernel with one thread per element.
 func threads(n, group int) [3]uint32 {
 	return [3]uint32{uint32((n + group - 1) / group), 1, 1}
 }

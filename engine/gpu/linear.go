@@ -14,11 +14,11 @@ const (
 	// maxDecode is the largest number of rows of a decode step: rows that are
 	// multiplied as vectors.
 	maxDecode = 16
-	// matvecRows is the most rows that one matrix-vector product takes.
+	// matvecRows is the largest number of rows of one matrix-vector product.
 	matvecRows = 8
 )
 
-// consts is the constants of a kernel for a weight type.
+// consts returns the constants of a kernel for a weight type.
 func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, error) {
 	if !shaders.Weight(w.Type) {
 		return nil, fmt.Errorf("%s: %w", w.Name, c.unsupported(n, w.Type))
@@ -26,8 +26,8 @@ func (c *compiler) consts(n graph.Node, w *graph.Weight) (shaders.Constants, err
 	return shaders.Constants{"WEIGHT": int(w.Type)}, nil
 }
 
-// grid is the code book of a format on the device; formats without one have a
-// buffer that is not read.
+// grid returns the codebook of a format on the device; for formats without one,
+// a buffer that is not read.
 func (c *compiler) grid(t dtype.Type) (place, error) {
 	points, _ := quant.Grid(t)
 	if points == nil {
@@ -63,8 +63,8 @@ func (c *compiler) embed(n graph.Node, op graph.Embed) error {
 	})
 }
 
-// linear multiplies a matrix with each row: as vectors for decode steps and for
-// wanted rows, however many, else as a matrix.
+// linear multiplies each row by a matrix: as vectors in decode steps and for
+// output rows, however many, else as a matrix.
 func (c *compiler) linear(n graph.Node, op graph.Linear) error {
 	base, err := c.consts(n, op.W)
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"godwit/engine/llm"
 )
 
-// own is what each conversation measures of its keys in a layer, on the host, and the
-// channels that come of it, on the device: [sequence][KV head][value].
+// own is the key calibration of each conversation in a layer, measured on the
+// host, and the resulting channels on the device: [sequence][KV head][value].
 type own struct {
 	list       []kv.Own // by sequence and KV head
 	mean, gain place
 	heads, dim int
 }
 
-// each is the channels of a sequence.
+// each returns the number of channels of a sequence.
 func (o *own) each() int { return o.heads * o.dim }
 
-// newOwn makes room for the conversations of a layer; channels that nobody has
-// measured leave keys as they are.
+// newOwn allocates the conversations of a layer; channels without a measurement
+// leave keys unchanged.
 func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
 	o := &own{heads: y.KVHeads, dim: y.K.HeadDim}
@@ -43,10 +43,10 @@ func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
 	return o, p.dev.Upload(o.gain.bind.Buffer, 0, bytesOf(ones))
 }
 
-// of is what a sequence has measured of its KV heads.
+// of returns the calibration of a sequence's KV heads.
 func (o *own) of(seq int32) []kv.Own { return o.list[int(seq)*o.heads:][:o.heads] }
 
-// upload puts the channels of a sequence on the device, if they are known.
+// upload uploads the channels of a sequence once they are known.
 func (p *program) upload(o *own, seq int32) error {
 	for h := range o.heads {
 		c := o.of(seq)[h].Channels()
@@ -64,8 +64,8 @@ func (p *program) upload(o *own, seq int32) error {
 	return nil
 }
 
-// measures reports whether a batch has rows from which a conversation calibrates
-// its keys.
+// measures reports whether a batch has rows from which a conversation
+// calibrates its keys.
 func (p *program) measures(b *llm.Batch) bool {
 	if !p.calibrates {
 		return false
@@ -81,9 +81,10 @@ func (p *program) measures(b *llm.Batch) bool {
 // measuring reports whether a span has rows that count.
 func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
 
-// measure reads the keys and queries of the rows that count back to the host, between
-// the writes of a layer and what reads packed pages. It is the one place where a batch
-// waits for the device half way, and only in the first positions of a conversation.
+// measure reads the keys and queries of the rows that count back to the host,
+// between the writes of a layer and the reads of packed pages. This is the only
+// place where a batch waits for the device half way, and only at the first
+// positions of a conversation.
 func (c *compiler) measure(t *attention) {
 	if t.cache.own == nil || t.node.In[1] == graph.None {
 		return
@@ -130,8 +131,8 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 	return p.upload(o, int32(s.Seq))
 }
 
-// measuredRow calls f with what a sequence has measured of each KV head of a layer, and
-// where that is in a row.
+// measuredRow calls f with the calibration of each KV head of a layer of a
+// sequence, and with its part of a row.
 func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.Own, part []byte) error) (*own, error) {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {
@@ -146,7 +147,7 @@ func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f fun
 	return o, nil
 }
 
-// copyMeasured gives sequences what others have measured.
+// copyMeasured copies calibrations between sequences.
 func (p *program) copyMeasured(group int, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
 		for i := range int32(n) {

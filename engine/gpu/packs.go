@@ -8,42 +8,42 @@ import (
 	"godwit/shaders"
 )
 
-// packs is the pages that a batch packs from their exact form, as kernels read
-// them: {packed page, exact page, sequence} for each, a list a side of a layer.
+// packs are the pages that a batch packs from their exact form, as kernels read
+// them: {packed page, exact page, sequence} each, one list per side of a layer.
 type packs struct {
 	data   []byte
-	buffer Buffer // nil: no layer packs pages
+	buffer Buffer // nil if no layer packs pages
 	sides  []*packSide
-	alone  []launch // of all layers, for what needs no place among the other launches
+	alone  []launch // launches of all layers that need no place among the others
 }
 
-// packSide is the list of a side of a layer. Pages that this batch does not write come
-// first: they can be packed before anything runs.
+// packSide is the list of one side of a layer. Pages that this batch does not
+// write come first: they can be packed before anything runs.
 type packSide struct {
-	layer     int // the one that owns the cells
+	layer     int // the layer that owns the cells
 	side      kv.Side
 	group     int
-	index, of int // its place among the sides of the layers of its group that pack pages
+	index, of int // index among the sides that pack pages in the layer's group, and their number
 	at        int64
-	room      int // pages
+	room      int // capacity in pages
 	before, n int
 	now       stage
 }
 
-// stage says which pages of the lists the next launches pack.
+// stage selects the pages of the lists that the next launches pack.
 type stage int
 
 const (
-	packBefore stage = iota // those that the batch does not write
+	packBefore stage = iota // pages that the batch does not write
 	packWritten
-	packAll // where conversations calibrate their keys: behind that
+	packAll // all pages, where conversations calibrate their keys: after the calibration
 )
 
-// packBytes is what a page takes in a list.
+// packBytes is the size of a page's entry in a list.
 const packBytes = 12
 
-// newPacks makes the lists of the sides that pack pages. Their places are those of
-// llm.Pack: both sides of a layer have one where either packs.
+// newPacks allocates the lists of the sides that pack pages. Their indices
+// equal those of llm.Pack: both sides of a layer have one if either packs.
 func (p *program) newPacks() error {
 	k := &p.packs
 	for g := range p.layout.Groups {
@@ -76,7 +76,7 @@ func (p *program) newPacks() error {
 	return err
 }
 
-// of returns the list of a side of a layer, nil where it has none.
+// of returns the list of a side of a layer; nil if it has none.
 func (k *packs) of(y *kv.LayerLayout, s kv.Side, l *kv.Layout) *packSide {
 	for _, p := range k.sides {
 		if &l.Layers[p.layer] == y && p.side == s {
@@ -114,7 +114,7 @@ func (k *packs) take(b *llm.Batch) bool {
 	return any
 }
 
-// writer is the span whose rows lie in a page of a group, -1 for none.
+// writer returns the span with rows in a page of a group, or -1.
 func writer(b *llm.Batch, group int, page int32) int {
 	for i, s := range b.Spans {
 		for n := (s.Len - s.Rows) / kv.PageCells; n*kv.PageCells < s.Len; n++ {
@@ -127,8 +127,8 @@ func writer(b *llm.Batch, group int, page int32) int {
 }
 
 // pack records the launches of one stage on their own. Pages that a decode step
-// writes are packed after it: no row of it reads them packed, and what is kept of
-// the step for a replay stays the same.
+// writes are packed after it: no row of the step reads them packed, and the
+// recorded launches of the step stay the same.
 func (p *program) pack(now stage) {
 	p.dev.Barrier()
 	for _, l := range p.packs.sides {
@@ -143,8 +143,8 @@ func (p *program) pack(now stage) {
 	p.dev.Barrier()
 }
 
-// repack adds the launches that pack pages of a layer, each once among the others,
-// for what a prefill writes, and once on its own.
+// repack adds the launches that pack pages of a layer: once among the other
+// launches, for pages that a prefill writes, and once on their own.
 func (c *compiler) repack(t *attention) error {
 	p := c.p
 	for s, form := range []*shaders.Cache{t.k, t.v} {

@@ -10,14 +10,14 @@ import (
 // part is some of the spans of a batch as a batch of their own.
 type part struct {
 	batch   llm.Batch
-	results []int32 // rows of the whole batch's results
-	row     []int32 // rows of the part by those of the whole, -1 for the others
-	first   bool    // nothing was taken of the batch yet
+	results []int32 // rows in the whole batch's results
+	row     []int32 // rows of the part by rows of the whole; -1 for rows of other parts
+	first   bool    // nothing of the batch has been taken yet
 	own     []bool  // groups in which conversations calibrate their keys
 }
 
-// take collects spans from first on: those of a single row, at most maxDecode,
-// or all others. It returns the first span that was not looked at.
+// take collects spans from first on: spans of a single row, at most maxDecode,
+// or all others. It returns the first span that it did not look at.
 func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
@@ -68,8 +68,9 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 	return next
 }
 
-// takePacks collects the pages that are packed in this part: those that its spans
-// write or have to measure for, and in the first part of a batch the others.
+// takePacks collects the pages that are packed in this part: pages that its
+// spans write or need for calibration; the first part of a batch also takes the
+// others.
 func (p *part) takePacks(b *llm.Batch) {
 	t := &p.batch
 	for g := range b.Packs {
@@ -87,7 +88,7 @@ func (p *part) takePacks(b *llm.Batch) {
 	p.first = false
 }
 
-// empty is n empty lists, with the memory of lists.
+// empty returns n empty lists that reuse the memory of lists.
 func empty[T any](lists [][]T, n int) [][]T {
 	for len(lists) < n {
 		lists = append(lists, nil)

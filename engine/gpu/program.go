@@ -26,8 +26,8 @@ type program struct {
 	mem       graph.Memory
 	scratch   Buffer
 	image     *image
-	counters  Buffer // of Sparse V, [layer]
-	unused    Buffer // stands for arguments that are not there
+	counters  Buffer // counters, [layer]
+	unused    Buffer // bound to missing arguments
 	buffers   []Buffer
 	constants []constant
 	launches  []launch
@@ -35,17 +35,17 @@ type program struct {
 	graphs    map[graphKey]Graph
 	used      backend.Memory
 
-	pools      bool // the plan ends in a row a sequence
+	pools      bool // the plan ends in one row per sequence
 	calibrates bool // conversations calibrate their keys
 	measured   []float32
 	shape      shape
 
-	part part // of a batch that is not worked on in one piece
+	part part // current part of a batch that does not run in one piece
 	top  top
 }
 
-// padded is the number of rows that n take in a decode step: a power of two, so
-// that few shapes exist, or a multiple of the most that one product takes.
+// padded returns the number of rows for n in a decode step: a power of two, so
+// that few shapes exist, or a multiple of the largest product.
 func padded(n int) int {
 	if n > matvecRows {
 		return (n + matvecRows - 1) / matvecRows * matvecRows
@@ -57,12 +57,12 @@ func padded(n int) int {
 	return b
 }
 
-// capacity and outputs are the most rows of values.
+// capacity returns the largest number of rows of a value.
 func (p *program) capacity() int { return padded(max(p.sizes.Rows, 1)) }
 func (p *program) outputs() int  { return padded(max(p.sizes.Outputs, 1)) }
 
-// Run works on one batch. Spans of one row are decoded together, at most
-// maxDecode at a time, the others are prefilled: what a row gives does not
+// Run executes one batch. Spans of one row are decoded together, at most
+// maxDecode at a time; the others are prefilled. The result of a row does not
 // depend on the rows beside it.
 func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	if err := ctx.Err(); err != nil {
@@ -94,7 +94,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return p.run(&p.part.batch, false, p.part.results, b.Logits)
 }
 
-// run works on rows of one kind. Result i goes to row results[i] of logits; nil
+// run executes rows of one kind. Result i goes to row results[i] of logits; nil
 // for all of them in order.
 func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float32) error {
 	if len(b.Tokens) == 0 {
@@ -136,8 +136,8 @@ func (p *program) run(b *llm.Batch, decode bool, results []int32, logits []float
 	return p.download(b, results, logits)
 }
 
-// start records the launches of a batch. Those of a decode step depend only on
-// its padded sizes, so a device that can keep them gets them as one graph.
+// start records the launches of a batch. The launches of a decode step depend
+// only on its padded sizes, so a Recorder replays them as one graph.
 func (p *program) start(b *llm.Batch, s *shape) error {
 	dev, ok := p.dev.(Recorder)
 	if !ok || !s.decode || s.measures {
@@ -165,8 +165,8 @@ func (p *program) start(b *llm.Batch, s *shape) error {
 // graphKey is what the launches of a decode step depend on.
 type graphKey struct{ rows, outputs, top int }
 
-// launch records every launch that has work to do. A barrier before one that
-// has none counts for the next.
+// launch records every launch that has work to do. A barrier before a skipped
+// launch moves to the next one.
 func (p *program) launch(b *llm.Batch, s *shape) error {
 	pending := false
 	for i := range p.launches {
@@ -234,12 +234,12 @@ func (p *program) check(b *llm.Batch) error {
 	case len(b.Pos) != n:
 		return fmt.Errorf("gpu: %d positions for %d tokens", len(b.Pos), n)
 	case len(b.Logits) < rows*p.out.Width:
-		return fmt.Errorf("gpu: room for %d logits, want %d", len(b.Logits), rows*p.out.Width)
+		return fmt.Errorf("gpu: room for %d logits, need %d", len(b.Logits), rows*p.out.Width)
 	}
 	return p.image.check(b)
 }
 
-// Memory is what the program holds.
+// Memory returns what the program holds.
 func (p *program) Memory() backend.Memory { return p.used }
 
 // Close frees the program's memory on the device.

@@ -7,12 +7,12 @@ import (
 	"godwit/shaders"
 )
 
-// states is the recurrent memory: for each slot, the states of the plan one
+// states is the recurrent memory: each slot holds the states of the plan one
 // after another.
 type states struct {
 	buffer Buffer
-	at     []int // floats before each state in a slot
-	slot   int   // floats of a slot
+	at     []int // offset of each state in a slot, in floats
+	slot   int   // floats per slot
 }
 
 // newStates allocates the slots.
@@ -36,10 +36,10 @@ func (p *program) newStates() error {
 	return nil
 }
 
-// state is the place of all slots.
+// state returns the place of all slots.
 func (c *compiler) state() place {
 	b := c.p.states.buffer
-	if b == nil { // states without values
+	if b == nil { // no states with values
 		return c.none()
 	}
 	return place{Bind{b, 0}, b.Size()}
@@ -84,7 +84,7 @@ func (c *compiler) deltaNet(n graph.Node, op graph.DeltaNet) error {
 	})
 }
 
-// spans is the list of spans.
+// spans returns the list of spans.
 func (c *compiler) spans() place { return c.batch(c.p.image.list, 4*c.p.image.spans) }
 
 // CopyState copies a recurrent state slot.
@@ -115,7 +115,7 @@ func (p *program) WriteState(layer int, slot int32, src []byte) error {
 }
 
 // eachState calls f for each state of a layer with its place in a slot and its
-// bytes among those of the layer.
+// byte range among the states of the layer.
 func (p *program) eachState(layer int, slot int32, f func(at int64, from, to int) error) error {
 	n, found := 0, false
 	for i, st := range p.plan.States {

@@ -14,15 +14,15 @@ const mostTop = 64
 // pairBytes are a logit and its token.
 const pairBytes = 8
 
-// top is the search for the largest logits: buffers that its stages write, one
-// after another, each from stretches of the one before.
+// top is the search for the largest logits: buffers that its stages write one
+// after another, each from chunks of the one before.
 type top struct {
-	list []int32 // of a row, on the host: pairs
+	list []int32 // pairs of a row, on the host
 	out  map[int]place
 }
 
-// addTop adds the launches that find the largest logits of each output row: one, or
-// mostTop. A stage leaves so many of each stretch.
+// addTop adds the launches that find the largest logits of each output row:
+// one, or mostTop. Every stage keeps that many of each chunk.
 func (c *compiler) addTop() error {
 	p := c.p
 	if p.out.Rows != graph.OutputRows {
@@ -58,8 +58,8 @@ func (c *compiler) addTop() error {
 	return nil
 }
 
-// topOf is how many of the largest logits a batch needs of each row: none for all
-// of them, one, or mostTop.
+// topOf returns how many of the largest logits of each row a batch needs: 0 for
+// all, one, or mostTop.
 func (p *program) topOf(b *llm.Batch) int {
 	if len(b.Top) == 0 || p.top.out == nil {
 		return 0
@@ -76,8 +76,8 @@ func (p *program) topOf(b *llm.Batch) int {
 	return most
 }
 
-// downloadTop waits and writes the largest logits of the rows into theirs, and
-// minus infinity beside them.
+// downloadTop waits and writes the largest logits into their rows, with minus
+// infinity everywhere else.
 func (p *program) downloadTop(s *shape, rows int, results []int32, logits []float32) error {
 	list := p.top.list[:rows*s.top*pairBytes/4]
 	from := p.top.out[s.top]

@@ -16,7 +16,7 @@ type shared struct {
 	refs   int
 }
 
-// uses calls f for every weight of a plan; vector says that kernels read it as
+// uses calls f for every weight of a plan; vector means that kernels read it as
 // float32 whatever the file's type.
 func uses(p *graph.Plan, f func(w *graph.Weight, vector bool)) {
 	all := func(vector bool, list ...*graph.Weight) {
@@ -54,7 +54,7 @@ func uses(p *graph.Plan, f func(w *graph.Weight, vector bool)) {
 	}
 }
 
-// load puts the weights of a plan on the device.
+// load uploads the weights of a plan.
 func (p *program) load(ctx context.Context) error {
 	var total, done int64
 	uses(p.plan, func(w *graph.Weight, _ bool) { total += int64(len(w.Data)) })
@@ -75,8 +75,7 @@ func (p *program) load(ctx context.Context) error {
 	return err
 }
 
-// hold takes a weight that another program has put on the device, or puts it
-// there.
+// hold shares a weight that another program has uploaded, or uploads it.
 func (p *program) hold(w *graph.Weight, vector bool) error {
 	s := p.b.shared[w]
 	if s == nil {
@@ -97,8 +96,8 @@ func (p *program) hold(w *graph.Weight, vector bool) error {
 	return nil
 }
 
-// deviceForm is the bytes of a weight as kernels read it: the file's own, or
-// float32.
+// deviceForm returns the bytes of a weight as kernels read it: the file's own,
+// or float32.
 func deviceForm(w *graph.Weight, vector bool) ([]byte, error) {
 	if want := w.Elems() / w.Cols() * w.Type.RowBytes(w.Cols()); len(w.Data) != want {
 		return nil, fmt.Errorf("%s: %d bytes for %v of %v", w.Name, len(w.Data), w.Type, w.Shape)
@@ -113,7 +112,7 @@ func deviceForm(w *graph.Weight, vector bool) ([]byte, error) {
 	return bytesOf(f), nil
 }
 
-// release gives the weights back.
+// release drops the weights.
 func (p *program) release() error {
 	var errs []error
 	for w, s := range p.weights {

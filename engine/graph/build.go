@@ -1,7 +1,7 @@
 package graph
 
-// Embed looks up a row of w for each token, adapters included: those of an
-// embedding are A [rank, rows] and B [rank, cols].
+// Embed looks up a row of w for each token, adapters included: an embedding's
+// adapters are A [rank, rows] and B [rank, cols].
 func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
 	if scale == 0 {
 		scale = 1
@@ -34,7 +34,7 @@ func (b *Builder) Linear(x Value, w, bias *Weight) Value {
 	}
 	for _, a := range b.adapters[w.Name] {
 		if a.lookup(w) {
-			continue // of the embedding; the output matrix that shares its weight has none
+			continue // an embedding's adapter; the output matrix that shares its weight has none
 		}
 		if a.A.Cols() != w.Cols() || a.A.Rows() != a.B.Cols() || a.B.Rows() != w.Rows() {
 			return b.fail("adapter", "%s: %v and %v on %v", w.Name, a.A.Shape, a.B.Shape, w.Shape)
@@ -95,7 +95,8 @@ func (b *Builder) Rope(x Value, r Rope) Value {
 	return b.add(r, w, x)
 }
 
-// Temperature sharpens queries with their position; a zero Scale leaves x alone.
+// Temperature sharpens queries with their position; a zero Scale leaves x
+// unchanged.
 func (b *Builder) Temperature(x Value, t Temperature) Value {
 	if t.Scale == 0 {
 		return x
@@ -150,7 +151,8 @@ func (b *Builder) Scale(x Value, by float32) Value {
 	return b.add(Scale{by}, b.Width(x), x)
 }
 
-// Softcap bounds x to (-limit, limit) by tanh; 0 leaves it alone.
+// Softcap bounds x to (-limit, limit) by tanh; a limit of 0 leaves it
+// unchanged.
 func (b *Builder) Softcap(x Value, limit float32) Value {
 	if limit == 0 {
 		return x
@@ -211,7 +213,7 @@ func (b *Builder) Repeat(x Value, group, times int, tile bool) Value {
 	return b.add(Repeat{group, times, tile}, b.Width(x)*times, x)
 }
 
-// Gather keeps the rows whose outputs are wanted.
+// Gather keeps the output rows.
 func (b *Builder) Gather(x Value) Value {
 	if b.err != nil {
 		return 0
@@ -299,7 +301,8 @@ func (b *Builder) ExpertSum(x, route Value) Value {
 	return b.add(ExpertSum{used}, b.Width(x)/used, x, route)
 }
 
-// ShortConv convolves along the sequence, one filter of w [kernel, width] a column.
+// ShortConv convolves along the sequence, with one filter of w [kernel, width]
+// per column.
 func (b *Builder) ShortConv(x Value, layer int, w, bias *Weight, f Func) Value {
 	if b.err == nil && (w.Elems() != w.Cols()*b.Width(x) || w.Cols() < 1) {
 		return b.fail("short convolution", "%s is %v for %d columns", w.Name, w.Shape, b.Width(x))

@@ -2,8 +2,8 @@ package graph
 
 import "fmt"
 
-// InputWidth is the width of the rows that Input takes from the batch, 0 for a
-// plan without it.
+// InputWidth returns the width of the rows that Input reads from the batch; 0
+// for a plan without Input.
 func (p *Plan) InputWidth() int {
 	for _, n := range p.Nodes {
 		if _, ok := n.Op.(Input); ok {
@@ -13,9 +13,9 @@ func (p *Plan) InputWidth() int {
 	return 0
 }
 
-// Cut divides a plan before a layer. The result of head, a row for each of the
-// batch, is what tail takes as Input. It is an error where the layer is not
-// there, or where a layer of the tail reads the cache of one of the head.
+// Cut divides a plan before a layer. The result of head, one row per row of the
+// batch, is the Input of tail. It fails if the layer does not exist, or if a
+// layer of the tail reads the cache of one of the head.
 func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	if layer <= 0 || layer >= len(p.Layers) {
 		return nil, nil, fmt.Errorf("graph: cut before layer %d of %d", layer, len(p.Layers))
@@ -62,8 +62,8 @@ func (p *Plan) Cut(layer int) (head, tail *Plan, err error) {
 	return head, tail, err
 }
 
-// crossing lists the values that nodes before at compute and nodes from there
-// on read.
+// crossing lists the values that nodes before at compute and nodes from at on
+// read.
 func (p *Plan) crossing(at int) ([]Value, error) {
 	made := make([]bool, len(p.Values))
 	for _, n := range p.Nodes[:at] {
@@ -75,7 +75,7 @@ func (p *Plan) crossing(at int) ([]Value, error) {
 			return nil
 		}
 		if p.Values[v].Rows != BatchRows {
-			return fmt.Errorf("graph: cut at node %d: only wanted rows of value %d are left", at, v)
+			return fmt.Errorf("graph: cut at node %d: only output rows of value %d are left", at, v)
 		}
 		made[v] = false
 		list = append(list, v)
@@ -94,7 +94,7 @@ func (p *Plan) crossing(at int) ([]Value, error) {
 	return list, nil
 }
 
-// part collects the nodes of one side of a cut under new names.
+// part copies the nodes of one side of a cut with new value numbers.
 type part struct {
 	p      *Plan
 	b      *Builder

@@ -1,9 +1,9 @@
 // Package graph records a model's forward pass as data.
 //
 // A Builder turns calls into nodes; the resulting Plan is compiled once by a
-// backend and replayed for every batch. Every value is a matrix of float32
-// with a fixed width; its number of rows is the number of rows of the batch
-// or, after Gather, of the wanted outputs.
+// backend and replayed for every batch. Every value is a matrix of float32 with
+// a fixed width; its number of rows is the number of rows of the batch or,
+// after Gather, of the outputs.
 //
 //	b := graph.NewBuilder()
 //	x := b.Embed(tok)
@@ -19,7 +19,7 @@ import (
 	"godwit/engine/dtype"
 )
 
-// ErrShape is wrapped by every error about operands that do not fit together.
+// ErrShape is wrapped by every error about operands of incompatible shapes.
 var ErrShape = errors.New("shapes do not fit")
 
 // Weight is a constant tensor in a format of engine/quant. Shape is in GGUF
@@ -66,7 +66,7 @@ func (w *Weight) Elems() int {
 // Value names the result of a node; None stands for a missing operand.
 type Value int
 
-// None is the operand that is not there.
+// None is a missing operand.
 const None Value = -1
 
 // RowSet says how many rows a value has.
@@ -74,8 +74,8 @@ type RowSet uint8
 
 // The two free sizes of a plan.
 const (
-	BatchRows  RowSet = iota // one for each token of the batch
-	OutputRows               // one for each wanted output
+	BatchRows  RowSet = iota // one per token of the batch
+	OutputRows               // one per output
 )
 
 // Info describes a value.
@@ -111,7 +111,7 @@ type Builder struct {
 	plan     Plan
 	err      error
 	adapters map[string][]Adapter
-	adapted  map[string]bool // weights whose adapters are in the plan
+	adapted  map[string]bool // weights with adapters in the plan
 }
 
 // Adapter is a low-rank addition to the matrix of that name:
@@ -139,8 +139,8 @@ func (b *Builder) Adapt(weight string, a Adapter) {
 	b.adapters[weight] = append(b.adapters[weight], a)
 }
 
-// Unadapted lists in alphabetical order the weights that have adapters and
-// that no product of the plan so far could add them to.
+// Unadapted lists in alphabetical order the weights whose adapters no product
+// of the plan so far has used.
 func (b *Builder) Unadapted() []string {
 	var out []string
 	for name := range b.adapters {
@@ -152,7 +152,7 @@ func (b *Builder) Unadapted() []string {
 	return out
 }
 
-// Layer says that the nodes which follow belong to the next layer.
+// Layer makes the following nodes belong to the next layer.
 func (b *Builder) Layer() {
 	b.plan.Layers = append(b.plan.Layers, len(b.plan.Nodes))
 }
@@ -199,8 +199,8 @@ func (b *Builder) add(op Op, width int, in ...Value) Value {
 	return b.addRows(op, Info{width, rows}, in...)
 }
 
-// maxWidth bounds what a hostile file, whose weights may be holes on the disk,
-// asks for; the widest known values are logits of 262,144 tokens.
+// maxWidth bounds the widths of a hostile file, whose weights may be holes on
+// the disk; the widest known values are logits of 262,144 tokens.
 const maxWidth = 1 << 22
 
 func (b *Builder) addRows(op Op, info Info, in ...Value) Value {

@@ -1,8 +1,7 @@
 package graph
 
-// Memory is where each value of a plan lies: Offset[v] counts floats in a
-// scratch area of Size floats. Values whose lifetimes do not overlap share
-// space.
+// Memory is the location of each value of a plan: Offset[v] counts floats in a
+// scratch area of Size floats. Values with disjoint lifetimes share space.
 type Memory struct {
 	Offset []int
 	Size   int
@@ -13,7 +12,7 @@ const align = 16
 
 // Lifetimes returns the first and last step at which each value is needed,
 // given the step in which each node runs. Nodes of one step run together, so
-// values of one step never share space.
+// their values never share space.
 func (p *Plan) Lifetimes(step []int) (first, last []int) {
 	first = make([]int, len(p.Values))
 	last = make([]int, len(p.Values))

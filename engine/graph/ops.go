@@ -42,8 +42,8 @@ const (
 )
 
 type (
-	// Input takes the rows that the batch brings along: what an earlier part of
-	// a plan that was cut has computed.
+	// Input reads the rows that the batch supplies: the result of the earlier
+	// part of a plan that was cut.
 	Input struct{}
 
 	// Embed looks up rows of W, by token or by position, and multiplies by Scale.
@@ -83,8 +83,8 @@ type (
 		Adjacent       bool // pairs (2i, 2i+1) rather than (i, i+n/2)
 	}
 
-	// Temperature multiplies by 1 + Scale·ln(1 + ⌊position/Every⌋): queries that
-	// grow sharper with the length of what they look back on.
+	// Temperature multiplies by 1 + Scale·ln(1 + ⌊position/Every⌋), so that
+	// queries grow sharper with the length of their context.
 	Temperature struct {
 		Every int
 		Scale float32
@@ -128,7 +128,7 @@ type (
 		Tile         bool
 	}
 
-	// Gather keeps the rows whose outputs are wanted.
+	// Gather keeps the output rows.
 	Gather struct{}
 
 	// Route chooses Used of the experts. The result is [ids, weights]: Used
@@ -158,12 +158,13 @@ type (
 		State   int
 	}
 
-	// DeltaNet is the gated delta rule, one matrix state a value head.
+	// DeltaNet is the gated delta rule, one matrix state per value head.
 	// Operands: q, k [heads·dim], v [valueHeads·dim], g (log decay) and beta
 	// [valueHeads]. Value head h reads key head h mod KeyHeads, or
 	// h/(ValueHeads/KeyHeads) when Grouped. State is [value head][key][value].
-	// Plain leaves out the rule's correction, what the state gives for the key
-	// already: then it is Mamba-2's scan. Sources: arXiv 2412.06464, 2405.21060.
+	// Plain omits the rule's correction, the state's present output for the
+	// key; the op is then Mamba-2's scan. Sources: arXiv 2412.06464,
+	// 2405.21060.
 	DeltaNet struct {
 		KeyHeads, ValueHeads, KeyDim, ValueDim int
 		Scale                                  float32 // applied to q
@@ -195,21 +196,21 @@ const (
 	PoolLast
 )
 
-// Attention is softmax(scale·QKᵀ)V for one layer.
-// Q is [heads·headDim]; k and v are None when the layer reads the cache of
-// an earlier layer, Share, as that layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped
-// heads, arXiv 2305.13245.
+// Attention is softmax(scale·QKᵀ)V for one layer. Q is [heads·headDim]; k and v
+// are None when the layer reads the cache of an earlier layer, Share, as that
+// layer wrote it. Sources: arXiv 1706.03762 eq. 1; grouped heads, arXiv
+// 2305.13245.
 type Attention struct {
 	Layer          int
 	Share          int // the layer whose cache is read when k is None
 	Heads, KVHeads int
 	DimK, DimV     int
 	Scale          float32
-	Softcap        float32 // 0: none
-	Window         int     // positions a row sees, itself included; 0: all
-	Sinks          *Weight // one extra logit a head, or nil
+	Softcap        float32 // 0 for none
+	Window         int     // positions that a row sees, including its own; 0 for all
+	Sinks          *Weight // one extra logit per head, or nil
 	MLA            bool    // V is the first DimV columns of K's row; v is None
-	RopeBase       float32 // of the keys, for types that store polar parts
+	RopeBase       float32 // RoPE base of the keys, for types that store polar parts
 	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence
 }
 
@@ -219,7 +220,7 @@ type Routing struct {
 	Gating        Gating
 	Bias          *Weight // added for the choice only, or nil
 	Normalise     bool    // divide the chosen weights by their sum
-	Scale         float32 // multiplies the weights; 0: 1
+	Scale         float32 // multiplies the weights; 0 stands for 1
 	Groups        int     // group-limited choice: number of groups, or 0
 	UsedGroups    int     // groups kept, by the sum of their two best
 }

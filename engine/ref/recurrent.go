@@ -7,7 +7,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// live is the state of a sequence, zero where the sequence begins.
+// live returns the state of a sequence, zeros where the sequence begins.
 func (m *Machine) live(s llm.Span, b *llm.Batch, id, size int) []float64 {
 	k := state{s.Seq, id}
 	if b.Pos[s.First] == 0 || m.states[k] == nil {

@@ -1,9 +1,9 @@
-// Package ref is the oracle: it runs plans in float64, one function an op,
-// each written from its formula and sharing no arithmetic with any backend.
-// It is slow, keeps everything, and is imported by tests only.
+// Package ref is the oracle: it runs plans in float64, one function per op,
+// each written from its formula and sharing no arithmetic with any backend. It
+// is slow, keeps everything, and only tests import it.
 //
 // Keys and values pass through the cache type's own Encode and Decode, so a
-// comparison with a backend judges arithmetic, not formats.
+// comparison with a backend tests arithmetic, not formats.
 package ref
 
 import (
@@ -24,7 +24,7 @@ type Machine struct {
 	layout  *kv.Layout
 	weights map[*graph.Weight][]float64
 	cells   map[cell][]float64 // decoded rows, all KV heads
-	keys    map[cell][]float64 // rows of K whose scores are more than a product with the decoded row
+	keys    map[cell][]float64 // rows of K whose scores are not just a product with the decoded row
 	units   map[head][]prepared
 	states  map[state][]float64
 	rows    Rows
@@ -52,25 +52,25 @@ type state struct {
 	id  int
 }
 
-// Rows are what cache types gave back for rows of one head, each computed once.
+// Rows are the decoded rows of one head by cache type, each computed once.
 type Rows map[given]returned
 
-// given is a row and who stores it; at counts only for types that store it.
+// given is a row and its type; at matters only to types that store it.
 type given struct {
 	t      *kv.Type
 	at     kv.At
-	values string // the bytes of the row
+	values string // bytes of the row
 }
 
-// returned is the row as its type gives it back, and for a type with a residual
-// the key whose product with a query is the score.
+// returned is a row as its type decodes it, and for a type with a residual the
+// key whose product with a query is the score.
 type returned struct{ row, key []float64 }
 
-// New makes a machine whose cache stores rows as the layout says; a nil
-// layout stores them as they are.
+// New returns a machine whose cache stores rows in the types of the layout; a
+// nil layout stores them exactly.
 func New(p *graph.Plan, l *kv.Layout) *Machine { return NewSharing(p, l, Rows{}) }
 
-// NewSharing is New for one of several machines that are given the same rows.
+// NewSharing is New for several machines that store the same rows.
 func NewSharing(p *graph.Plan, l *kv.Layout, r Rows) *Machine {
 	return &Machine{
 		plan: p, layout: l, rows: r,
@@ -82,7 +82,7 @@ func NewSharing(p *graph.Plan, l *kv.Layout, r Rows) *Machine {
 	}
 }
 
-// Run works on one batch and returns the output rows.
+// Run executes one batch and returns the output rows.
 func (m *Machine) Run(b *llm.Batch) [][]float64 {
 	vals := make([][][]float64, len(m.plan.Values))
 	for _, n := range m.plan.Nodes {
@@ -250,8 +250,8 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 	return out
 }
 
-// store keeps a row in every part that its layout has; those that are packed by
-// page are packed from their exact form.
+// store stores a row in every part of its layout; parts that are packed by page
+// are packed from their exact form.
 func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float64, dim int, base float32) {
 	if m.layout == nil {
 		m.put(cell{seq, layer, side, pos, kv.Packed}, nil, x, dim, base)
@@ -268,7 +268,7 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 	}
 }
 
-// put keeps a row as t gives it back, which is the result; nil keeps it as it is.
+// put stores a row in type t and returns it decoded; a nil t stores it exactly.
 func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) []float64 {
 	row := append([]float64(nil), x...)
 	if t != nil {
@@ -290,7 +290,7 @@ func (m *Machine) put(at cell, t *kv.Type, x []float64, dim int, base float32) [
 	return row
 }
 
-// through stores the row of one head in a type and reads it back.
+// through encodes the row of one head in a type and decodes it.
 func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	if t.Polar == nil {
 		at = kv.At{}
@@ -316,8 +316,8 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	return r
 }
 
-// part is the part that a row at pos reads position p in: sinks always, the
-// exact form of pages that hold one of the newest positions up to pos.
+// part returns the part in which a row at pos reads position p: always sinks,
+// and the exact form of pages that hold one of the newest positions up to pos.
 // Source: spec gw-formats.md "Window and sinks, exactly".
 func (m *Machine) part(layer int, side kv.Side, p, pos int) kv.Part {
 	if m.layout == nil {
@@ -325,7 +325,7 @@ func (m *Machine) part(layer int, side kv.Side, p, pos int) kv.Part {
 	}
 	y := &m.layout.Layers[layer]
 	s := y.Side(side)
-	last := p/kv.PageCells*kv.PageCells + kv.PageCells - 1 // of p's page
+	last := p/kv.PageCells*kv.PageCells + kv.PageCells - 1 // last position of p's page
 	switch {
 	case s.Sinks != nil && p < y.Exact.Sinks:
 		return kv.Sinks
@@ -335,10 +335,9 @@ func (m *Machine) part(layer int, side kv.Side, p, pos int) kv.Part {
 	return kv.Packed
 }
 
-// key is the vector whose product with a query is the score of a packed key
-// with a residual: scores are linear in the query, so value i is the score of
-// the i-th unit vector.
-// Source: spec kv-formats.md section 6.
+// key returns the vector whose product with a query is the score of a packed
+// key with a residual: scores are linear in the query, so value i is the score
+// of the i-th unit vector. Source: spec kv-formats.md section 6.
 func (m *Machine) key(t *kv.Type, row []byte, dim int) []float64 {
 	levels := make([]float32, t.Padded(dim))
 	t.DecodeRotated(levels, row)
@@ -354,7 +353,7 @@ func (m *Machine) key(t *kv.Type, row []byte, dim int) []float64 {
 	return out
 }
 
-// unitVectors are all queries of one 1, prepared for keys of a type.
+// unitVectors are the unit queries, prepared for keys of a type.
 func (m *Machine) unitVectors(t *kv.Type, dim int) []prepared {
 	list := m.units[head{t, dim}]
 	if list != nil {
@@ -371,7 +370,7 @@ func (m *Machine) unitVectors(t *kv.Type, dim int) []prepared {
 	return list
 }
 
-// signs is what the residual of a segment adds to a score.
+// signs returns the residual's share of a segment's score.
 func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 	r := g.Form.Residual
 	if r == nil || r.Factor == 0 {

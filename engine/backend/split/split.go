@@ -4,8 +4,8 @@
 //	b := split.New(cpu, gpu, 12) // layers 0 to 11 on the CPU
 //	p, err := b.Compile(ctx, plan, layout, sizes)
 //
-// Each device holds the weights and the cache of its own layers. What crosses,
-// a row of activations a token, goes through the host.
+// Each device holds the weights and the cache of its own layers. One row of
+// activations per token crosses, through the host.
 package split
 
 import (
@@ -31,8 +31,8 @@ func New(head, tail backend.Backend, layer int) *Backend {
 	return &Backend{head, tail, layer}
 }
 
-// Info describes both devices. Memory is what is free on either, since each
-// holds a part: unknown where one is.
+// Info describes both devices. Memory is the sum of both, since each holds a
+// part; it is unknown if one of them is.
 func (b *Backend) Info() backend.Info {
 	h, t := b.head.Info(), b.tail.Info()
 	i := backend.Info{
@@ -75,7 +75,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	return p, nil
 }
 
-// stretch reports the progress of a part as a part of the whole.
+// stretch maps the progress of a part to a range of the whole.
 func stretch(progress func(float64) error, from, to float64) func(float64) error {
 	if progress == nil {
 		return nil
@@ -92,12 +92,12 @@ type program struct {
 	layouts    [2]kv.Layout
 	plan       *graph.Plan
 	layer      int
-	width      int // of a row that crosses
+	width      int // values of a row that crosses
 	crossing   []float32
 	b1, b2     llm.Batch
 }
 
-// Run runs the parts one after the other.
+// Run runs the two parts one after the other.
 func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	n := len(b.Tokens) * p.width
 	if n > len(p.crossing) {
@@ -112,7 +112,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	return p.tail.Run(ctx, &p.b2)
 }
 
-// of is the part that holds a layer.
+// of returns the part that holds a layer.
 func (p *program) of(layer int) backend.Program {
 	if layer < p.layer {
 		return p.head
@@ -120,7 +120,7 @@ func (p *program) of(layer int) backend.Program {
 	return p.tail
 }
 
-// RowBytes is the size of a row in the part that holds the layer.
+// RowBytes returns the size of a row in the part that holds the layer.
 func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 	return p.of(layer).RowBytes(layer, s, part)
 }
@@ -166,7 +166,7 @@ func (p *program) Counts() []backend.Counts {
 	return out
 }
 
-// Memory adds what both parts hold.
+// Memory returns the sum of both parts.
 func (p *program) Memory() backend.Memory {
 	h, t := p.head.Memory(), p.tail.Memory()
 	return backend.Memory{
