@@ -174,6 +174,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 		return
 	}
 	defer l.release()
+	tallyOf(ctx).use(l.Name)
 	m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
 	if err != nil {
@@ -200,6 +201,8 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 // been read.
 func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.Request, send func(item) bool, ready func()) {
 	defer ready()
+	used := progress{s: s, t: tallyOf(ctx)}
+	defer used.close()
 	for ev, err := range e.Generate(ctx, r) {
 		if errors.Is(err, engine.ErrMask) {
 			s.counters.refused.Inc()
@@ -211,9 +214,7 @@ func (s *Server) choice(ctx context.Context, e *engine.Engine, i int, r engine.R
 		if ev.Kind != engine.Prefill {
 			ready()
 		}
-		if ev.Kind == engine.End {
-			s.count(ev.Result)
-		}
+		used.see(&ev)
 		if !send(item{choice: i, event: ev}) {
 			return
 		}

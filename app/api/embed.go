@@ -31,6 +31,7 @@ func unit(row []float32) []float32 {
 
 // embedRows computes the embeddings of some inputs.
 func embedRows(ctx context.Context, e *engine.Engine, inputs [][]llm.Token) (rows [][]float32, tokens int, err error) {
+	defer func() { tallyOf(ctx).add(tokens, 0, 0) }()
 	for _, in := range inputs {
 		row, err := e.Embed(ctx, in)
 		if err != nil {
@@ -124,6 +125,7 @@ func (s *Server) embedTexts(r *http.Request, model string, keep *time.Duration, 
 		return err
 	}
 	defer l.release()
+	tallyOf(ctx).use(l.Name)
 	t, err := l.Tokenizer()
 	if err != nil {
 		return err
@@ -148,5 +150,6 @@ func (s *Server) embedTexts(r *http.Request, model string, keep *time.Duration, 
 		}
 		rows, tokens = append(rows, row), tokens+len(ids)
 	}
+	tallyOf(ctx).add(tokens, 0, 0)
 	return do(l, rows, tokens)
 }

@@ -117,7 +117,7 @@ func forbidden(code, format string, args ...any) error {
 }
 
 func (g *guard) hostAllowed(r *http.Request) bool {
-	host := strings.ToLower(hostOnly(r.Host))
+	host := strings.TrimSuffix(strings.ToLower(hostOnly(r.Host)), ".") // a name that ends in a dot is the same name
 	if host == "" {
 		return false
 	}

@@ -306,3 +306,17 @@ type object = map[string]any
 
 // user is a conversation of one message.
 func user(text string) []object { return []object{{"role": "user", "content": text}} }
+
+// open begins a request and returns the body of its answer.
+func (v *live) open(t testing.TB, path string, body any) io.ReadCloser {
+	t.Helper()
+	r, err := v.request(t.Context(), "POST", path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Body
+}

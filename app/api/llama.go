@@ -24,6 +24,7 @@ func (s *Server) with(r *http.Request, name string, do func(ctx context.Context,
 		return err
 	}
 	defer l.release()
+	tallyOf(ctx).use(l.Name)
 	return do(ctx, l)
 }
 

@@ -37,7 +37,7 @@ func (s *Server) openapi() map[string]any {
 		if parameters != nil {
 			op["parameters"] = parameters
 		}
-		path := wildcard.ReplaceAllString(r.path, "{$1}")
+		path := documented(r.path)
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
 		}
@@ -53,6 +53,11 @@ func (s *Server) openapi() map[string]any {
 		},
 		"security": []any{map[string]any{}, map[string]any{"key": []any{}}},
 	}
+}
+
+// documented is the path of a route as the document writes it.
+func documented(path string) string {
+	return wildcard.ReplaceAllString(strings.TrimSuffix(path, "{$}"), "{$1}")
 }
 
 func content(schema map[string]any) map[string]any {

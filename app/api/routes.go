@@ -1,7 +1,10 @@
 package api
 
 import (
+	"context"
+	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,7 +42,7 @@ func calls[T wire.Call](parse func([]byte) (T, error)) parser {
 
 // table lists all endpoints.
 func (s *Server) table() []route {
-	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes())
+	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes(), refusalRoutes())
 }
 
 func (s *Server) openaiRoutes() []route {
@@ -83,7 +86,7 @@ func (s *Server) llamaRoutes() []route {
 }
 
 func (s *Server) ollamaRoutes() []route {
-	return []route{
+	list := []route{
 		{"GET", "/api/tags", "List the models.", s.tags, nil, ollama.Tags{}, nil},
 		{"GET", "/api/ps", "List the loaded models.", s.running, nil, ollama.Running{}, nil},
 		{"GET", "/api/version", "Tell the version.", s.version, nil, ollama.Version{}, nil},
@@ -95,6 +98,39 @@ func (s *Server) ollamaRoutes() []route {
 		{"POST", "/api/pull", "Download a model, telling how far it is as JSON lines.", s.pull, ollama.Named{}, ollama.Status{}, nil},
 		{"DELETE", "/api/delete", "Remove a model from the library.", s.remove, ollama.Named{}, nil, nil},
 	}
+	if s.o.Page == nil {
+		list = append(list, route{"GET", "/{$}", "Say that the server runs, in the words that Ollama's clients look for.", s.alive, nil, nil, nil})
+	}
+	return list
+}
+
+// refusals are endpoints of OpenAI's that need another kind of model.
+var refusals = map[string]string{
+	"/v1/moderations":          "moderation needs a classifier; ask the model in a chat, with a JSON schema for the answer",
+	"/v1/audio/speech":         "audio is not supported, the models here write text",
+	"/v1/audio/transcriptions": "audio is not supported, the models here read text",
+	"/v1/audio/translations":   "audio is not supported, the models here read text",
+	"/v1/images/generations":   "images are not generated, the models here write text",
+	"/v1/images/edits":         "images are not generated, the models here write text",
+	"/v1/images/variations":    "images are not generated, the models here write text",
+}
+
+// refusalRoutes answer endpoints that cannot be offered with the reason.
+func refusalRoutes() []route {
+	var list []route
+	for _, path := range slices.Sorted(maps.Keys(refusals)) {
+		list = append(list, route{"POST", path, "Refused: " + refusals[path] + ".", func(http.ResponseWriter, *http.Request) error {
+			return quiet{wire.Fault(http.StatusNotImplemented, wire.Unsupported, "%s", refusals[path])}
+		}, nil, nil, nil})
+	}
+	return list
+}
+
+// alive answers GET and HEAD of / where no page is served.
+func (s *Server) alive(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "Ollama is running") // a client that has gone cannot be told so
+	return nil
 }
 
 func (s *Server) ownRoutes() []route {
@@ -108,7 +144,7 @@ func (s *Server) ownRoutes() []route {
 }
 
 // open reports whether an endpoint needs no key.
-func open(path string) bool { return path == "/health" || path == "/v1/health" }
+func open(path string) bool { return path == "/" || path == "/health" || path == "/v1/health" }
 
 // keyless reports whether a request needs no API key: the page itself holds no
 // secrets, and its own endpoints check their own token, which only a key gets.
@@ -211,12 +247,12 @@ func (s *Server) methods(path string, routes map[string]route) http.Handler {
 		}
 		start := time.Now()
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK, request: route.request}
-		if err := s.run(rec, r, route); err != nil {
+		if err := s.run(rec, r.WithContext(context.WithValue(r.Context(), tallyKey{}, &rec.tally)), route); err != nil {
 			s.fail(rec, form, err)
 		}
 		s.counters.request(method+" "+path, rec.status)
 		if s.live.Load().log {
-			s.log.Info("request", "method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds())
+			s.log.Info("request", append([]any{"method", method, "path", path, "status", rec.status, "ms", time.Since(start).Milliseconds()}, rec.tally.attrs()...)...)
 		}
 	})
 }
@@ -241,6 +277,7 @@ type recorder struct {
 	http.ResponseWriter
 	status  int
 	request any
+	tally   tally
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -266,6 +303,8 @@ func (s *Server) page() http.Handler {
 		name := pageFile(r.URL.Path)
 		info, err := fs.Stat(s.o.Page, name)
 		switch {
+		case r.Method == http.MethodHead && r.URL.Path == "/": // Ollama's clients ask whether anybody is there
+			w.WriteHeader(http.StatusOK)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead, name != "index.html" && (err != nil || info.IsDir()):
 			missing(w, r)
 		case err != nil:

@@ -5,6 +5,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"godwit/app/api/wire"
@@ -28,8 +29,8 @@ type ChatRequest struct {
 	ResponseFormat    *ResponseFormat   `json:"response_format" doc:"Form of the answer."`
 	wire.Sampling
 	Stop                wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	MaxTokens           *int            `json:"max_tokens" min:"1" doc:"Most tokens of the answer."`
-	MaxCompletionTokens *int            `json:"max_completion_tokens" min:"1" doc:"The newer name of max_tokens."`
+	MaxTokens           *int            `json:"max_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
+	MaxCompletionTokens *int            `json:"max_completion_tokens" min:"-1" doc:"The newer name of max_tokens."`
 	N                   *int            `json:"n" min:"1" max:"16" doc:"Number of answers."`
 	Logprobs            bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
 	TopLogprobs         *int            `json:"top_logprobs" min:"0" max:"20" doc:"And of this many alternatives."`
@@ -62,7 +63,7 @@ type StreamOptions struct {
 type ResponseFormat struct {
 	Type       string          `json:"type" need:"" enum:"text,json_object,json_schema"`
 	JSONSchema *NamedSchema    `json:"json_schema"`
-	Schema     json.RawMessage `json:"schema" doc:"Schema beside json_object, as llama-server takes it."`
+	Schema     json.RawMessage `json:"schema" doc:"The schema beside the type, as llama-server takes it."`
 }
 
 // NamedSchema is a schema with its name.
@@ -94,7 +95,10 @@ func ParseChat(body []byte) (*Chat, error) {
 	case c.TemplateAlso != "":
 		return nil, NoTemplate("template")
 	}
-	var err error
+	err := errors.Join(unlimited(&c.MaxTokens, "max_tokens"), unlimited(&c.MaxCompletionTokens, "max_completion_tokens"))
+	if err != nil {
+		return nil, err
+	}
 	if c.messages, err = Messages(c.Messages, "messages"); err != nil {
 		return nil, err
 	}
@@ -121,6 +125,18 @@ func NoTemplate(field string) error {
 	e := wire.Bad(field, "a chat template in a request is not supported, the model's own is used; /completion and raw take a prompt as it is")
 	e.Code = "unsupported_template"
 	return e
+}
+
+// unlimited makes -1, which asks for no limit, a limit that is not set.
+func unlimited(n **int, field string) error {
+	switch {
+	case *n == nil || **n > 0:
+		return nil
+	case **n == -1:
+		*n = nil
+		return nil
+	}
+	return wire.Bad(field, "%d is too small, at least 1, or -1 for no limit", **n)
 }
 
 // thinking settles the switches of models that can think first.
@@ -174,6 +190,9 @@ func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	case f == nil || f.Type == "text":
 		return nil, nil
 	case f.Type == "json_schema":
+		if f.JSONSchema == nil && !wire.IsNull(f.Schema) { // llama-server's form
+			return wire.SchemaGrammar(f.Schema, "response_format.schema")
+		}
 		if f.JSONSchema == nil || wire.IsNull(f.JSONSchema.Schema) {
 			return nil, wire.Bad("response_format.json_schema.schema", "this field is required")
 		}

@@ -19,7 +19,7 @@ type CompletionRequest struct {
 	Suffix string          `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
 	wire.Sampling
 	Stop           wire.Stops      `json:"stop" doc:"Texts that end the answer."`
-	MaxTokens      *int            `json:"max_tokens" min:"1" doc:"Most tokens of the answer; 16 as OpenAI has it would cut most of them, so: until the context is full."`
+	MaxTokens      *int            `json:"max_tokens" min:"-1" doc:"Most tokens of the answer; missing or -1: until the context is full, where OpenAI takes 16."`
 	N              *int            `json:"n" min:"1" max:"16" doc:"Number of answers to each prompt."`
 	BestOf         *int            `json:"best_of" min:"1" max:"16"`
 	Echo           bool            `json:"echo" doc:"Begin the answer with the prompt."`
@@ -49,6 +49,9 @@ func ParseCompletion(body []byte) (*Completion, error) {
 	c := &Completion{n: 1}
 	err := wire.Decode(body, &c.CompletionRequest)
 	if err != nil {
+		return nil, err
+	}
+	if err := unlimited(&c.MaxTokens, "max_tokens"); err != nil {
 		return nil, err
 	}
 	if c.prompts, err = readPrompts(c.Prompt, "prompt"); err != nil {

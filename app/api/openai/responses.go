@@ -19,7 +19,7 @@ type ResponsesRequest struct {
 	Text         *ResponseText     `json:"text"`
 	Reasoning    *ReasoningOptions `json:"reasoning"`
 	wire.Sampling
-	MaxTokens   *int            `json:"max_output_tokens" min:"1" doc:"Most tokens of the answer."`
+	MaxTokens   *int            `json:"max_output_tokens" min:"-1" doc:"Most tokens of the answer; -1: until the context is full."`
 	TopLogprobs *int            `json:"top_logprobs" min:"0" max:"20"`
 	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
@@ -78,7 +78,10 @@ func ParseResponses(body []byte) (*Responses, error) {
 	case c.Background:
 		return nil, wire.Bad("background", "true is not supported")
 	}
-	var err error
+	err := unlimited(&c.MaxTokens, "max_output_tokens")
+	if err != nil {
+		return nil, err
+	}
 	if c.chat.messages, err = c.messages(); err != nil {
 		return nil, err
 	}

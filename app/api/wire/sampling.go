@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -68,7 +69,7 @@ func (s *Sampling) decode(object map[string]json.RawMessage, path string) error 
 
 func (s *Sampling) decodeField(f engine.SamplingField, raw json.RawMessage, path string) error {
 	if f.Name == "seed" {
-		n, err := Integer(raw, path, nil, nil)
+		n, err := Seed(raw, path)
 		s.seed = &n
 		return err
 	}
@@ -78,6 +79,18 @@ func (s *Sampling) decodeField(f engine.SamplingField, raw json.RawMessage, path
 	}
 	s.set = append(s.set, value{f, x})
 	return err
+}
+
+// Seed reads a seed of 64 bits, with or without a sign. 2^64-1 has the bits of -1,
+// which asks for a random seed, and becomes another.
+func Seed(raw json.RawMessage, path string) (int64, error) {
+	if u, err := strconv.ParseUint(string(bytes.TrimSpace(raw)), 10, 64); err == nil {
+		if u == math.MaxUint64 {
+			return math.MinInt64, nil
+		}
+		return int64(u), nil
+	}
+	return Integer(raw, path, nil, nil)
 }
 
 // decodeBias reads {"token": bias} or [[token or text, bias or false], …].
