@@ -16,7 +16,7 @@ func (c *conversation) note(s string) {
 // relax changes the conversation to something that more templates take, one
 // step at a time; false if there is nothing left to try.
 func (c *conversation) relax() bool {
-	steps := []func() bool{c.completeTools, c.emptyContent, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
+	steps := []func() bool{c.completeTools, c.emptyContent, c.noteSystem, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
 	for c.relaxed < len(steps) {
 		step := steps[c.relaxed]
 		c.relaxed++
@@ -70,27 +70,69 @@ func (c *conversation) completeTools() bool {
 	return true
 }
 
-// gatherSystem moves system messages that stand behind other turns to places
-// where the template sees them: those at the start become one, the others go
-// into the user's turn.
+// gatherSystem brings system messages to places where the template sees them:
+// those at the start become one, later ones become notes where they stand.
 func (c *conversation) gatherSystem() {
-	lead := 0
-	for lead < len(c.messages) && roleOf(c.messages[lead]) == "system" {
-		lead++
-	}
+	lead := c.lead()
 	if lead > 1 {
 		var parts []Value
 		for _, m := range c.messages[:lead] {
 			parts = append(parts, plainContent(m))
 		}
 		c.messages = append([]*Dict{c.with(c.messages[0], jinja.Join("\n\n", parts...))}, c.messages[lead:]...)
-		lead = 1
 	}
-	rest := &conversation{form: c.form, messages: c.messages[lead:]}
-	if rest.foldSystem() {
-		c.messages = append(c.messages[:lead:lead], rest.messages...)
-		c.note(rest.notices[0])
+	c.noteSystem()
+}
+
+// lead is the number of system messages at the start.
+func (c *conversation) lead() int {
+	n := 0
+	for n < len(c.messages) && roleOf(c.messages[n]) == "system" {
+		n++
 	}
+	return n
+}
+
+// noteSystem turns system messages behind other turns into marked notes of the
+// user, without moving them: in the user's turn before it, else in the one that
+// follows at once, else in a turn of its own. What stands in front of a note is
+// the same text in the next request, so that its cells are reused.
+func (c *conversation) noteSystem() bool {
+	lead := c.lead()
+	out := slices.Clone(c.messages[:lead])
+	var held []Value // notes without a turn yet
+	own := func() {
+		if len(held) > 0 {
+			out = append(out, c.with(message("user", ""), jinja.Join("\n\n", held...)))
+			held = nil
+		}
+	}
+	changed := false
+	for _, m := range c.messages[lead:] {
+		n := len(out)
+		switch role := roleOf(m); {
+		case role == "system":
+			changed = true
+			note := jinja.Join("", jinja.Trusted("<system-note>\n"), plainContent(m), jinja.Trusted("\n</system-note>"))
+			if n > lead && len(held) == 0 && roleOf(out[n-1]) == "user" {
+				out[n-1] = c.with(out[n-1], jinja.Join("\n\n", plainContent(out[n-1]), note))
+			} else {
+				held = append(held, note)
+			}
+			continue
+		case role == "user" && len(held) > 0:
+			m = c.with(m, jinja.Join("\n\n", append(held, plainContent(m))...))
+			held = nil
+		}
+		own()
+		out = append(out, m)
+	}
+	own()
+	if changed {
+		c.messages = out
+		c.note("the template takes no system message behind other turns; its text is a marked note in the user's turn")
+	}
+	return changed
 }
 
 // emptyContent gives messages without content an empty one.
@@ -106,29 +148,25 @@ func (c *conversation) emptyContent() bool {
 	return changed
 }
 
-// foldSystem moves system messages into the user's turn behind them, a last
-// one into a turn of its own.
+// foldSystem moves the system messages at the start into the user's turn behind
+// them, or into a turn of their own; later ones become notes.
 func (c *conversation) foldSystem() bool {
-	if !c.has("system") {
+	c.noteSystem()
+	lead := c.lead()
+	if lead == 0 {
 		return false
 	}
-	var out []*Dict
-	var held []Value
-	for _, m := range c.messages {
-		switch {
-		case roleOf(m) == "system":
-			held = append(held, plainContent(m))
-			continue
-		case roleOf(m) == "user" && len(held) > 0:
-			m = c.with(m, jinja.Join("\n\n", append(held, plainContent(m))...))
-			held = nil
-		}
-		out = append(out, m)
+	var parts []Value
+	for _, m := range c.messages[:lead] {
+		parts = append(parts, plainContent(m))
 	}
-	if len(held) > 0 {
-		out = append(out, c.with(message("user", ""), jinja.Join("\n\n", held...)))
+	rest := slices.Clone(c.messages[lead:])
+	if len(rest) > 0 && roleOf(rest[0]) == "user" {
+		rest[0] = c.with(rest[0], jinja.Join("\n\n", append(parts, plainContent(rest[0]))...))
+	} else {
+		rest = slices.Insert(rest, 0, c.with(message("user", ""), jinja.Join("\n\n", parts...)))
 	}
-	c.messages = out
+	c.messages = rest
 	c.note("the template takes no system message here; its text goes into the user's turn")
 	return true
 }

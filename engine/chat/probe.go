@@ -11,7 +11,7 @@ import (
 // Caps is what a template supports, found out by rendering short conversations.
 type Caps struct {
 	System    bool // prints a system message
-	Late      bool // prints one behind other turns
+	Late      bool // prints one behind other turns where it stands
 	Developer bool // prints a message of the role developer
 	Strings   bool // prints content that is a string
 	Parts     bool // prints content that is a list of parts
@@ -92,7 +92,8 @@ func (f *form) probe(o Options) Caps {
 			c.Parts && strings.Contains(f.try(o, nil, message(role, parts(probeSystem)), user), probeSystem)
 	}
 	c.System = system("system")
-	c.Late = c.System && strings.Contains(f.try(o, nil, user, message("assistant", probeAnswer), message("system", probeSystem), user), probeSystem)
+	late := f.try(o, nil, user, message("assistant", probeAnswer), message("system", probeSystem), user)
+	c.Late = c.System && strings.Index(late, probeSystem) > strings.Index(late, probeAnswer)
 	c.Developer = system("developer")
 	tool := dict("type", "function", "function", dict(
 		"name", probeTool, "description", "d",
