@@ -44,12 +44,14 @@ func (s *Server) generate(parse parser) handler {
 
 // answer runs a call. An error is returned only if nothing was sent yet.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) error {
+	head := call.Head()
+	s.note(w, head.Notices, head.Unused)
 	ctx, cancel := s.context(r)
 	defer cancel()
 	items := make(chan item, 16)
 	s.work.Go(func() { s.produce(ctx, call, items) }) // may end after its request, with the device's step
-	if call.Head().Stream {
-		return s.sendStream(ctx, newStream(w, call.Head().Lines), call, items)
+	if head.Stream {
+		return s.sendStream(ctx, newStream(w, head.Lines), call, items)
 	}
 	body, err := collect(ctx, call, items)
 	if err != nil {

@@ -242,13 +242,18 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, chat, err := anthropic.ParseCount(body)
+	c, err := anthropic.ParseCount(body, s.live.Load().anthropic)
 	if err != nil {
 		return err
 	}
-	return s.with(r, p.Model, func(ctx context.Context, l *lease) error {
-		m := wire.Model{Defaults: s.live.Load().defaults}
-		tokens, err := l.Encode(ctx, &engine.Request{Chat: m.Chat(*chat)})
+	notices, unused := c.Notes()
+	s.note(w, notices, unused)
+	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
+		chat, err := c.Chat(&wire.Model{Defaults: s.live.Load().defaults})
+		if err != nil {
+			return err
+		}
+		tokens, err := l.Encode(ctx, &engine.Request{Chat: chat})
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ var parsers = map[string]struct {
 }{
 	"chat":      {calls(openai.ParseChat), `{"messages":[{"role":"user","content":"a"}],"stream":%v,"stream_options":{"include_usage":true}}`},
 	"response":  {calls(openai.ParseResponses), `{"input":"a","stream":%v}`},
-	"anthropic": {calls(anthropic.ParseMessages), `{"messages":[{"role":"user","content":"a"}],"max_tokens":9,"stream":%v}`},
+	"anthropic": {calls(func(b []byte) (*anthropic.Call, error) { return anthropic.ParseMessages(b, anthropic.Options{}) }), `{"messages":[{"role":"user","content":"a"}],"max_tokens":9,"stream":%v}`},
 	"ollama":    {calls(ollama.ParseChat), `{"model":"m","messages":[{"role":"user","content":"a"}],"stream":%v}`},
 	"generate":  {calls(ollama.ParseGenerate), `{"model":"m","prompt":"a","stream":%v}`},
 	"llama":     {calls(llamaserver.ParseCompletion), `{"prompt":"a","stream":%v}`},

@@ -61,7 +61,7 @@ func (s *Server) openaiRoutes() []route {
 
 func (s *Server) anthropicRoutes() []route {
 	return []route{
-		{"POST", "/v1/messages", "Answer a conversation in Anthropic's form.", s.generate(calls(anthropic.ParseMessages)), anthropic.Request{}, anthropic.Message{}, nil},
+		{"POST", "/v1/messages", "Answer a conversation in Anthropic's form.", s.generate(calls(s.messages)), anthropic.Request{}, anthropic.Message{}, nil},
 		{"POST", "/v1/messages/count_tokens", "Count the tokens of a conversation.", s.countTokens, anthropic.Prompt{}, anthropic.Count{}, nil},
 	}
 }
@@ -141,6 +141,11 @@ func (s *Server) ownRoutes() []route {
 		{"GET", "/api/v0/models/{id...}", "Describe a model in LM Studio's form.", s.studioModel, nil, lmstudio.Model{}, nil},
 		{"GET", "/openapi.json", "This document.", s.openapiDocument, nil, nil, nil},
 	}
+}
+
+// messages reads a call of Anthropic's dialect as the settings say.
+func (s *Server) messages(body []byte) (*anthropic.Call, error) {
+	return anthropic.ParseMessages(body, s.live.Load().anthropic)
 }
 
 // open reports whether an endpoint needs no key.

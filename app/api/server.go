@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"godwit/app/api/anthropic"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/hub"
@@ -66,6 +67,7 @@ type Server struct {
 	states   *states
 	live     atomic.Pointer[applied]
 	loaded   sync.Map // engine.Options of the last load, by path
+	noted    noted
 	metrics  *telemetry.Metrics
 	counters counters
 	handler  http.Handler
@@ -159,8 +161,9 @@ func (s *Server) current() (engine.Options, error) {
 
 // applied are the settings that take effect at once.
 type applied struct {
-	defaults wire.Defaults
-	log      bool // of requests
+	defaults  wire.Defaults
+	log       bool // of requests
+	anthropic anthropic.Options
 }
 
 // Apply has the settings that need neither a load nor a restart take effect:
@@ -170,7 +173,7 @@ func (s *Server) Apply(set *config.Settings) error {
 	if err != nil {
 		return err
 	}
-	s.live.Store(&applied{d, set.Server.RequestLog})
+	s.live.Store(&applied{d, set.Server.RequestLog, anthropic.Options{KeepHeaders: set.Server.KeepClientHeaders}})
 	if s.pool != nil {
 		s.pool.mu.Lock()
 		s.pool.keep = time.Duration(set.Server.KeepAlive)

@@ -87,6 +87,7 @@ type Server struct {
 	StateBudget        Size     `toml:"state_budget" name:"state-budget" placeholder:"SIZE" default:"4GiB" min:"0" unit:"bytes" applies:"now" group:"Server" help:"Disk for saved conversation states; the oldest go first. 0: none are kept."`
 	ChatTemplateKwargs string   `toml:"chat_template_kwargs" name:"chat-template-kwargs" placeholder:"JSON" default:"" form:"object" applies:"now" group:"Server" help:"Object whose keys become variables of the chat template."`
 	Reasoning          string   `toml:"reasoning" name:"reasoning" default:"auto" enum:"auto,on,off" applies:"now" group:"Server" help:"Whether a model that can think first does. auto: as its template says."`
+	KeepClientHeaders  bool     `toml:"keep_client_headers" name:"keep-client-headers" negatable:"" default:"false" applies:"now" group:"Server" help:"Leave the line x-anthropic-billing-header: in the system prompt. It changes with every request, so that nothing behind it is reused."`
 	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" help:"Log method, path, model, tokens and time of each request; never what was said."`
 }
 

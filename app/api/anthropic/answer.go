@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"godwit/app/api/wire"
 	"godwit/engine"
@@ -70,13 +71,14 @@ func newMessage(m *wire.Model) Message {
 type whole struct {
 	Message
 	most  int
+	hide  bool           // the text of the thinking goes into the signature alone
 	input map[int]string // arguments of the block with that index
 	call  int            // index of the call that the last block is for, or -1
 }
 
 // Whole starts an answer that is sent at once.
 func (c *Call) Whole(m *wire.Model) wire.Whole {
-	return &whole{Message: newMessage(m), most: *c.MaxTokens, input: map[int]string{}, call: -1}
+	return &whole{Message: newMessage(m), most: *c.MaxTokens, hide: c.omits(), input: map[int]string{}, call: -1}
 }
 
 // Add takes an event in.
@@ -115,8 +117,19 @@ func (w *whole) block(kind string) *Block {
 	return &w.Content[len(w.Content)-1]
 }
 
+// omits reports whether the client asks not to read the thinking.
+func (c *Call) omits() bool { return c.Thinking != nil && c.Thinking.Display == "omitted" }
+
 // Body is the answer.
 func (w *whole) Body() any {
+	for i := range w.Content {
+		if b := &w.Content[i]; b.Thinking != nil {
+			*b.Signature = wire.Carry(*b.Thinking)
+			if w.hide {
+				*b.Thinking = ""
+			}
+		}
+	}
 	for i, args := range w.input {
 		w.Content[i].Input = arguments(args)
 	}
@@ -133,17 +146,19 @@ func arguments(text string) json.RawMessage {
 
 // stream sends an answer as events.
 type stream struct {
-	m     Message
-	most  int
-	kind  string // of the open block; empty: none
-	call  int
-	index int // of the open or next block
-	end   *engine.Result
+	m       Message
+	most    int
+	hide    bool            // the text of the thinking goes into the signature alone
+	kind    string          // of the open block; empty: none
+	thought strings.Builder // of the open block of thinking
+	call    int
+	index   int // of the open or next block
+	end     *engine.Result
 }
 
 // Stream starts an answer that is sent piece by piece.
 func (c *Call) Stream(m *wire.Model) wire.Stream {
-	return &stream{m: newMessage(m), most: *c.MaxTokens}
+	return &stream{m: newMessage(m), most: *c.MaxTokens, hide: c.omits()}
 }
 
 // The events of a stream.
@@ -167,6 +182,7 @@ type (
 		Text     *string `json:"text,omitempty"`
 		Thinking *string `json:"thinking,omitempty"`
 		JSON     *string `json:"partial_json,omitempty"`
+		Sign     *string `json:"signature,omitempty"`
 	}
 	blockStop struct {
 		Type  string `json:"type"`
@@ -213,6 +229,10 @@ func (s *stream) Add(out wire.Sender, _ int, ev *engine.Event) error {
 		if err := s.open(out, "thinking", Block{Type: "thinking", Thinking: new(string), Signature: new(string)}); err != nil {
 			return err
 		}
+		s.thought.WriteString(ev.Text)
+		if s.hide {
+			return nil
+		}
 		return s.delta(out, delta{Type: "thinking_delta", Thinking: &ev.Text})
 	case engine.Call:
 		return s.toolUse(out, &ev.Call)
@@ -258,6 +278,13 @@ func (s *stream) delta(out wire.Sender, d delta) error {
 func (s *stream) close(out wire.Sender) error {
 	if s.kind == "" {
 		return nil
+	}
+	if s.kind == "thinking" {
+		sign := wire.Carry(s.thought.String())
+		s.thought.Reset()
+		if err := s.delta(out, delta{Type: "signature_delta", Sign: &sign}); err != nil {
+			return err
+		}
 	}
 	s.kind = ""
 	s.index++

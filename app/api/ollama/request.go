@@ -67,7 +67,7 @@ type ChatRequest struct {
 	Common
 	Template string            `json:"template" doc:"Must be empty: the model's own chat template is used."`
 	Messages []json.RawMessage `json:"messages" doc:"The conversation; without one the model is loaded."`
-	Tools    []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
+	Tools    []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
 }
 
 // GenerateRequest is the body of POST /api/generate.

@@ -12,17 +12,14 @@ import (
 	"godwit/engine"
 )
 
-// Limits of a request.
-const (
-	maxChoices = 16
-	maxTools   = 128
-)
+// maxChoices bounds the answers of a request.
+const maxChoices = 16
 
 // ChatRequest is the body of POST /v1/chat/completions.
 type ChatRequest struct {
 	Model             string            `json:"model" most:"512" doc:"Name of the model."`
 	Messages          []json.RawMessage `json:"messages" need:"" doc:"The conversation. Content is a string, null, missing, or a list of text parts."`
-	Tools             []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
+	Tools             []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
 	ToolChoice        json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"function\": {\"name\": …}}, or some of them as {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": …, \"tools\": […]}}."`
 	Functions         []json.RawMessage `json:"functions" doc:"Must be empty: what tools were before 2023-12."`
 	ParallelToolCalls *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`

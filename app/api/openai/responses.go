@@ -13,7 +13,7 @@ type ResponsesRequest struct {
 	Model        string            `json:"model" most:"512" doc:"Name of the model."`
 	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, function calls and their outputs."`
 	Instructions string            `json:"instructions" doc:"System message in front of the input."`
-	Tools        []json.RawMessage `json:"tools" most:"128" doc:"Functions that the model may call."`
+	Tools        []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
 	ToolChoice   json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"name\": …}, or some of them as {\"type\": \"allowed_tools\", \"mode\": …, \"tools\": […]}."`
 	Parallel     *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	Text         *ResponseText     `json:"text"`

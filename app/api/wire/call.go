@@ -31,6 +31,8 @@ type Head struct {
 	OneCall   bool           // the answer ends after its first tool call
 	Context   int            // tokens that the context has to hold; 0: as loaded
 	KeepAlive *time.Duration // how long the model stays loaded; nil: as set
+	Notices   Notices        // what is done differently from what the call asks for
+	Unused    []string       // fields of the call that are known and have no effect
 }
 
 // Whole collects an answer that is sent at once.

@@ -5,8 +5,10 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // The types of errors, in the words of OpenAI and llama-server.
@@ -41,6 +43,18 @@ func Bad(param, format string, args ...any) *Error {
 		message = param + ": " + message
 	}
 	return &Error{Status: http.StatusBadRequest, Type: Invalid, Param: param, Message: message}
+}
+
+// At is an error about a field under another path.
+func At(err error, from, to string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	moved := *e
+	moved.Param = strings.Replace(e.Param, from, to, 1)
+	moved.Message = strings.Replace(e.Message, e.Param, moved.Param, 1)
+	return &moved
 }
 
 // Fault is an error of any other kind.

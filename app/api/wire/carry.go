@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"encoding/base64"
+	"hash/crc32"
+	"strings"
+)
+
+// carried begins a text of Carry.
+const carried = "godwit1."
+
+// Carry packs reasoning into the opaque field in which a client keeps it for the
+// next turn: the signature of a thinking block, the encrypted content of a
+// reasoning item. It is not a secret; the client asked not to read it.
+func Carry(text string) string {
+	if text == "" {
+		return ""
+	}
+	b := append([]byte(text), 0, 0, 0, 0)
+	sum := crc32.ChecksumIEEE(b[:len(text)])
+	for i := range 4 {
+		b[len(text)+i] = byte(sum >> (8 * i))
+	}
+	return carried + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Carried unpacks a text of Carry. What another server wrote gives nothing.
+func Carried(field string) string {
+	rest, ok := strings.CutPrefix(field, carried)
+	b, err := base64.RawURLEncoding.DecodeString(rest)
+	n := len(b) - 4
+	if !ok || err != nil || n < 0 {
+		return ""
+	}
+	sum := crc32.ChecksumIEEE(b[:n])
+	for i := range 4 {
+		if b[n+i] != byte(sum>>(8*i)) {
+			return ""
+		}
+	}
+	return string(b[:n])
+}
