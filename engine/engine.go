@@ -77,6 +77,10 @@ type Options struct {
 	Progress func(share float64) error
 	// Observe is told of every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
+	// Replay returns the tokens of an answer in place of sampled ones, for tests
+	// of what surrounds a model. The model computes every step all the same. An
+	// answer ends with the list, and nil samples as usual. No flag sets it.
+	Replay func(ctx context.Context, prompt []llm.Token) []llm.Token
 }
 
 // Engine is a loaded model on a device.

@@ -57,28 +57,30 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 // generation is a request at work. Its methods run one at a time, on the
 // scheduler's goroutine or, with a grammar, beside it; only out is shared.
 type generation struct {
-	r       *Request
-	tok     *tokenizer.Tokenizer
-	prompt  []llm.Token
-	sampler *sample.Sampler
-	state   *grammar.State
-	mask    grammar.Bitmask
-	probs   sample.Logprobs
-	top     []sample.Logprob
-	decoder *tokenizer.Decoder
-	stop    stopper
-	end     string // of the stop strings that which is the template's own
-	parts   splitter
-	think   thinkEnd
-	out     queue
-	tokens  []llm.Token
-	thought int     // of these, tokens of reasoning
-	sent    int     // of these, tokens behind events
-	pending []Token // not yet part of an event
-	text    []byte
-	finish  string
-	over    bool // a second call began and only one is wanted
-	err     error
+	r        *Request
+	tok      *tokenizer.Tokenizer
+	prompt   []llm.Token
+	sampler  *sample.Sampler
+	replay   []llm.Token // tokens in place of sampled ones; nil: none
+	replayed int         // tokens of replay that were used
+	state    *grammar.State
+	mask     grammar.Bitmask
+	probs    sample.Logprobs
+	top      []sample.Logprob
+	decoder  *tokenizer.Decoder
+	stop     stopper
+	end      string // of the stop strings that which is the template's own
+	parts    splitter
+	think    thinkEnd
+	out      queue
+	tokens   []llm.Token
+	thought  int     // of these, tokens of reasoning
+	sent     int     // of these, tokens behind events
+	pending  []Token // not yet part of an event
+	text     []byte
+	finish   string
+	over     bool // a second call began and only one is wanted
+	err      error
 }
 
 // newGeneration checks a request and prepares it.
@@ -128,6 +130,9 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	g.sampler.Prime(g.prompt)
+	if e.o.Replay != nil {
+		g.replay = e.o.Replay(ctx, g.prompt)
+	}
 	if p != nil && !r.Chat.RawParts {
 		g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
 	}
@@ -224,7 +229,7 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 	t, inserted := g.think.next(g.tok, thinking, g.decoder.Held() == 0 && g.parts.held() == 0, g.thought)
 	if !inserted {
 		var err error
-		if t, err = g.sampler.Sample(logits, mask); err != nil {
+		if t, err = g.pick(logits, mask); err != nil {
 			return 0, false, err
 		}
 	}
@@ -257,6 +262,22 @@ func (g *generation) next(logits []float32) (llm.Token, bool, error) {
 		return t, false, nil
 	}
 	return t, true, nil
+}
+
+// pick is the next token: a sampled one, or the next of a replay, which ends
+// with the vocabulary's end of a turn.
+func (g *generation) pick(logits []float32, mask sample.Mask) (llm.Token, error) {
+	switch {
+	case g.replay == nil:
+		return g.sampler.Sample(logits, mask)
+	case g.replayed < len(g.replay):
+		g.replayed++
+		return g.replay[g.replayed-1], nil
+	}
+	if t := g.tok.EOT(); t >= 0 {
+		return t, nil
+	}
+	return g.tok.EOS(), nil
 }
 
 // say decodes a token and emits the text that is settled. Tokens of thinking
