@@ -69,6 +69,9 @@ type sequence struct {
 	view  [][]int32 // [group] the same for one batch, with what passes
 	low   []int     // [group] below it only the end of the prompt has exact pages
 	keep  int       // the last page border in front of the end of the prompt
+
+	points []point // positions whose exact pages are kept while there is room, ascending
+	moved  bool    // rows were moved and encoded anew
 }
 
 // New makes an empty cache for the pools that l describes.
@@ -235,11 +238,15 @@ func (c *Cache) copyCells(g int, part Part, dst, src int32, n int) error {
 // visible is the first page that a row of s at its last page border or later
 // can see: what reclaim leaves alone. The border, not the end, so that a
 // sequence can always be cut back to a multiple of PageCells.
-func (s *sequence) visible(window int) int {
+func (s *sequence) visible(window int) int { return visible(s.len, window) }
+
+// visible is the first page that a row at the last page border before pos, or
+// later, can see.
+func visible(pos, window int) int {
 	if window == 0 {
 		return 0
 	}
-	return max(s.len/PageCells*PageCells-window+1, 0) / PageCells
+	return max(pos/PageCells*PageCells-window+1, 0) / PageCells
 }
 
 // reclaim gives pages back that no later row can see, of the longest unused
@@ -265,6 +272,7 @@ func (c *Cache) reclaim(g, need int) bool {
 		oldest.drop(&c.exact[g], g, i)
 		oldest.tables[g][i] = -1
 		oldest.first[g]++
+		c.lapse(oldest)
 	}
 	return true
 }
@@ -274,43 +282,10 @@ func (c *Cache) touch(s *sequence) {
 	s.used = c.clock
 }
 
-// reach is the largest position at most pos that s can be cut to: every window
-// must still hold what a row at the last page border before it sees, a
-// recurrent model must have kept its state there, and what a conversation
-// measures on its first rows cannot be taken back.
-func (c *Cache) reach(s *sequence, pos int) (int, *mark) {
-	whole := func(pos int) bool {
-		for g := range c.pools {
-			if c.exact[g].own && pos > 0 && pos < OwnRows {
-				return false
-			}
-			w := c.pools[g].window
-			if s.first[g] > 0 && max(pos/PageCells*PageCells-w+1, 0) < s.first[g]*PageCells {
-				return false
-			}
-		}
-		return true
-	}
-	if pos >= s.len {
-		return s.len, nil
-	}
-	if !c.states.on() {
-		if whole(pos) {
-			return pos, nil
-		}
-		return 0, nil
-	}
-	for i := len(s.marks) - 1; i >= 0; i-- {
-		if m := &s.marks[i]; m.pos <= pos && whole(m.pos) {
-			return m.pos, m
-		}
-	}
-	return 0, nil
-}
-
 // Truncate cuts a sequence to pos positions and returns the position reached,
 // which is smaller where a recurrent state can only rewind to a checkpoint,
-// and 0 where a window no longer holds what a row at pos sees.
+// where the exact form of pages is gone (see readable), and 0 where a window no
+// longer holds what a row at pos sees.
 func (c *Cache) Truncate(seq llm.Seq, pos int) (int, error) {
 	s, err := c.seq(seq)
 	if err != nil {

@@ -84,7 +84,6 @@ type twin struct {
 	c      *Cache
 	m      *memory
 	values [][]uint32 // by sequence and position
-	cuts   []bool     // sequences that were cut, perhaps into what is packed
 	next   uint32
 	b      llm.Batch
 }
@@ -104,7 +103,7 @@ func newTwin(t rapid.TB, shape string, seed uint64) *twin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &twin{c: c, m: m, values: make([][]uint32, s.Seqs), cuts: make([]bool, s.Seqs)}
+	return &twin{c: c, m: m, values: make([][]uint32, s.Seqs)}
 }
 
 // extend adds n fresh positions, or says that the cache is full.
@@ -270,11 +269,17 @@ func TestCacheProperties(t *testing.T) {
 					"drop": func(t *rapid.T) {
 						i := seq.Draw(t, "seq")
 						w.c.Drop(llm.Seq(i))
-						w.values[i], w.cuts[i] = nil, false
+						w.values[i] = nil
 					},
 					"keep": func(t *rapid.T) {
 						i := seq.Draw(t, "seq")
 						if err := w.c.Keep(llm.Seq(i), rapid.IntRange(0, 2*len(w.values[i])+64).Draw(t, "pos")); err != nil {
+							t.Fatal(err)
+						}
+					},
+					"point": func(t *rapid.T) {
+						i := seq.Draw(t, "seq")
+						if err := w.c.Point(llm.Seq(i), rapid.IntRange(0, 2*len(w.values[i])+64).Draw(t, "pos"), rapid.Bool().Draw(t, "parted")); err != nil {
 							t.Fatal(err)
 						}
 					},
@@ -293,22 +298,22 @@ func TestCacheProperties(t *testing.T) {
 	}
 }
 
-// plain reports whether any position can be cut to: no window, no state.
+// plain reports whether any position can be cut to: no window, no state, and no
+// form that goes.
 func (w *twin) plain() bool {
-	return !w.c.states.on() && !slices.ContainsFunc(w.c.pools, func(p pool) bool { return p.window > 0 })
+	return !w.c.states.on() && !w.c.hasExact() && !slices.ContainsFunc(w.c.pools, func(p pool) bool { return p.window > 0 })
 }
 
 func (w *twin) truncate(t rapid.TB, seq, pos int) {
-	n := len(w.values[seq])
+	n, reach := len(w.values[seq]), w.c.Reach(llm.Seq(seq), pos)
 	got, err := w.c.Truncate(llm.Seq(seq), pos)
-	if err != nil || got > pos || got > n || w.plain() && got != min(pos, n) {
-		t.Fatalf("sequence %d of %d cut to %d: %d (%v)", seq, n, pos, got, err)
+	if err != nil || got > pos || got > n || got != reach || w.plain() && got != min(pos, n) {
+		t.Fatalf("sequence %d of %d cut to %d: %d, expected %d (%v)", seq, n, pos, got, reach, err)
 	}
 	if !w.c.states.on() && pos == n/PageCells*PageCells && got != pos {
 		t.Fatalf("sequence %d of %d could not be cut to its last page border %d: %d", seq, n, pos, got)
 	}
 	w.values[seq] = w.values[seq][:got:got]
-	w.cuts[seq] = got > 0 && (w.cuts[seq] || got < n)
 }
 
 func (w *twin) fork(t rapid.TB, dst, src, pos int) {
@@ -317,7 +322,6 @@ func (w *twin) fork(t rapid.TB, dst, src, pos int) {
 		t.Fatalf("fork of %d to %d at %d of %d: %d (%v)", src, dst, pos, len(w.values[src]), got, err)
 	}
 	w.values[dst] = slices.Clone(w.values[src][:got])
-	w.cuts[dst] = got > 0 && (w.cuts[src] || got < len(w.values[src]))
 }
 
 // reload saves one sequence and loads it as another.
@@ -327,15 +331,18 @@ func (w *twin) reload(t rapid.TB, seq, to int) {
 		t.Fatal(err)
 	}
 	file.WriteString("rest")
-	saved, cut := slices.Clone(w.values[seq]), w.cuts[seq]
+	saved := slices.Clone(w.values[seq])
 	switch err := w.c.Load(&file, llm.Seq(to), w.m); {
 	case errors.Is(err, ErrFull):
-		w.values[to], w.cuts[to] = nil, false
+		w.values[to] = nil
 		return
 	case err != nil:
 		t.Fatal(err)
 	}
-	w.values[to], w.cuts[to] = saved, cut
+	w.values[to] = saved
+	if w.c.Len(llm.Seq(to)) > 0 && w.c.ReuseFrom(llm.Seq(to)) < w.c.ReuseFrom(llm.Seq(seq)) && to != seq {
+		t.Fatalf("restored, it is reused from %d, before from %d", w.c.ReuseFrom(llm.Seq(to)), w.c.ReuseFrom(llm.Seq(seq)))
+	}
 	if file.String() != "rest" {
 		t.Fatalf("%d bytes left, want 4: load read too far or not far enough", file.Len())
 	}

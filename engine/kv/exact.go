@@ -49,13 +49,8 @@ func (s *sequence) drop(p *exactPool, g, i int) {
 	}
 }
 
-// keeps reports whether page i belongs to the end of the sequence's prompt.
-func (s *sequence) keeps(w Window, i int) bool {
-	return i < s.keep/PageCells && i >= w.firstExact(s.keep)
-}
-
 // settle gives the exact pages back that neither a row from the last page
-// border on nor the end of the prompt needs.
+// border on, nor a point, nor the end of the prompt needs.
 func (c *Cache) settle(s *sequence) {
 	for g := range c.exact {
 		p := &c.exact[g]
@@ -72,22 +67,11 @@ func (c *Cache) settle(s *sequence) {
 	}
 }
 
-// keepTo makes pos the end of the prompt. Exact pages below low are those of
-// the old end: they go.
+// keepTo makes pos the end of the prompt.
 func (c *Cache) keepTo(s *sequence, pos int) {
 	old := s.keep
 	s.keep = max(pos, 0) / PageCells * PageCells
-	for g := range c.exact {
-		p := &c.exact[g]
-		if !p.on() {
-			continue
-		}
-		for i := p.window.firstExact(old); i < min(old/PageCells, s.low[g]); i++ {
-			if !s.keeps(p.window, i) {
-				s.drop(p, g, i)
-			}
-		}
-	}
+	c.unneeded(s, old)
 }
 
 // newBatch settles all sequences at the first Extend after a Fill: what the
@@ -106,10 +90,12 @@ func (c *Cache) settleAll() {
 }
 
 // takeExact takes a page from the pool, which has enough for the rows of one
-// batch. Where more than those came without a Fill, what they have left behind
-// makes room.
+// batch if all points are given up. Where more than those came without a Fill,
+// what they have left behind makes room; before, the rows of the batch read it.
 func (c *Cache) takeExact(g int) int32 {
 	p := &c.exact[g]
+	for len(p.free) == 0 && c.yield() {
+	}
 	if len(p.free) == 0 {
 		c.settleAll()
 	}
@@ -176,6 +162,12 @@ func (c *Cache) rewrite(s *sequence) {
 // copy of the sinks.
 func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	d.keep = min(s.keep, pos/PageCells*PageCells)
+	d.moved = s.moved && pos > 0
+	for _, q := range s.points {
+		if q.pos <= pos {
+			d.points = append(d.points, q)
+		}
+	}
 	for g := range c.exact {
 		p := &c.exact[g]
 		if p.own && pos > 0 {
@@ -217,9 +209,13 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 		}
 		s.exact[g] = s.exact[g][:min(keep, len(s.exact[g]))]
 	}
+	for n := len(s.points); n > 0 && s.points[n-1].pos > pos; n = len(s.points) {
+		c.unpoint(s, n-1)
+	}
 	if pos < s.keep {
 		c.keepTo(s, pos)
 	}
+	s.moved = s.moved && pos > 0
 	for g := range c.exact {
 		s.low[g] = min(s.low[g], c.exact[g].window.firstExact(pos))
 	}
@@ -227,11 +223,18 @@ func (c *Cache) cutExact(s *sequence, keep, pos int) {
 
 // Keep says where the prompt of a sequence ends, or will end: the exact form
 // of the newest positions before the last page border in front of pos is kept
-// until another Keep, so that a sequence cut there is read on as before.
+// until another Keep, so that a sequence cut there is read on as before. The
+// end of the prompt before, and of what has been read so far, become points.
 func (c *Cache) Keep(seq llm.Seq, pos int) error {
 	s, err := c.seq(seq)
 	if err != nil {
 		return err
+	}
+	if s.keep <= s.len {
+		c.point(s, s.keep, false)
+	}
+	if c.states.on() || s.len%PageCells == 0 {
+		c.point(s, s.len, false)
 	}
 	c.keepTo(s, pos)
 	return nil

@@ -22,8 +22,8 @@ func (w *twin) holds(t rapid.TB, layer int, s Side, p Part, cell int32, v uint32
 	}
 }
 
-// checkExact: in a sequence that was never cut into what was packed, every row
-// of the batch finds the exact form of each page of which it reads it.
+// checkExact: every row of the batch finds the exact form of each page of which
+// it reads it, whatever was cut, forked and loaded before.
 func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 	for g := range w.c.exact {
 		if !w.c.exact[g].on() {
@@ -31,9 +31,6 @@ func (w *twin) checkExact(t rapid.TB, b *llm.Batch) {
 		}
 		for i, sp := range b.Spans {
 			seq := int(sp.Seq)
-			if w.cuts[seq] {
-				continue
-			}
 			for pos := sp.Len - sp.Rows; pos < sp.Len; pos++ {
 				for page := w.c.exact[g].window.FirstExact(pos); page <= pos/PageCells; page++ {
 					if b.Exact[g][i][page] < 0 && b.Tables[g][i][page] >= 0 {
@@ -144,29 +141,109 @@ func TestKeep(t *testing.T) {
 		w.check(t)
 		border := (prompt - 1) / PageCells * PageCells
 		w.fork(t, 1, 0, border)
-		w.cuts[1] = false
 		w.extend(t, 1, 90) // checks that its rows find what they read
 		w.truncate(t, 0, border)
-		w.cuts[0] = false
 		w.extend(t, 0, 90)
 		w.check(t)
 	}
 }
 
-// A sequence cut into a packed page reads it packed, and what is written into
-// it is packed at once.
+// A sequence is not cut to a position where a row would read a page packed that
+// a cold prompt reads exactly.
 func TestCutIntoPacked(t *testing.T) {
 	w := newTwin(t, "late", 2)
 	for range 7 {
 		w.extend(t, 0, 64)
 	}
+	if got := w.c.Reach(0, 320); got != 0 {
+		t.Errorf("page 4 was packed and has no exact form, cut back to 320 reaches %d", got)
+	}
+	if got := w.c.ReuseFrom(0); got != 448 {
+		t.Errorf("reused from %d, want only the end, 448", got)
+	}
 	w.truncate(t, 0, 100)
-	if cell := w.c.ExactCell(0, 0, 99); cell >= 0 {
-		t.Fatalf("position 99 has exact cell %d", cell)
+	if n := w.c.Len(0); n != 0 {
+		t.Errorf("%d positions left", n)
 	}
 	for range 200 {
 		w.extend(t, 0, 1)
 		w.check(t)
+	}
+}
+
+// Points keep positions reachable as long as nobody needs their pages: set
+// before or after their rows are read, in forks and out of files.
+func TestPoints(t *testing.T) {
+	w := newTwin(t, "late", 2)
+	point := func(seq, pos int) {
+		t.Helper()
+		if err := w.c.Point(llm.Seq(seq), pos, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	point(0, 130) // 128, to come
+	for range 3 {
+		w.extend(t, 0, 90)
+	}
+	point(0, 270) // 256, read
+	for range 300 {
+		w.extend(t, 0, 1)
+	}
+	w.check(t)
+	for _, x := range [][2]int{{570, 570}, {569, 569}, {512, 512}, {448, 256}, {192, 128}, {64, 0}} {
+		if got := w.c.Reach(0, x[0]); got != x[1] {
+			t.Errorf("%d is cut to %d, want %d", x[0], got, x[1])
+		}
+	}
+	if got := w.c.ReuseFrom(0); got != 128 {
+		t.Errorf("reused from %d, want 128", got)
+	}
+	w.reload(t, 0, 1)
+	w.fork(t, 2, 1, 300)
+	if n := w.c.Len(2); n != 256 {
+		t.Errorf("the restored copy is forked at %d, want 256", n)
+	}
+	w.extend(t, 2, 90)
+	w.truncate(t, 2, 200)
+	if n := w.c.Len(2); n != 128 {
+		t.Errorf("the fork is cut to %d, want 128", n)
+	}
+	w.extend(t, 2, 96)
+	w.check(t)
+}
+
+// Points give way to rows, the nearest neighbours first, and to none of them
+// is lost what a row or the end of a prompt needs.
+func TestPointsYield(t *testing.T) {
+	w := newTwin(t, "late", 2)
+	if err := w.c.Keep(0, 320); err != nil {
+		t.Fatal(err)
+	}
+	for range 600 / 64 {
+		w.extend(t, 0, 64)
+		if err := w.c.Point(0, w.c.Len(0), w.c.Len(0) == 128); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := len(w.c.seqs[0].points)
+	for seq := 1; seq < 3; seq++ {
+		if err := w.c.Keep(llm.Seq(seq), 128); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			w.extend(t, seq, 64)
+		}
+	}
+	w.extend(t, 1, 30)
+	w.extend(t, 2, 96)
+	w.check(t)
+	if n := len(w.c.seqs[0].points); n >= before || n == 0 {
+		t.Errorf("%d points, before others came %d", n, before)
+	}
+	for _, pos := range []int{128, 320} {
+		if got := w.c.Reach(0, pos); got != pos {
+			t.Errorf("%d is cut to %d", pos, got)
+		}
 	}
 }
 
@@ -226,12 +303,17 @@ func TestWindowLayout(t *testing.T) {
 		t.Errorf("V in f16 has an exact form: %+v", v)
 	}
 	// Two sequences hold two pages and one before the prompt's end each, and a
-	// chunk leaves up to four behind.
+	// chunk leaves up to four behind. Of 64 pages two may serve points, fewer
+	// than the other sequence reserves.
 	if got, want := k.ExactBytes, int64((2*3+4)*64*k.ExactRow+2*4*k.SinkRow); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
 	if got, want := l.Passing[K], int64(8*64*k.ExactRow); got != want || l.Passing[V] != 0 {
 		t.Errorf("%d bytes of passing pages, want %d", got, want)
+	}
+	one := resolve(t, want(t, "turbo3", "f16"), layers, exact(Settings{Cells: 4096, Seqs: 1, UBatch: 512}, 64, 4))
+	if got, want := one.Layers[0].K.ExactBytes, int64((3+2+2)*64*k.ExactRow+4*k.SinkRow); got != want {
+		t.Errorf("%d bytes with one sequence, want %d, two pages for points among them", got, want)
 	}
 	sum := l.Passing[K]
 	for i := range l.Layers {

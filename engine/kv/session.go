@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ErrSession is the class of errors about a saved sequence that this cache
@@ -15,17 +16,19 @@ var ErrSession = errors.New("kv: saved sequence refused")
 
 const (
 	sessionMagic   = "gwkv\r\n\x1a\n"
-	sessionVersion = 2
+	sessionVersion = 3
+	sessionOldest  = 2 // the same without points
 )
 
 // sessionHeader says what the rows of a saved sequence are. Types are named,
 // never numbered: numbers mean different formats in different programs.
 type sessionHeader struct {
-	Model  string         `json:"model"` // identity of the model file
-	Page   int            `json:"page"`  // PageCells
-	Len    int            `json:"len"`   // positions of the sequence
-	Keep   int            `json:"keep"`  // where its prompt ends, a page border
-	Marks  []int          `json:"marks"` // positions of the checkpoints of the recurrent state, ascending
+	Model  string         `json:"model"`            // identity of the model file
+	Page   int            `json:"page"`             // PageCells
+	Len    int            `json:"len"`              // positions of the sequence
+	Keep   int            `json:"keep"`             // where its prompt ends, a page border
+	Marks  []int          `json:"marks"`            // positions of the checkpoints of the recurrent state, ascending
+	Points []int          `json:"points,omitempty"` // positions before the end to which it can be cut thanks to exact pages, ascending
 	Policy int            `json:"policy"`
 	Groups []sessionGroup `json:"groups"`
 	Layers []sessionLayer `json:"layers"`
@@ -82,20 +85,28 @@ func (h *sessionGroup) exact(n int) (rows int) {
 	return rows
 }
 
-// header describes what is held of a sequence.
+// header describes what is saved of a sequence: all that a row at its end and
+// one at the end of its prompt read, and the points that need no more.
 func (c *Cache) header(s *sequence) *sessionHeader {
 	l := c.layout
 	h := &sessionHeader{Model: hex.EncodeToString(c.model[:]), Page: PageCells, Len: s.len, Keep: s.keep, Policy: l.Policy, Marks: []int{}}
 	for _, m := range s.earlier() {
 		h.Marks = append(h.Marks, m.pos)
 	}
+	saved := sequence{len: s.len, keep: s.keep}
+	for _, q := range s.points {
+		if q.pos < s.len && c.savedWith(s, h, q.pos) {
+			saved.points, h.Points = append(saved.points, q), append(h.Points, q.pos)
+		}
+	}
 	for g := range l.Groups {
 		y := sessionGroup{
 			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Sinks: l.Groups[g].Exact.Sinks,
-			From: max(s.first[g], s.visible(c.pools[g].window)) * PageCells, Exact: []int{}, Late: c.late(s, g),
+			From: c.savedFrom(s, g) * PageCells, Exact: []int{}, Late: c.late(s, g),
 		}
+		w := c.exact[g].window
 		for i, page := range s.exact[g] {
-			if page >= 0 && i >= y.From/PageCells {
+			if page >= 0 && i >= y.From/PageCells && (i >= w.firstExact(s.len) || saved.keeps(w, i)) {
 				y.Exact = append(y.Exact, i)
 			}
 		}
@@ -109,6 +120,29 @@ func (c *Cache) header(s *sequence) *sessionHeader {
 		})
 	}
 	return h
+}
+
+// savedFrom is the first page of a group that is saved: the first that a row at
+// the end of the prompt can see, if it is still held.
+func (c *Cache) savedFrom(s *sequence, g int) int {
+	w, n := c.pools[g].window, s.len
+	if s.keep > 0 {
+		n = min(n, s.keep)
+	}
+	return max(s.first[g], visible(n, w))
+}
+
+// savedWith reports whether a sequence saved under h can be cut to pos.
+func (c *Cache) savedWith(s *sequence, h *sessionHeader, pos int) bool {
+	if !c.readable(s, pos) || c.states.on() && !slices.Contains(h.Marks, pos) {
+		return false
+	}
+	for g := range c.pools {
+		if visible(pos, c.pools[g].window) < c.savedFrom(s, g) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *SideLayout) session() sessionSide {

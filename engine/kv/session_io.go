@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"godwit/engine/llm"
 )
@@ -213,10 +214,11 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 		return err
 	}
 	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
+	c.lapse(&c.seqs[seq])
 	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
 	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
-		if err := readFull(in, buf); err != nil {
-			return err
+		if err := readFull(in, buf); err != nil || cell < 0 {
+			return err // no room for a row that only an earlier position reads
 		}
 		return rows.WriteRow(layer, side, part, cell, buf)
 	}, func(buf []byte, layer int, slot int32) error {
@@ -284,8 +286,9 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	if string(start[:len(sessionMagic)]) != sessionMagic {
 		return nil, fmt.Errorf("%w: it is no saved sequence", ErrSession)
 	}
-	if v := binary.LittleEndian.Uint32(start[8:]); v != sessionVersion {
-		return nil, fmt.Errorf("%w: format version %d, known is %d", ErrSession, v, sessionVersion)
+	version := binary.LittleEndian.Uint32(start[8:])
+	if version < sessionOldest || version > sessionVersion {
+		return nil, fmt.Errorf("%w: format version %d, known are %d to %d", ErrSession, version, sessionOldest, sessionVersion)
 	}
 	n := binary.LittleEndian.Uint32(start[12:])
 	if n > most {
@@ -302,6 +305,9 @@ func readHeader(r io.Reader, most uint32) (*sessionHeader, error) {
 	if err := json.Unmarshal(head, h); err != nil {
 		return nil, fmt.Errorf("%w: its header does not parse: %w", ErrSession, err)
 	}
+	if version == sessionOldest && len(h.Points) > 0 {
+		return nil, fmt.Errorf("%w: points in format version %d", ErrSession, version)
+	}
 	return h, nil
 }
 
@@ -315,7 +321,7 @@ func (c *Cache) accepted(r io.Reader, rows Rows) (*sessionHeader, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := 4*len(text) + 1<<10 + 12*maxSaved
+	most := 4*len(text) + 1<<10 + 12*(maxSaved+maxPoints)
 	for g := range c.exact {
 		most += 12 * len(c.exact[g].refs) // numbers of pages
 	}
@@ -337,7 +343,7 @@ func (c *Cache) accept(h, own *sessionHeader) error {
 	if why := h.misplaced(c.states.on()); why != "" {
 		return fmt.Errorf("%w: %s", ErrSession, why)
 	}
-	s := &sequence{len: h.Len, keep: h.Keep}
+	s := &sequence{len: h.Len, keep: h.Keep, points: h.points()}
 	for g := range h.Groups {
 		y := &h.Groups[g]
 		if most := s.visible(c.pools[g].window) * PageCells; y.From < 0 || y.From%PageCells != 0 || y.From > most {
@@ -350,8 +356,9 @@ func (c *Cache) accept(h, own *sessionHeader) error {
 	return nil
 }
 
-// misplaced says in words what is wrong with the checkpoints of a saved
-// sequence, in a model that has recurrent states or has none; empty if nothing is.
+// misplaced says in words what is wrong with the checkpoints and points of a
+// saved sequence, in a model that has recurrent states or has none; empty if
+// nothing is.
 func (h *sessionHeader) misplaced(states bool) string {
 	if n := len(h.Marks); n > maxSaved || n > 0 && !states {
 		return fmt.Sprintf("%d checkpoints, at most %d in models with recurrent state", n, maxSaved)
@@ -363,7 +370,25 @@ func (h *sessionHeader) misplaced(states bool) string {
 		}
 		last = pos
 	}
+	if n := len(h.Points); n > maxPoints {
+		return fmt.Sprintf("%d points, at most %d are possible", n, maxPoints)
+	}
+	last = 0
+	for _, pos := range h.Points {
+		if pos <= last || pos >= h.Len || !states && pos%PageCells != 0 {
+			return fmt.Sprintf("a point at %d after %d, of %d positions", pos, last, h.Len)
+		}
+		last = pos
+	}
 	return ""
+}
+
+// points are the points of a saved sequence.
+func (h *sessionHeader) points() (list []point) {
+	for _, pos := range h.Points {
+		list = append(list, point{pos: pos})
+	}
+	return list
 }
 
 // misfits says in words what is wrong with the exact pages of a saved group;
@@ -396,7 +421,8 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 }
 
 // place makes an empty sequence as long as h says, without cells before those
-// that h has.
+// that h has. Where a window group has no room for pages that only a cut back
+// would need, the sequence begins later there.
 func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
 	s := &c.seqs[seq]
 	pages := h.Len / PageCells
@@ -407,7 +433,10 @@ func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
 	c.touch(s)
 	for g := range c.pools {
 		p, first := &c.pools[g], h.Groups[g].From/PageCells
-		if need := pages - first; pages > cap(s.tables[g]) || need > len(p.free) && !c.reclaim(g, need) {
+		if need := pages - first; need > len(p.free) && !c.reclaim(g, need) {
+			first = min(pages-len(p.free), max(first, visible(h.Len, p.window)))
+		}
+		if need := pages - first; pages > cap(s.tables[g]) || need > len(p.free) {
 			return fmt.Errorf("%w: sequence %d wants %d cells, %d of %d free",
 				ErrFull, seq, h.Len, len(p.free)*PageCells, len(p.refs)*PageCells)
 		}
@@ -418,14 +447,15 @@ func (c *Cache) place(seq llm.Seq, h *sessionHeader) error {
 			s.tables[g] = append(s.tables[g], p.take())
 		}
 		s.first[g] = first
-		c.placeExact(s, g, &h.Groups[g], h.Len)
+		c.placeExact(s, g, &h.Groups[g], h)
 	}
-	s.len, s.keep = h.Len, h.Keep
+	s.len, s.keep, s.points = h.Len, h.Keep, append(s.points[:0], h.points()...)
 	return nil
 }
 
-// placeExact makes the exact pages of a group that h has.
-func (c *Cache) placeExact(s *sequence, g int, h *sessionGroup, n int) {
+// placeExact makes the exact pages of a group that h has. Those of points alone
+// take what is free.
+func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader) {
 	p := &c.exact[g]
 	if !p.on() {
 		return
@@ -433,17 +463,21 @@ func (c *Cache) placeExact(s *sequence, g int, h *sessionGroup, n int) {
 	for len(s.exact[g]) < len(s.tables[g]) {
 		s.exact[g] = append(s.exact[g], -1)
 	}
-	for _, i := range h.Exact {
-		s.exact[g][i] = c.takeExact(g)
+	first := p.window.firstExact(h.Len)
+	for _, i := range slices.Backward(y.Exact) {
+		needed := i >= first || p.window.needs(h.Keep, i)
+		if i >= s.first[g] && (needed || len(p.free) > 0) {
+			s.exact[g][i] = c.takeExact(g)
+		}
 	}
 	for i, page := range s.tables[g] {
 		if page < 0 {
 			continue
 		}
 		p.packed[page] = 0
-		if i < len(s.tables[g])-h.Late {
+		if i < len(s.tables[g])-y.Late {
 			p.packed[page] = int32(p.steps)
 		}
 	}
-	s.low[g] = p.window.firstExact(n)
+	s.low[g] = first
 }

@@ -84,6 +84,19 @@ func TestLoadRefuses(t *testing.T) {
 		{"odd rows", head(func(h *sessionHeader) { h.Groups[0].From = 3 }), "rows from position 3"},
 		{"early rows", head(func(h *sessionHeader) { h.Groups[0].From = -64 }), "rows from position -64"},
 		{"longer", head(func(h *sessionHeader) { h.Len += 64 }), "ends early"},
+		{"points out of order", head(func(h *sessionHeader) { h.Points = []int{128, 64} }), "a point at 64 after 128"},
+		{"a point between pages", head(func(h *sessionHeader) { h.Points = []int{70} }), "a point at 70"},
+		{"a point at the end", head(func(h *sessionHeader) { h.Points = []int{64, h.Len} }), "a point at 305"},
+		{"points without end", head(func(h *sessionHeader) {
+			for i := range maxPoints + 1 {
+				h.Points = append(h.Points, i+1)
+			}
+		}), "33 points, at most 32"},
+		{"points of a version without", func(b []byte) []byte {
+			b = reheader(t, b, func(h *sessionHeader) { h.Points = []int{64} })
+			b[8] = 2
+			return b
+		}, "points in format version 2"},
 		{"shorter", head(func(h *sessionHeader) { h.Len -= 64; h.Groups[0].From -= 64; h.Groups[1].From = 0 }), "checksum"},
 	} {
 		w := newTwin(t, "windows", 2)

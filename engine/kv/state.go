@@ -94,6 +94,7 @@ func (c *Cache) Checkpoint(seq llm.Seq) error {
 	c.clock++
 	c.states.refs[slot], c.states.used[slot] = 1, c.clock
 	s.marks = append(s.marks, mark{s.len, slot})
+	c.point(s, s.len, false)
 	return nil
 }
 
@@ -145,8 +146,10 @@ func (c *Cache) forget() bool {
 		s := &c.seqs[i]
 		for j := len(s.marks) - 1; j >= 0; j-- {
 			if s.marks[j].slot == oldest {
+				pos := s.marks[j].pos
 				c.states.release(oldest)
 				s.marks = append(s.marks[:j], s.marks[j+1:]...)
+				c.unpointAt(s, pos)
 			}
 		}
 	}

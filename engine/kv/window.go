@@ -161,7 +161,7 @@ func (l *Layout) exactPages(g *Group) int {
 	}
 	seqs := max(l.Settings.Seqs, 1)
 	passing := min(seqs*newest, l.Settings.ubatch()/PageCells+seqs)
-	return min(g.Pages, seqs*(newest+prompt)+passing)
+	return min(g.Pages, seqs*(newest+prompt)+passing+l.spare(g))
 }
 
 // passing is the exact pages that a chunk begins and leaves behind. Layers run

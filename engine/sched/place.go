@@ -60,7 +60,11 @@ func (s *Sched) start(t *task, i int) {
 	}
 	t.stats.Slot = i
 	s.slots[i].task = t
-	if err := s.cache.Keep(s.slots[i].seq, t.stats.Prompt-1); err != nil {
+	err := s.cache.Keep(s.slots[i].seq, t.stats.Prompt-1)
+	if err == nil && t.parts > 0 && !s.o.StateModel {
+		err = s.cache.Point(s.slots[i].seq, t.parts, true)
+	}
+	if err != nil {
 		panic("sched: a slot without a sequence: " + err.Error())
 	}
 	if t.Next != nil {
@@ -124,9 +128,11 @@ func (s *Sched) choose(t *task) int {
 	return dst
 }
 
-// longest finds the slot whose cells share the longest prefix with the prompt.
-// At least one token is left to compute.
+// longest finds the slot whose cells hold the longest prefix of the prompt that
+// can be read on. At least one token is left to compute. It notes where the
+// prompt parts from the text that has most in common with it.
 func (s *Sched) longest(t *task) (src, n int) {
+	t.parts = 0
 	if t.Fresh {
 		return 0, 0
 	}
@@ -139,7 +145,10 @@ func (s *Sched) longest(t *task) (src, n int) {
 		if !s.o.StateModel {
 			l = l / kv.PageCells * kv.PageCells
 		}
-		if l > n {
+		if len(sl.tokens)-l >= kv.PageCells {
+			t.parts = max(t.parts, l)
+		}
+		if l = s.cache.Reach(sl.seq, l); l > n {
 			src, n = i, l
 		}
 	}

@@ -150,6 +150,7 @@ type task struct {
 	ctx     context.Context
 	tokens  []llm.Token // prompt and what was generated
 	read    int         // of these, tokens that are read as a prompt
+	parts   int         // where the prompt parts from another text that slots held
 	order   uint64      // admission, for who yields to whom
 	stats   Stats
 	queued  time.Time

@@ -106,6 +106,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 			}
 		}
 	}
+	s.cache.Moved(seq)
 	return true, nil
 }
 

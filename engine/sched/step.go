@@ -35,7 +35,7 @@ func (s *Sched) step() bool {
 			continue
 		}
 		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
-		s.checkpoint(int(sp.Seq))
+		s.checkpoint(int(sp.Seq), sp.Rows)
 	}
 	if err == nil {
 		late := s.choices
@@ -156,13 +156,21 @@ func (s *Sched) border(i, n int) int {
 	return n
 }
 
-// checkpoint keeps the recurrent state at the border.
-func (s *Sched) checkpoint(i int) {
+// checkpoint keeps the recurrent state at the border, and makes the end of a
+// chunk a position that later prompts can part at.
+func (s *Sched) checkpoint(i, rows int) {
 	sl := &s.slots[i]
-	if !s.o.StateModel || sl.task == nil || len(sl.tokens) != (sl.task.stats.Prompt-1)/kv.PageCells*kv.PageCells {
-		return
+	var err error
+	switch {
+	case sl.task == nil:
+	case s.o.StateModel:
+		if len(sl.tokens) == (sl.task.stats.Prompt-1)/kv.PageCells*kv.PageCells {
+			err = s.cache.Checkpoint(sl.seq)
+		}
+	case rows >= kv.PageCells:
+		err = s.cache.Point(sl.seq, len(sl.tokens), false)
 	}
-	if err := s.cache.Checkpoint(sl.seq); err != nil {
+	if err != nil {
 		s.finish(i, Failed, err)
 	}
 }

@@ -1,0 +1,213 @@
+package engine_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"godwit/engine"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// reuseRig asks two engines of one model the same: one that keeps what it has
+// read, and one that reads every prompt from its beginning.
+type reuseRig struct {
+	warm, cold  *engine.Engine
+	recurrent   bool
+	goes        bool // what the end of a prompt needs may be gone, in windows and states
+	used, asked int  // prompt tokens taken from the cache, and all
+}
+
+// bits reports whether two lists hold the same floats, bit by bit.
+func bits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+}
+
+// ask compares the logits of n answered tokens, and checks that at least least
+// tokens of the prompt came from the cache. It returns the answer.
+func (r *reuseRig) ask(t *testing.T, what string, prompt []llm.Token, n, least int) []llm.Token {
+	t.Helper()
+	got, tokens, st := r.warm.Rows(t, prompt, n, false)
+	want, _, cold := r.cold.Rows(t, prompt, n, true)
+	if cold.Cached != 0 {
+		t.Fatalf("%s: the cold run took %d tokens from the cache", what, cold.Cached)
+	}
+	if !bits(got, want) {
+		t.Errorf("%s: %d of %d tokens from the cache, and other logits than a cold run", what, st.Cached, len(prompt))
+	}
+	if st.Cached < least {
+		t.Errorf("%s: %d of %d tokens from the cache, want %d", what, st.Cached, len(prompt), least)
+	}
+	r.used += st.Cached
+	r.asked += len(prompt)
+	return tokens
+}
+
+// continued asks a prompt that goes on behind an answer. Recurrent models
+// compute a prompt and single tokens with other sums (TestWindowChunks), so
+// theirs is not compared with a cold run.
+func (r *reuseRig) continued(t *testing.T, what string, prompt []llm.Token, n, least int) {
+	t.Helper()
+	if !r.recurrent {
+		r.ask(t, what, prompt, n, least)
+		return
+	}
+	if _, _, st := r.warm.Rows(t, prompt, n, false); st.Cached < least {
+		t.Errorf("%s: %d of %d tokens from the cache, want %d", what, st.Cached, len(prompt), least)
+	}
+}
+
+// conversations asks what people ask: the same again after a longer
+// conversation with the same beginning, a branch, an edit, another's prompt
+// that begins alike, and all of that out of a saved slot.
+func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int) {
+	text := func(n int) (list []llm.Token) {
+		for range n {
+			list = append(list, llm.Token(rng.IntN(vocab)))
+		}
+		return list
+	}
+	pages := func(n int) int { return n / kv.PageCells * kv.PageCells }
+	short := text(130 + rng.IntN(120))
+	first := pages(len(short) - 1)
+	answer := r.ask(t, "short", short, 12+rng.IntN(60), 0)
+	held := slices.Concat(short, answer[:len(answer)-1]) // the last token was never computed
+	end := len(held)
+	if !r.recurrent {
+		end = pages(end)
+	}
+	next := slices.Concat(held, answer[len(answer)-1:], text(40+rng.IntN(100)))
+	r.continued(t, "continued", next, 70+rng.IntN(80), end)
+	least := first
+	if r.goes {
+		least = 0
+	}
+	r.ask(t, "short after the longer one", short, 40, least)
+	long := slices.Concat(short, text(150+rng.IntN(250)))
+	r.ask(t, "long", long, 20+rng.IntN(120), 0)
+	r.ask(t, "short after the long one", short, 40, 0)
+	r.ask(t, "branch", slices.Concat(short[:64+rng.IntN(60)], text(80)), 30, 0)
+	r.ask(t, "edit", slices.Concat(long[:len(long)-70], text(30)), 90, 0)
+	r.ask(t, "edit again", slices.Concat(long[:len(long)-70], text(90)), 10, 0)
+	r.ask(t, "short at last", short, 70, 0)
+	r.ask(t, "short, much answered", short, 80, 0)
+	_, _, st := r.warm.Rows(t, short, 80, false)
+	if st.Cached != first {
+		t.Errorf("asked at once again, %d tokens from the cache, want %d", st.Cached, first)
+	}
+	var file bytes.Buffer
+	if _, err := r.warm.SaveSlot(t.Context(), st.Slot, &file); err != nil {
+		t.Fatal(err)
+	}
+	for i := range slots {
+		if _, err := r.warm.EraseSlot(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.warm.RestoreSlot(t.Context(), rng.IntN(slots), bytes.NewReader(file.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(t, "restored", short, 100, st.Cached)
+	r.ask(t, "branch of the restored", slices.Concat(short[:len(short)-20], text(40)), 60, 0)
+}
+
+// reuseModel is a model of the matrix.
+type reuseModel struct {
+	name string
+	path func(t testing.TB) string
+}
+
+// reuseModels are the tiny models, and with all of them the demo models.
+func reuseModels(t *testing.T) (list []reuseModel) {
+	for _, m := range manifest(t).Tiny {
+		list = append(list, reuseModel{m.Name, func(t testing.TB) string { return golden.Path(t, "models", m.File) }})
+	}
+	for name, make := range peerModels() {
+		if strings.Contains(name, "bert") || strings.Contains(name, "embed") {
+			continue // encoders keep no cache
+		}
+		list = append(list, reuseModel{name, func(t testing.TB) string {
+			path := filepath.Join(t.TempDir(), name+".gguf")
+			if err := os.WriteFile(path, make().file(t), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}})
+	}
+	slices.SortFunc(list, func(a, b reuseModel) int { return strings.Compare(a.name, b.name) })
+	if testAll() {
+		for _, m := range realModels {
+			list = append(list, reuseModel{m.name, m.path})
+		}
+	}
+	return list
+}
+
+// openReuse opens both engines of a rig.
+func openReuse(t *testing.T, m reuseModel, want kv.Want, slots int, rng *rand.Rand) *reuseRig {
+	path, ubatch := m.path(t), []int{64, 96, 512}[rng.IntN(3)]
+	open := func(slots, ubatch int) *engine.Engine {
+		return openPath(t, path, engine.Options{
+			Context: 1024, Cells: 1024 * slots, Parallel: slots, UBatch: ubatch, Want: want, NoCalibration: true, Threads: 1,
+		})
+	}
+	r := &reuseRig{warm: open(slots, ubatch), cold: open(1, 512)}
+	r.recurrent = r.warm.KV().StateBytes() > 0
+	r.goes = r.recurrent || slices.ContainsFunc(r.warm.KV().Groups, func(g kv.Group) bool { return g.Window > 0 })
+	return r
+}
+
+// TestReuse: whatever a conversation leaves behind, the logits of the next
+// request are the bits of a cold run, for every cache type on every model. CI
+// draws some of the combinations, GODWIT_TEST=all takes all; GODWIT_SEED draws
+// the same ones again.
+func TestReuse(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("GODWIT_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("GODWIT_SEED=%d", seed)
+	models := reuseModels(t)
+	type combination struct {
+		model int
+		k, v  *kv.Type
+	}
+	var list []combination
+	for i := range models {
+		for _, typ := range kv.Types() {
+			list = append(list, combination{i, typ, typ})
+		}
+	}
+	draw := rand.New(rand.NewPCG(seed, 1))
+	if !testAll() { // of the types with an exact window as many as of the others
+		gw := slices.DeleteFunc(slices.Clone(list), func(c combination) bool { return c.k.Window.Newest == 0 })
+		for _, l := range [][]combination{list, gw} {
+			draw.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+		}
+		list = append(list[:12], gw[:28]...)
+	}
+	used, asked := 0, 0
+	for i, c := range list {
+		m := models[c.model]
+		t.Run(m.name+"/"+c.k.Name+"/"+c.v.Name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, uint64(c.model)<<16|uint64(i)))
+			slots := 1 + rng.IntN(3)
+			r := openReuse(t, m, kv.Want{K: c.k, V: c.v}, slots, rng)
+			r.conversations(t, rng, r.warm.Config().Vocab, slots)
+			used, asked = used+r.used, asked+r.asked
+		})
+	}
+	t.Logf("%d combinations, %d of %d prompt tokens from the cache", len(list), used, asked)
+}
