@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 race='^godwit/(engine/sched|engine/kv|app/api|app/store|app/hub)(/|$)'
+export CI=true # what a test needs and cannot fetch is a failure
 timeout=30m # of a package; a busy machine may take three times as long
 if [ "${GODWIT_TEST:-}" = all ]; then timeout=90m; fi
 
@@ -18,4 +19,5 @@ done
 
 go test -timeout "$timeout" -skip "$onkernels" "${all[@]}"
 if [ "${#raced[@]}" -gt 0 ]; then CGO_ENABLED=1 go test -race -short -skip "$onkernels" -timeout "$timeout" "${raced[@]}"; fi
+build/ci/golden.sh
 build/ci/tiers.sh

@@ -39,11 +39,36 @@ func LlamaCpp(t testing.TB) string {
 	})
 }
 
+// Vocabulary is the path of a vocabulary without weights of LlamaCpp.
+func Vocabulary(t testing.TB, name string) string {
+	t.Helper()
+	return filepath.Join(LlamaCpp(t), "llama.cpp", "models", "ggml-vocab-"+name+".gguf")
+}
+
 // Golden is the path of a file of the golden data, for tests outside of
 // engine.
 func Golden(t testing.TB, elem ...string) string {
 	t.Helper()
 	return golden.Path(t, elem...)
+}
+
+// Small writes the small model NAME and returns its path, for tests outside of
+// engine.
+func Small(t testing.TB, name string) string {
+	t.Helper()
+	return golden.Small(t, name)
+}
+
+// Smalls writes all small models and returns their folder.
+func Smalls(t testing.TB) string {
+	t.Helper()
+	return golden.Smalls(t)
+}
+
+// Archs returns the small models whose logits are known.
+func Archs(t testing.TB) []golden.Model {
+	t.Helper()
+	return golden.Archs(t)
 }
 
 func demo(t testing.TB, name string) string {
