@@ -48,7 +48,7 @@ func (m modelFile) open(t *testing.T) (model.Model, error) {
 	return model.Open(f)
 }
 
-// allModels are the golden models and those of peerModels.
+// allModels are the small models and those of peerModels.
 func allModels(t *testing.T) map[string]modelFile {
 	t.Helper()
 	out := make(map[string]modelFile)
@@ -59,8 +59,8 @@ func allModels(t *testing.T) map[string]modelFile {
 		}
 		out[name] = parseModel(t, f)
 	}
-	for _, m := range manifest(t).Tiny {
-		f, err := gguf.Open(golden.Path(t, "models", filepath.FromSlash(m.File)))
+	for _, m := range smallModels(t) {
+		f, err := gguf.Open(m.small(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestVocabularyNamed(t *testing.T) {
 
 // TestTemplateNoText opens a model whose template is there and is no text.
 func TestTemplateNoText(t *testing.T) {
-	f, err := gguf.Open(golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf")))
+	f, err := gguf.Open(golden.Small(t, "llama-hd64"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,11 @@
 package engine_test
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"testing"
 
 	"godwit/engine"
-	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 )
@@ -18,10 +16,6 @@ import (
 // divergence of at most a tenth of the type's own, or of 0.02 nats, since codes
 // at a boundary may flip. CI takes a type of each form, GODWIT_TEST=all takes all.
 func TestEveryCacheType(t *testing.T) {
-	var list struct{ Tiny []tinyModel }
-	if err := json.Unmarshal(golden.Read(t, "models", "manifest.json"), &list); err != nil {
-		t.Fatal(err)
-	}
 	types, tokens := []string{"q8_0", "q4_0-rot", "turbo3", "tbqp3", "gw3"}, 100
 	if testAll() {
 		types, tokens = nil, 200
@@ -30,7 +24,7 @@ func TestEveryCacheType(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, m := range list.Tiny {
+	for _, m := range smallModels(t) {
 		i := slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })
 		if i < 0 || seen[m.Arch] && !testAll() {
 			continue
@@ -61,5 +55,5 @@ func tailRows(t *testing.T, m *tinyModel, ids []llm.Token, name string, step boo
 	for i := len(ids) - 4; i < len(ids); i++ {
 		pos = append(pos, i)
 	}
-	return logits(t, open(t, m.File, 256, name, name, engine.Options{Threads: 1, Parallel: 1}), ids, pos, step)
+	return logits(t, open(t, m.small(t), 256, name, name, engine.Options{Threads: 1, Parallel: 1}), ids, pos, step)
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,7 +30,7 @@ func levelledType(t *testing.T) *kv.Type {
 // measured every conversation has its own, or keys take a type that does without.
 func TestCalibrationOnLoad(t *testing.T) {
 	typ, dir := levelledType(t), t.TempDir()
-	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	path := golden.Small(t, "llama-hd64")
 	load := func(o engine.Options) *engine.Engine {
 		o.Threads, o.Context, o.Parallel, o.Want = 1, 256, 1, kv.Want{K: typ, V: typ}
 		return openPath(t, path, o)
@@ -86,7 +85,7 @@ func TestCalibrationOnLoad(t *testing.T) {
 // Sharing out bits measures every cache of the model, once.
 func TestAutoOnLoad(t *testing.T) {
 	dir := t.TempDir()
-	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	path := golden.Small(t, "llama-hd64")
 	least, most := kv.AutoRange()
 	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Calibrations: dir, KV: kv.Settings{AutoBits: (least + most) / 2}}
 	l := openPath(t, path, o).KV()
@@ -109,7 +108,7 @@ func TestAutoOnLoad(t *testing.T) {
 // Without a calibration of the model a conversation takes its own: what is read
 // from its packed pages comes nearer to f16 with every bit.
 func TestSelfCalibration(t *testing.T) {
-	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
+	path := golden.Small(t, "llama-hd64")
 	rng := rand.New(rand.NewPCG(5, 6))
 	tokens := make([]llm.Token, 400)
 	for i := range tokens {

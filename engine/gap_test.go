@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"godwit/engine/gguf"
-	"godwit/engine/internal/golden"
 	"godwit/engine/llm"
+	"godwit/engine/testmodel"
 	"godwit/engine/tokenizer"
 )
 
 // openVocab opens a vocabulary. more are further keys of its metadata.
 func openVocab(t *testing.T, name string, more ...gguf.KV) *tokenizer.Tokenizer {
 	t.Helper()
-	path := golden.Path(t, "vocab", "ggml-vocab-"+name+".gguf")
+	path := testmodel.Vocabulary(t, name)
 	if more != nil {
 		old, err := gguf.Open(path)
 		if err != nil {

@@ -56,8 +56,19 @@ func manifest(t testing.TB) (m struct{ Tiny, Quant []tinyModel }) {
 	return m
 }
 
-// open loads a tiny model with one sequence.
-func open(t testing.TB, file string, ctx int, k, v string, o engine.Options) *engine.Engine {
+// path returns the file whose logits the golden data has.
+func (m *tinyModel) path(t testing.TB) string { return golden.Path(t, "models", m.File) }
+
+// small returns a file of the same shape with weights from a formula.
+func (m *tinyModel) small(t testing.TB) string { return golden.Small(t, m.Name) }
+
+// smallModels returns the tiny models that have a small one.
+func smallModels(t testing.TB) []tinyModel {
+	return slices.DeleteFunc(manifest(t).Tiny, func(m tinyModel) bool { return m.Weights != "F32" && m.Weights != "F16" })
+}
+
+// open loads a model with one sequence.
+func open(t testing.TB, path string, ctx int, k, v string, o engine.Options) *engine.Engine {
 	t.Helper()
 	var err error
 	if o.Want.K, err = kv.Parse(k); err != nil {
@@ -67,7 +78,7 @@ func open(t testing.TB, file string, ctx int, k, v string, o engine.Options) *en
 		t.Fatal(err)
 	}
 	o.Context, o.Parallel = ctx, 1
-	e, err := engine.Open(t.Context(), golden.Path(t, "models", file), o)
+	e, err := engine.Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +116,7 @@ func argMax(x []float32) llm.Token { return llm.Token(slices.Index(x, slices.Max
 // Every tiny model agrees with an independent implementation at every stored
 // position, in one piece and token by token.
 func TestTinyModels(t *testing.T) {
+	golden.Path(t, "models", "tiny")
 	for _, m := range manifest(t).Tiny {
 		t.Run(m.Name, func(t *testing.T) {
 			file := m.Logits
@@ -113,7 +125,7 @@ func TestTinyModels(t *testing.T) {
 			}
 			want := readFloats(t, file)
 			for _, run := range m.Runs {
-				e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Threads: 1})
+				e := open(t, m.path(t), run.Context, run.K, run.V, engine.Options{UBatch: 64, Threads: 1})
 				all := slices.Concat(run.Tokens, run.Greedy)
 				pos := slices.Clone(run.Positions)
 				for i := range run.Greedy {
@@ -137,12 +149,12 @@ func TestTinyModels(t *testing.T) {
 // The way in which a prompt is cut into batches, and the number of workers,
 // change no bit of the logits.
 func TestTinyModelsCut(t *testing.T) {
-	for _, m := range manifest(t).Tiny {
+	for _, m := range smallModels(t) {
 		t.Run(m.Name, func(t *testing.T) {
-			run := m.Runs[len(m.Runs)-1]
+			run, path := m.Runs[len(m.Runs)-1], m.small(t)
 			var want []float32
 			for _, o := range []engine.Options{{UBatch: 1024, Threads: 1}, {UBatch: 64, Threads: 1}, {UBatch: 17, Threads: 1}, {UBatch: 1024, Threads: 3}} {
-				got := logits(t, open(t, m.File, run.Context, run.K, run.V, o), run.Tokens, run.Positions, false)
+				got := logits(t, open(t, path, run.Context, run.K, run.V, o), run.Tokens, run.Positions, false)
 				if want == nil {
 					want = got
 				}

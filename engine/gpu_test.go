@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"godwit/engine"
@@ -37,6 +38,7 @@ func TestTinyModelsOnKernels(t *testing.T) {
 // tinyModels runs the first prompt of every tiny model.
 func tinyModels(t *testing.T, options func() engine.Options) {
 	t.Helper()
+	golden.Path(t, "models", "tiny")
 	for _, m := range manifest(t).Tiny {
 		t.Run(m.Name, func(t *testing.T) {
 			file := m.Logits
@@ -44,7 +46,7 @@ func tinyModels(t *testing.T, options func() engine.Options) {
 				file = m.Ideal
 			}
 			want, run := readFloats(t, file), m.Runs[0]
-			e := open(t, m.File, run.Context, run.K, run.V, options())
+			e := open(t, m.path(t), run.Context, run.K, run.V, options())
 			all := slices.Concat(run.Tokens, run.Greedy)
 			pos := slices.Clone(run.Positions)
 			for i := range run.Greedy {
@@ -65,7 +67,7 @@ func TestQuantModelsOnKernels(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			want, run := readFloats(t, m.Ideal), m.Runs[0]
 			o := engine.Options{Driver: emulator(), Context: run.Context, Parallel: 1, Want: kv.Want{K: kv.F32, V: kv.F32}}
-			e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+			e, err := engine.Open(t.Context(), m.path(t), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +191,7 @@ func TestWindowsOnKernels(t *testing.T) {
 	tokens := m.Runs[slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })].Tokens[:300]
 	pos := []int{63, 64, 130, 255, 299}
 	run := func(k, v string, d backend.Driver, s kv.Settings) ([]float32, []backend.Counts) {
-		e := open(t, m.File, 512, k, v, engine.Options{UBatch: 128, FloatAttn: true, Driver: d, SparseV: 1e-3, KV: s})
+		e := open(t, m.small(t), 512, k, v, engine.Options{UBatch: 128, FloatAttn: true, Driver: d, SparseV: 1e-3, KV: s})
 		out := slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true))
 		use, err := e.Usage(t.Context())
 		if err != nil {
@@ -240,7 +242,7 @@ func TestPresetsOnKernels(t *testing.T) {
 		if !o.NoCalibration {
 			o.Calibrations = dir
 		}
-		e := openPath(t, golden.Path(t, "models", m.File), o)
+		e := openPath(t, m.small(t), o)
 		return slices.Concat(logits(t, e, tokens, pos, false), logits(t, e, tokens, pos, true)), *e.KV()
 	}
 	exact, _ := run(engine.Options{Want: kv.Want{K: kv.F32, V: kv.F32}})
@@ -280,7 +282,7 @@ func TestPresetsOnKernels(t *testing.T) {
 // for, in the layers that it would run.
 func TestPlanRefusesWhatLoadRefuses(t *testing.T) {
 	m := manifest(t).Tiny[0]
-	path := golden.Path(t, "models", m.File)
+	path := m.small(t)
 	for _, c := range []struct {
 		driver backend.Driver
 		layers int
@@ -306,29 +308,18 @@ func (narrow) Holds(l *kv.Layout) error {
 	return nil
 }
 
-// A model cut between the CPU and the GPU backend gives the golden logits and
-// tokens wherever the cut is.
+// A model cut between the CPU and the GPU backend gives the golden logits
+// wherever the cut is.
 func TestSplitOnKernels(t *testing.T) {
-	m := manifest(t).Tiny[0]
-	want, run := readFloats(t, m.Logits), manifest(t).Tiny[0].Runs[0]
-	layers := open(t, m.File, run.Context, run.K, run.V, engine.Options{}).Config().Layers
-	for n := range layers + 1 {
-		e := open(t, m.File, run.Context, run.K, run.V, engine.Options{UBatch: 64, Driver: emulator(), GPULayers: &n})
-		all := slices.Concat(run.Tokens, run.Greedy)
-		var pos []int
-		for i := range run.Greedy {
-			pos = append(pos, len(run.Tokens)-1+i)
-		}
-		got := logits(t, e, all, pos, true)
-		expect := want[run.DecodeOffset:][:(len(run.Greedy)-1)*m.Vocab]
-		if most, _ := distance(got[m.Vocab:], expect); !(most <= m.Tolerance) {
-			t.Errorf("%d layers: largest distance %g, want at most %g", n, most, m.Tolerance)
-		}
-		for i, id := range run.Greedy {
-			if run.Margins[i] > m.Tolerance && argMax(got[i*m.Vocab:][:m.Vocab]) != id {
-				t.Errorf("%d layers: token %d is not %d", n, i, id)
-			}
-		}
+	m := golden.Archs(t)[0]
+	path, layers := m.Save(t), 0
+	for n := 0; n <= layers; n++ {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			layers = checkArch(t, &m, path, engine.Options{UBatch: 64, Driver: emulator(), GPULayers: &n})
+		})
+	}
+	if layers < 3 {
+		t.Errorf("%s has %d layers", m.Name, layers)
 	}
 }
 
@@ -350,7 +341,7 @@ func TestSessionsOnKernels(t *testing.T) {
 					}
 					return res
 				}
-				a, b := open(t, m.File, 256, pair[0], pair[1], devices[from]), open(t, m.File, 256, pair[0], pair[1], devices[to])
+				a, b := open(t, m.small(t), 256, pair[0], pair[1], devices[from]), open(t, m.small(t), 256, pair[0], pair[1], devices[to])
 				first := answer(a)
 				var saved bytes.Buffer
 				if _, err := a.SaveSlot(t.Context(), first.Slot, &saved); err != nil {
@@ -375,7 +366,7 @@ func TestSessionsOnKernels(t *testing.T) {
 // the tokens are those that it draws from all logits, which probabilities ask for.
 func TestLargestLogitsOnKernels(t *testing.T) {
 	m := manifest(t).Tiny[0]
-	e := open(t, m.File, 128, "f16", "f16", engine.Options{UBatch: 64, Driver: emulator()})
+	e := open(t, m.small(t), 128, "f16", "f16", engine.Options{UBatch: 64, Driver: emulator()})
 	for _, p := range []sample.Params{{}, {Temperature: 1.5, TopK: 40, Seed: 3}, {Temperature: 2, TopK: 5, TopP: 0.9, MinP: 0.01, Seed: 4}, {Temperature: 1, TopK: 100, Seed: 5}} {
 		var tokens [2][]llm.Token
 		for i := range tokens {

@@ -18,7 +18,7 @@ func TestInnerQ(t *testing.T) {
 		tokens[i] = llm.Token(37 * i % 200)
 	}
 	load := func(file, k string, q kv.InnerQ) *Engine {
-		e, err := Open(t.Context(), golden.Path(t, "models", "tiny", file+".gguf"), Options{
+		e, err := Open(t.Context(), golden.Small(t, file), Options{
 			Context: 256, Parallel: 1, Threads: 1, Want: kv.Want{K: named(t, k), V: kv.F32}, KV: kv.Settings{InnerQ: q, SWABypass: kv.Off},
 		})
 		if err != nil {
@@ -34,7 +34,7 @@ func TestInnerQ(t *testing.T) {
 	tables := 0
 	for _, file := range []string{"llama-hd64", "gemma3-hd256", "gemma4-e", "deepseek2-mla"} {
 		rows := func(e *Engine) []float32 {
-			list, err := e.Logits(t.Context(), tokens, []int{70, 149}, false)
+			list, err := e.Logits(t.Context(), tokens, []int{70, 90, 110, 120, 130, 140, 149}, false)
 			if err != nil {
 				t.Fatal(err)
 			}

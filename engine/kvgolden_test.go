@@ -52,6 +52,7 @@ func TestKVModels(t *testing.T) {
 	if err := json.Unmarshal(golden.Read(t, "models", "manifest.json"), &list); err != nil {
 		t.Fatal(err)
 	}
+	golden.Path(t, "models", "tiny")
 	ratios := make(map[string][]float64)
 	for _, m := range list.KV {
 		tiny := list.Tiny[slices.IndexFunc(list.Tiny, func(x tinyModel) bool { return x.Name == m.Model })]
@@ -119,7 +120,7 @@ func kvRows(t *testing.T, tiny tinyModel, m kvModel, k, v string, float bool) []
 			}
 		}
 		run := tiny.Runs[slices.IndexFunc(tiny.Runs, func(r tinyRun) bool { return r.Prompt == prompt && r.Context == 1024 })]
-		e := open(t, tiny.File, 1024, k, v, engine.Options{Threads: 1, FloatAttn: float, KV: kv.Settings{Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off}})
+		e := open(t, tiny.path(t), 1024, k, v, engine.Options{Threads: 1, FloatAttn: float, KV: kv.Settings{Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off}})
 		out = append(out, logits(t, e, run.Tokens, pos, false)...)
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"godwit/engine"
+	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 )
 
@@ -83,7 +84,7 @@ func TestCacheBytes(t *testing.T) {
 		sizes := make(map[string]int64)
 		for _, typ := range kv.Types() {
 			o := engine.Options{KV: kv.Settings{SWABypass: kv.Off}}
-			e := open(t, "tiny/"+file+".gguf", 512, typ.Name, typ.Name, o)
+			e := open(t, golden.Small(t, file), 512, typ.Name, typ.Name, o)
 			use, err := e.Usage(t.Context())
 			if err != nil {
 				t.Fatal(err)

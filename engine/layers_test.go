@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"godwit/engine"
@@ -39,7 +38,7 @@ func TestLayers(t *testing.T) {
 		"gemma4-moe":       {sized(256, 256, 64, -1), sized(256, 256, 64, -1), sized(512, 512, 0, -1)},
 		"cohere2":          {sized(32, 32, 64, -1), sized(32, 32, 64, -1), sized(32, 32, 64, -1), sized(32, 32, 0, -1), sized(32, 32, 64, -1)},
 	} {
-		m, err := engine.OpenModel(golden.Path(t, "models", filepath.Join("tiny", file+".gguf")))
+		m, err := engine.OpenModel(golden.Small(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func TestQuantize(t *testing.T) {
 		"dense": llamaLike("llama", 2, nil).save(t, dir, "dense"),
 		"moe":   graniteMoE().save(t, dir, "moe"),
 		"wide":  golden.Path(t, "models", "quant", "quant-f32.gguf"), // rows of 256
-		"f16":   golden.Path(t, "models", "tiny", "llama-hd64-f16.gguf"),
+		"f16":   golden.Small(t, "llama-hd64-f16"),
 	}
 	for name, path := range models {
 		base := lastLogits(t, path)

@@ -150,7 +150,7 @@ func TestQuantModels(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			want := readFloats(t, m.Ideal)
 			run := m.Runs[0]
-			e := open(t, m.File, run.Context, run.K, run.V, engine.Options{})
+			e := open(t, m.path(t), run.Context, run.K, run.V, engine.Options{})
 			pos := slices.Clone(run.Positions)
 			for i := range run.Greedy {
 				pos = append(pos, len(run.Tokens)+i)

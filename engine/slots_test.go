@@ -33,7 +33,7 @@ func brokenRows(saved []byte) []byte {
 // same question is answered afresh.
 func TestBrokenSlot(t *testing.T) {
 	spoilt := 0
-	for _, m := range manifest(t).Tiny {
+	for _, m := range smallModels(t) {
 		i := slices.IndexFunc(m.Runs, func(r tinyRun) bool { return r.Prompt == "p700" })
 		if i < 0 {
 			continue
@@ -41,7 +41,7 @@ func TestBrokenSlot(t *testing.T) {
 		prompt := m.Runs[i].Tokens[:200]
 		for _, types := range [][2]string{{"f16", "f16"}, {"q8_0", "q4_1"}, {"turbo4", "turbo3"}} {
 			t.Run(m.Name+" "+types[0], func(t *testing.T) {
-				e := open(t, m.File, 256, types[0], types[1], engine.Options{Threads: 1, NoCalibration: true})
+				e := open(t, m.small(t), 256, types[0], types[1], engine.Options{Threads: 1, NoCalibration: true})
 				request := engine.Request{Tokens: prompt, MaxTokens: 4, IgnoreEOG: true}
 				_, first, err := e.Answer(t.Context(), request)
 				if err != nil {

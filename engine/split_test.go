@@ -26,11 +26,11 @@ func (second) Name() string { return "second" }
 // cut is, or says which layers cannot be parted.
 func TestSplit(t *testing.T) {
 	shared := 0
-	for _, m := range manifest(t).Tiny {
+	for _, m := range smallModels(t) {
 		t.Run(m.Name, func(t *testing.T) {
 			run := m.Runs[len(m.Runs)-1]
 			o := engine.Options{UBatch: 64, Threads: 1}
-			whole := open(t, m.File, run.Context, run.K, run.V, o)
+			whole := open(t, m.small(t), run.Context, run.K, run.V, o)
 			want := logits(t, whole, run.Tokens, run.Positions, false)
 			stepped := logits(t, whole, run.Tokens, run.Positions, true)
 			for n := range whole.Config().Layers + 2 {
@@ -71,7 +71,7 @@ func openSplit(t *testing.T, m tinyModel, run tinyRun, o engine.Options) (*engin
 		t.Fatal(err)
 	}
 	o.Context, o.Parallel = run.Context, 1
-	e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+	e, err := engine.Open(t.Context(), m.small(t), o)
 	if err == nil {
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
@@ -109,13 +109,13 @@ func (refusingBackend) Compile(context.Context, *graph.Plan, *kv.Layout, backend
 // A device that was not asked for by name and refuses a model leaves it to the CPU,
 // and the log says why; one that was asked for is an error.
 func TestFallback(t *testing.T) {
-	m := manifest(t).Tiny[0]
+	path := golden.Small(t, "llama-hd64")
 	for _, absent := range []bool{false, true} {
 		var log bytes.Buffer
 		o := engine.Options{
 			Driver: refusing{absent: absent}, Fallback: true, Context: 64, Threads: 1, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
-		e, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o)
+		e, err := engine.Open(t.Context(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestFallback(t *testing.T) {
 			t.Error(err)
 		}
 		o.Fallback = false
-		if _, err := engine.Open(t.Context(), golden.Path(t, "models", m.File), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := engine.Open(t.Context(), path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("without leave: %v", err)
 		}
 	}

@@ -36,7 +36,7 @@ type windowRig struct{ *Engine }
 
 func openWindow(t *testing.T, file, k, v string, newest, sinks, ubatch int) windowRig {
 	t.Helper()
-	e, err := Open(t.Context(), golden.Path(t, "models", "tiny", file+".gguf"), Options{
+	e, err := Open(t.Context(), golden.Small(t, file), Options{
 		Context: 512, Cells: 1536, Parallel: 3, UBatch: ubatch, Want: kv.Want{K: named(t, k), V: named(t, v)},
 		KV: kv.Settings{ExactWindow: &newest, ExactSinks: &sinks, SWABypass: kv.Off, AutoAsymmetric: kv.Off}, NoCalibration: true,
 	})

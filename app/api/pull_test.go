@@ -18,7 +18,7 @@ import (
 // file; what it says of the second is not what comes.
 func pullHub(t *testing.T) *httptest.Server {
 	t.Helper()
-	data, err := os.ReadFile(testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf"))
+	data, err := os.ReadFile(testmodel.Small(t, "llama-hd64"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"godwit/engine"
+	"godwit/engine/testmodel"
 )
 
 // Where a calibration cannot be kept nothing is measured: a run that would be
 // cancelled as soon as it measures says what is wrong with the folder. Where it
 // can be, nothing is left of the trial.
 func TestCalibrateUnwritable(t *testing.T) {
-	model := tinyModel(t, "llama-hd64.gguf")
+	model := testmodel.Small(t, "llama-hd64")
 	m, err := engine.OpenModel(model)
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,6 @@ import (
 	"godwit/engine/testmodel"
 )
 
-// tinyModel is the path of a model with random weights of the golden data.
-func tinyModel(t *testing.T, name string) string {
-	t.Helper()
-	return testmodel.Golden(t, "models", "tiny", name)
-}
-
 // call runs a command line with a data folder of its own.
 func call(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
@@ -51,7 +45,7 @@ func keys(t *testing.T, what, text string, want ...string) map[string]any {
 // TestEvalText runs the measurements over a text through the command line.
 func TestEvalText(t *testing.T) {
 	t.Setenv("GODWIT_HOME", t.TempDir())
-	model := tinyModel(t, "llama-hd64.gguf")
+	model := testmodel.Small(t, "llama-hd64")
 	base := filepath.Join(t.TempDir(), "base")
 	small := []string{model, "-c", "64", "--chunks", "2", "--json"}
 	code, out, errs := call(t, slices.Concat([]string{"eval", "perplexity"}, small)...)
@@ -85,7 +79,7 @@ func TestEvalText(t *testing.T) {
 			t.Errorf("%s --pairs: %v, %s%s", task, err, out, errs)
 		}
 	}
-	other := tinyModel(t, "qwen2-hd64.gguf")
+	other := testmodel.Small(t, "qwen2-hd64")
 	short := filepath.Join(t.TempDir(), "short.txt")
 	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {
 		t.Fatal(err)
@@ -126,7 +120,7 @@ func TestEvalText(t *testing.T) {
 func TestEvalLab(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("GODWIT_HOME", home)
-	model := tinyModel(t, "llama-hd64.gguf")
+	model := testmodel.Small(t, "llama-hd64")
 	common := []string{model, "--quick", "--json", "--pairs", "q8_0/q4_0"}
 	for task, want := range map[string][]string{
 		"copy": {"rate", "stderr", "distances", "kinds"}, "needle": {"rate", "grid"}, "arith": {"rate", "repeatable"},

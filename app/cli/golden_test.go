@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -163,91 +164,47 @@ func (c *kvCase) compare(t *testing.T, what string, n int, got, want []float32, 
 	}
 }
 
-type goldenModel struct {
-	Name, File string
-	Vocab      int    `json:"n_vocab"`
-	Logits     string `json:"logits_file"`
-	Ideal      string `json:"ideal_logits_file"`
-	Tolerance  float64
-	Runs       []struct {
-		Prompt    string
-		Context   int    `json:"n_ctx"`
-		K         string `json:"kv_k"`
-		V         string `json:"kv_v"`
-		Tokens    []int
-		Positions []int
-		Offset    int `json:"prefill_offset"`
-		Greedy    []int
-		Margins   []float64 `json:"greedy_margins"`
-	}
-}
-
-// TestLogitsGolden asks for logits as other programs do: raw, as JSON, one
+// TestLogitsGolden asks for logits as other programs do: raw, as JSON and one
 // token at a time; and for the tokens that follow.
 func TestLogitsGolden(t *testing.T) {
 	own(t)
-	names := map[string]bool{"llama-hd64": true, "gemma3-hd64": true, "qwen3-hd128": true, "qwen35": true}
-	for _, m := range parse[struct{ Tiny []goldenModel }](t, golden(t, "models", "manifest.json")).Tiny {
-		if !names[m.Name] {
+	names := []string{"llama", "gemma3", "qwen3", "qwen35", "gpt-oss"}
+	for _, m := range testmodel.Archs(t) {
+		i := slices.Index(names, m.Name)
+		if i < 0 {
 			continue
 		}
-		delete(names, m.Name)
-		t.Run(m.Name, func(t *testing.T) { m.check(t) })
+		names = slices.Delete(names, i, i+1)
+		t.Run(m.Name, func(t *testing.T) {
+			run, path := m.Runs[0], m.Save(t)
+			want := m.Rows(t)[run.Offset:][:m.Row*len(run.Positions)]
+			near := func(what string, got []float32) {
+				t.Helper()
+				if len(got) != len(want) {
+					t.Fatalf("%s: %d logits, want %d", what, len(got), len(want))
+				}
+				for i := range got {
+					if !(math.Abs(float64(got[i]-want[i])) <= m.Tolerance) {
+						t.Fatalf("%s: logit %d of row %d is %g, want %g", what, i%m.Row, i/m.Row, got[i], want[i])
+					}
+				}
+			}
+			args := []string{path, "--tokens", list(run.Tokens), "-ctk", "f32", "-ctv", "f32", "-c", strconv.Itoa(run.Context)}
+			ask := slices.Concat([]string{"logits"}, args, []string{"--positions", list(run.Positions)})
+			near("raw", floats(must(t, nil, ask...)))
+			near("step", floats(must(t, nil, append(ask, "--step")...)))
+			near("json", slices.Concat(parse[[][]float32](t, must(t, nil, append(ask, "--json")...))...))
+
+			// The largest logit of the last row is the first token generated.
+			got := parse[struct{ Tokens []int }](t, must(t, nil, slices.Concat([]string{"generate"}, args, []string{"-n", "1", "--json"})...))
+			row := want[len(want)-m.Row:]
+			if best := slices.Index(row, slices.Max(row)); len(got.Tokens) != 1 || got.Tokens[0] != best {
+				t.Errorf("generated %v, want %d", got.Tokens, best)
+			}
+		})
 	}
 	if len(names) > 0 {
 		t.Errorf("no golden data of %v", names)
-	}
-}
-
-func (m *goldenModel) check(t *testing.T) {
-	path := testmodel.Golden(t, "models", filepath.FromSlash(m.File))
-	file := m.Logits
-	if m.Ideal != "" {
-		file = m.Ideal
-	}
-	all := floats(golden(t, "models", filepath.FromSlash(file)))
-	for _, run := range m.Runs {
-		if run.Prompt == "p700" {
-			continue // the engine's own tests go that far
-		}
-		want := all[run.Offset:][:m.Vocab*len(run.Positions)]
-		args := []string{"logits", path, "--tokens", list(run.Tokens), "--positions", list(run.Positions), "-ctk", run.K, "-ctv", run.V, "-c", strconv.Itoa(run.Context)}
-		m.near(t, run.Prompt+" raw", floats(must(t, nil, args...)), want)
-		m.near(t, run.Prompt+" step", floats(must(t, nil, append(args, "--step")...)), want)
-		var flat []float32
-		for _, row := range parse[[][]float32](t, must(t, nil, append(args, "--json")...)) {
-			flat = append(flat, row...)
-		}
-		m.near(t, run.Prompt+" json", flat, want)
-
-		got := parse[struct {
-			Tokens []int
-			Finish string `json:"finish_reason"`
-		}](t, must(t, nil, "generate", path, "--tokens", list(run.Tokens), "-n", strconv.Itoa(len(run.Greedy)), "--json",
-			"-ctk", run.K, "-ctv", run.V, "-c", strconv.Itoa(run.Context)))
-		if len(got.Tokens) != len(run.Greedy) && got.Finish != "stop" {
-			t.Errorf("%s: %d tokens, %s", run.Prompt, len(got.Tokens), got.Finish)
-		}
-		for i, id := range got.Tokens {
-			if run.Margins[i] < 2*m.Tolerance {
-				break // and what follows depends on it
-			}
-			if id != run.Greedy[i] {
-				t.Errorf("%s: token %d is %d, want %d", run.Prompt, i, id, run.Greedy[i])
-			}
-		}
-	}
-}
-
-func (m *goldenModel) near(t *testing.T, what string, got, want []float32) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d logits, want %d", what, len(got), len(want))
-	}
-	for i := range got {
-		if !(math.Abs(float64(got[i]-want[i])) <= m.Tolerance) {
-			t.Fatalf("%s: logit %d of row %d is %g, want %g", what, i%m.Vocab, i/m.Vocab, got[i], want[i])
-		}
 	}
 }
 

@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txt, each with folders of its own. $TINY and
-// $VOCAB are folders of the golden data. Beside testscript's own commands:
+// TestScripts runs testdata/*.txt, each with folders of its own. $TINY is a
+// folder of small models and $VOCAB one of vocabularies. Beside testscript's own commands:
 //
 //	exits N COMMAND...   the exit code is N, and nobody panicked
 //	occupied NAME        NAME is a port on which something listens
 func TestScripts(t *testing.T) {
-	tiny, vocab := testmodel.Golden(t, "models", "tiny"), testmodel.Golden(t, "vocab")
+	tiny, vocab := testmodel.Smalls(t), filepath.Dir(testmodel.Vocabulary(t, "phi-3"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {

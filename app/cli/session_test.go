@@ -85,7 +85,7 @@ func (s *served) post(path string, body any) (status int, answer map[string]any)
 
 // It says where it listens, answers, and ends at the first interrupt.
 func TestServe(t *testing.T) {
-	s := serveProcess(t, testmodel.Golden(t, "models", "tiny", "llama-hd64.gguf"))
+	s := serveProcess(t, testmodel.Small(t, "llama-hd64"))
 	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
 		t.Errorf("it listens on %s", s.url)
 	}
@@ -133,7 +133,7 @@ func TestSessionInNewProcess(t *testing.T) {
 	file := map[string]any{"filename": "saved"}
 	for _, c := range cases {
 		t.Run(strings.Join([]string{c.file, c.k, c.v}, " "), func(t *testing.T) {
-			path := testmodel.Golden(t, "models", "tiny", c.file+".gguf")
+			path := testmodel.Small(t, c.file)
 			args := []string{path, "-ctk", c.k, "-ctv", c.v, "--slot-save-path", t.TempDir()}
 			first := serveProcess(t, args...)
 			_, before := first.post("/completion", with(ask, "id_slot", 1))

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"godwit/engine/gguf"
+	"godwit/engine/testmodel"
 )
 
 // A file that was made to be looked at says nothing to the terminal, whether it
 // is shown, talked to or refused.
 func TestHostileNames(t *testing.T) {
-	f, err := gguf.Open(tinyModel(t, "llama-hd64.gguf"))
+	f, err := gguf.Open(testmodel.Small(t, "llama-hd64"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestTerminalIsNotAsked(t *testing.T) {
 // A conversation ends by Ctrl-C pressed twice, not by once or by an empty line,
 // and earlier lines come back.
 func TestChatOnTerminal(t *testing.T) {
-	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	model := testmodel.Small(t, "gemma3-hd64")
 	s := onTerminal(t, "chat", model, "-n", "2", "--backend", "cpu", "--log-level", "warn")
 	const prompt = "\x1b[?2004h\r\x1b[J> "
 	s.until(prompt)
@@ -141,7 +141,7 @@ func TestChatOnTerminal(t *testing.T) {
 
 // What is said of an answer begins a line below it.
 func TestRemarkOnTerminal(t *testing.T) {
-	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	model := testmodel.Small(t, "gemma3-hd64")
 	text := onTerminal(t, "chat", model, "-p", "hi", "-n", "2", "--stats", "--backend", "cpu", "--log-level", "warn").ends(0)
 	if !regexp.MustCompile(`\r\n\d+ tokens read`).MatchString(text) {
 		t.Errorf("%q", text)
@@ -150,7 +150,7 @@ func TestRemarkOnTerminal(t *testing.T) {
 
 // Who stops what runs is told so.
 func TestInterrupted(t *testing.T) {
-	model := testmodel.Golden(t, "models", "tiny", "gemma3-hd64.gguf")
+	model := testmodel.Small(t, "gemma3-hd64")
 	long := strings.Repeat("f16,", 500) + "f16" // minutes, were it not stopped
 	s := onTerminal(t, "eval", "perplexity", model, "--pairs", long, "--backend", "cpu", "--log-level", "warn")
 	s.until("measuring gemma3-hd64.gguf")

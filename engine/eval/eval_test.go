@@ -23,7 +23,7 @@ import (
 	"godwit/engine/testmodel"
 )
 
-const tiny = "llama-hd64.gguf"
+const tiny = "llama-hd64"
 
 // opener opens a model as the commands do.
 func opener(t testing.TB, path string) eval.Opener {
@@ -95,7 +95,7 @@ func TestText(t *testing.T) {
 // TestBase checks that a stored run gives what a live one gives, but for the
 // 16 bits of a stored log-probability.
 func TestBase(t *testing.T) {
-	path := golden.Path(t, "models", "tiny", tiny)
+	path := golden.Small(t, tiny)
 	tokens := arbitrary(150)
 	w := eval.Window{Context: 64, Chunks: 2}
 	f16 := open(t, path, "f16", "f16", 64)
@@ -163,7 +163,7 @@ func TestWrongBase(t *testing.T) {
 	tokens, other := arbitrary(128), arbitrary(128)
 	other[3] = (other[3] + 1) % 320
 	w := eval.Window{Context: 64}
-	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	e := open(t, golden.Small(t, tiny), "f16", "f16", 64)
 	file := filepath.Join(t.TempDir(), "base")
 	if _, err := eval.SaveBase(t.Context(), file, e, tokens, w); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestWrongBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer base.Close()
-	model := open(t, golden.Path(t, "models", "tiny", "qwen2-hd64.gguf"), "f16", "f16", 64)
+	model := open(t, golden.Small(t, "qwen2-hd64"), "f16", "f16", 64)
 	for what, run := range map[string]func() error{
 		"another model": func() error { _, err := eval.KLDFrom(t.Context(), base, model, tokens, w); return err },
 		"another text":  func() error { _, err := eval.KLDFrom(t.Context(), base, e, other, w); return err },
@@ -222,7 +222,7 @@ func TestWrongBase(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	e := open(t, golden.Small(t, tiny), "f16", "f16", 64)
 	for _, n := range []int{0, 1, 63} {
 		if _, err := eval.Perplexity(t.Context(), e, arbitrary(n), eval.Window{Context: 64}); !errors.Is(err, eval.ErrShort) {
 			t.Errorf("%d tokens for a window of 64: %v", n, err)
@@ -236,7 +236,7 @@ func TestShort(t *testing.T) {
 // broken writes a copy of the tiny model with a weight that is no number.
 func broken(t *testing.T, tensor string) string {
 	t.Helper()
-	src := golden.Path(t, "models", "tiny", tiny)
+	src := golden.Small(t, tiny)
 	m, err := engine.OpenFile(src)
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +451,7 @@ func TestAgree(t *testing.T) {
 
 // TestChoices checks choice and margin against the logits of single steps.
 func TestChoices(t *testing.T) {
-	e := open(t, golden.Path(t, "models", "tiny", tiny), "f16", "f16", 64)
+	e := open(t, golden.Small(t, tiny), "f16", "f16", 64)
 	tokens := arbitrary(20)
 	got, err := eval.Choices(t.Context(), e, tokens, 0, nil)
 	if err != nil {

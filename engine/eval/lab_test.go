@@ -32,7 +32,7 @@ func little() eval.Size {
 // lab is a lab over a tiny model whose opened pairs are counted.
 func lab(t *testing.T, store string, opened *[]string) *eval.Lab {
 	t.Helper()
-	path := golden.Path(t, "models", "tiny", tiny)
+	path := golden.Small(t, tiny)
 	text, err := eval.Text(eval.All)
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func checkReport(t *testing.T, cells []eval.Cell) {
 }
 
 func TestRecommend(t *testing.T) {
-	path := golden.Path(t, "models", "tiny", tiny)
+	path := golden.Small(t, tiny)
 	pairs := []kv.Pair{{K: "f16", V: "f16"}, {K: "q8_0", V: "q8_0"}, {K: "q4_0", V: "q4_0"}, {K: "Q4_0", V: "q4_0"}}
 	plan := func(p kv.Pair, context int) (kv.Plan, error) {
 		want, err := engine.ParseCacheTypes(p.K, p.V)

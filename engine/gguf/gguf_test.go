@@ -187,7 +187,7 @@ func TestValueString(t *testing.T) {
 // Writing what was read gives the same bytes: against files of another writer
 // (gguf-py), and against our own with an odd alignment.
 func TestRewrite(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "models", "tiny"), "*.gguf"))
+	paths, err := filepath.Glob(filepath.Join(golden.Smalls(t), "*.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func TestBigVocabulary(t *testing.T) {
 }
 
 func BenchmarkOpen(b *testing.B) {
-	path := golden.Path(b, "models", "tiny", "llama-hd64.gguf")
+	path := golden.Small(b, "llama-hd64")
 	for b.Loop() {
 		f, err := Open(path)
 		if err != nil {

@@ -2,12 +2,10 @@ package grammar
 
 import (
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"godwit/engine/gguf"
-	"godwit/engine/internal/golden"
 	"godwit/engine/llm"
 	"godwit/engine/testmodel"
 	"godwit/engine/tokenizer"
@@ -36,7 +34,7 @@ func openVocab(t testing.TB, path string) realVocab {
 
 func sourceVocab(t testing.TB, name string) realVocab {
 	t.Helper()
-	return openVocab(t, filepath.Join(testmodel.LlamaCpp(t), "llama.cpp", "models", "ggml-vocab-"+name+".gguf"))
+	return openVocab(t, testmodel.Vocabulary(t, name))
 }
 
 var realNames = []string{"gpt-2", "llama-spm", "phi-3", "starcoder", "deepseek-coder"}
@@ -56,7 +54,7 @@ func TestRealVocabularies(t *testing.T) {
 	valid := validator(t, schema)
 	for _, name := range realNames {
 		t.Run(name, func(t *testing.T) {
-			v := openVocab(t, golden.Path(t, "vocab", "ggml-vocab-"+name+".gguf"))
+			v := openVocab(t, testmodel.Vocabulary(t, name))
 			c := compile(t, g, newTokens(t, v))
 			rng := rand.New(rand.NewPCG(1, 2))
 			ended := 0

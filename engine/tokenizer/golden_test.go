@@ -34,7 +34,7 @@ func open(t testing.TB, path string) *Tokenizer {
 // sourceVocab is the path of a vocabulary of the llama.cpp source package.
 func sourceVocab(t testing.TB, name string) string {
 	t.Helper()
-	return filepath.Join(testmodel.LlamaCpp(t), "llama.cpp", "models", "ggml-vocab-"+name+".gguf")
+	return testmodel.Vocabulary(t, name)
 }
 
 // vectors is a file of cases, as golden/models/README.md describes it.
@@ -225,10 +225,10 @@ func testPair(t *testing.T, tok *Tokenizer, path string) {
 	}
 }
 
-// TestTinyVocabs loads the vocabularies of the tiny models and takes text
+// TestTinyVocabs loads the vocabularies of the small models and takes text
 // there and back.
 func TestTinyVocabs(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(filepath.Dir(golden.Path(t, "models", "tiny", "llama-hd64.gguf")), "*.gguf"))
+	paths, err := filepath.Glob(filepath.Join(golden.Smalls(t), "*.gguf"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%d files, error %v", len(paths), err)
 	}

@@ -73,7 +73,7 @@ func benchVocabs(b *testing.B) map[string]string {
 	return map[string]string{
 		"smollm2": testmodel.SmolLM2(b), "gemma3": testmodel.Gemma3(b), "qwen2": sourceVocab(b, "qwen2"),
 		"llama-bpe": sourceVocab(b, "llama-bpe"), "gemma-4": sourceVocab(b, "gemma-4"),
-		"llama-spm": golden.Path(b, "vocab", "ggml-vocab-llama-spm.gguf"),
+		"llama-spm": sourceVocab(b, "llama-spm"),
 	}
 }
 

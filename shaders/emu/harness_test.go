@@ -8,12 +8,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"godwit/engine/gpu"
+	"godwit/engine/testmodel"
 	"godwit/shaders"
 )
 
@@ -193,21 +193,12 @@ func differ(got []float32, want []float64, bound func(i int) float64) error {
 	return nil
 }
 
-// readGolden is a file of the golden data: below $GODWIT_GOLDEN, else below
-// ../shared/golden beside the repository. A missing file fails in CI.
+// readGolden is a file of the golden data.
 func readGolden(t testing.TB, elem ...string) []byte {
 	t.Helper()
-	root := os.Getenv("GODWIT_GOLDEN")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared", "golden")
+	data, err := os.ReadFile(testmodel.Golden(t, elem...))
+	if err != nil {
+		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(append([]string{root}, elem...)...))
-	switch {
-	case err == nil:
-		return data
-	case os.Getenv("CI") == "":
-		t.Skipf("golden data is missing (set GODWIT_GOLDEN): %v", err)
-	}
-	t.Fatalf("golden data is missing: %v", err)
-	return nil
+	return data
 }

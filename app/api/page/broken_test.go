@@ -19,7 +19,7 @@ import (
 // answer fails, and the next reads the chat anew.
 func TestBrokenState(t *testing.T) {
 	dir := newFolder(t, false)
-	if err := os.Symlink(testmodel.Golden(t, "models", "tiny", "qwen35.gguf"), filepath.Join(dir, "models", modelName+".gguf")); err != nil {
+	if err := os.Symlink(testmodel.Small(t, "qwen35"), filepath.Join(dir, "models", modelName+".gguf")); err != nil {
 		t.Fatal(err)
 	}
 	d := open(t, dir, nil)

@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/internal/golden"
+	"godwit/engine/kv"
+	"godwit/engine/model"
+)
+
+// unregistered are the architectures of the golden data that cannot be loaded,
+// in order. Whoever adds one takes it out of the list.
+var unregistered = strings.Fields(`
+	afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bitnet bloom
+	chameleon codeshell cogvlm cohere2moe dbrx deci deepseek deepseek2-ocr deepseek32 deepseek4
+	dots1 dots3note dream ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1
+	gemma-embedding gemma3n glm-dsa glm5-next gpt2 gptneox granite_swa graniteswitch grok grovemoe
+	hrm_text hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 hy_v4 internlm2 jais jais2 jamba
+	jina-bert-v2 kimi-k3 kimi-linear laguna llada llada-moe llama-embed llama4 maincoder mamba
+	mamba2 maple mellum mimo2 minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral4 modern-bert
+	mpt muse-glimmer nanbeige nemotron nemotron_h nemotron_h_moe neo-bert olmo olmoe openelm orion
+	paddleocr pangu-embedded phimoe plamo plamo2 plamo3 plm qwen qwen2vl qwen3vl qwen3vlmoe qwen4exp
+	refact rnd1 rwkv6 rwkv6qwen2 rwkv7 seed_oss smallthinker spark2_5 stablelm starcoder step35 t5
+	t5encoder talkie xverse
+`)
+
+// TestArchModels compares a model of every architecture with what llama.cpp
+// computes: logits of a prompt that is read in one piece and of one that is read
+// token by token, or the pooled row. Architectures that are not registered have
+// to be listed in unregistered.
+func TestArchModels(t *testing.T) {
+	var missing []string
+	for _, m := range golden.Archs(t) {
+		path := m.Save(t)
+		switch err := opens(path); {
+		case errors.Is(err, model.ErrArch) && !slices.Contains(missing, m.Arch):
+			missing = append(missing, m.Arch)
+		case errors.Is(err, model.ErrArch), m.Mode == "mtp": // prediction blocks are not run
+		default:
+			t.Run(m.Name, func(t *testing.T) { checkArch(t, &m, path, engine.Options{Threads: 1}) })
+		}
+	}
+	slices.Sort(missing)
+	if !slices.Equal(missing, unregistered) {
+		t.Errorf("unregistered architectures:\n%q\nthe list has\n%q", missing, unregistered)
+	}
+}
+
+// opens returns the error that opening a file gives.
+func opens(path string) error {
+	m, err := engine.OpenModel(path)
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+// One model of every architecture gives on the GPU backend what llama.cpp
+// computes.
+func TestArchModelsOnKernels(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, m := range golden.Archs(t) {
+		if seen[m.Arch] || slices.Contains(unregistered, m.Arch) || m.Mode == "mtp" {
+			continue
+		}
+		seen[m.Arch] = true
+		t.Run(m.Name, func(t *testing.T) {
+			checkArch(t, &m, m.Save(t), engine.Options{UBatch: 64, Driver: emulator()})
+		})
+	}
+}
+
+// checkArch returns how many layers the model has.
+func checkArch(t *testing.T, m *golden.Model, path string, o engine.Options) int {
+	t.Helper()
+	rows, run := m.Rows(t), m.Runs[0]
+	o.Context, o.Parallel, o.Want = run.Context, 1, kv.Want{K: kv.F32, V: kv.F32}
+	e := openPath(t, path, o)
+	if m.Mode == "embed" {
+		got, err := e.Embed(t.Context(), run.Tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most, _ := distance(unit(got), unit(rows[m.PooledAt:][:m.Pooled])); !(most <= 5e-4) {
+			t.Errorf("pooled rows of length 1 differ by %g, at most 5e-4", most)
+		}
+		return e.Config().Layers
+	}
+	want := rows[run.Offset:][:len(run.Positions)*m.Row]
+	for _, step := range []bool{false, true} {
+		if step && run.Prefill == len(run.Tokens) {
+			continue // not causal
+		}
+		got := logits(t, e, run.Tokens, run.Positions, step)
+		if most := farthest(got, want); !(most <= m.Tolerance) {
+			t.Errorf("step %v: largest distance %g, at most %g", step, most, m.Tolerance)
+		}
+	}
+	return e.Config().Layers
+}
+
+// farthest is the largest difference, where logits of suppressed tokens are
+// equal that are far below all others.
+func farthest(got, want []float32) (most float64) {
+	const suppressed = -1e30
+	if len(got) != len(want) {
+		return math.NaN()
+	}
+	for i := range want {
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if got[i] < suppressed && want[i] < suppressed {
+			continue
+		}
+		if d > most || d != d {
+			most = d
+		}
+	}
+	return most
+}
+
+// unit is a vector at length 1.
+func unit(x []float32) []float32 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(float64(v) / math.Sqrt(sum))
+	}
+	return out
+}
