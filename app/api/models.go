@@ -13,9 +13,11 @@ func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := openai.ModelList{Object: "list", Data: []openai.ModelInfo{}}
+	out := openai.ModelList{Object: "list", Data: []openai.ModelInfo{}, Models: []openai.ModelName{}}
 	for i := range list {
-		out.Data = append(out.Data, s.openaiInfo(&list[i]))
+		m := s.openaiInfo(&list[i])
+		out.Data = append(out.Data, m)
+		out.Models = append(out.Models, openai.ModelName{Name: m.ID, Model: m.ID, Type: "model", Capabilities: m.Capabilities, Context: m.Context})
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
@@ -50,7 +52,12 @@ func (s *Server) openaiInfo(m *status) openai.ModelInfo {
 	if !m.Added.IsZero() {
 		created = m.Added.Unix()
 	}
+	size := m.Context
+	if size == 0 {
+		size = m.Info.Context
+	}
 	return openai.ModelInfo{
+		Context: size, Window: size, Capabilities: capabilities(&m.Model),
 		ID: m.Name, Object: "model", Created: created, OwnedBy: owner(m), State: string(m.State),
 		Meta: openai.ModelMeta{
 			Arch: m.Arch, Quant: m.Quant, Parameters: m.Parameters, Size: m.Size, Context: m.Info.Context,

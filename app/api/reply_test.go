@@ -38,7 +38,7 @@ var parsers = map[string]struct {
 	body  string
 }{
 	"chat":      {calls(openai.ParseChat), `{"messages":[{"role":"user","content":"a"}],"stream":%v,"stream_options":{"include_usage":true}}`},
-	"response":  {calls(openai.ParseResponses), `{"input":"a","stream":%v}`},
+	"response":  {calls(func(b []byte) (*openai.Responses, error) { return openai.ParseResponses(b, new(openai.Memory)) }), `{"input":"a","stream":%v}`},
 	"anthropic": {calls(func(b []byte) (*anthropic.Call, error) { return anthropic.ParseMessages(b, anthropic.Options{}) }), `{"messages":[{"role":"user","content":"a"}],"max_tokens":9,"stream":%v}`},
 	"ollama":    {calls(ollama.ParseChat), `{"model":"m","messages":[{"role":"user","content":"a"}],"stream":%v}`},
 	"generate":  {calls(ollama.ParseGenerate), `{"model":"m","prompt":"a","stream":%v}`},
@@ -282,7 +282,7 @@ func FuzzBodies(f *testing.F) {
 
 // A response that fails on the way holds what was said until then.
 func TestFailedResponse(t *testing.T) {
-	c, err := openai.ParseResponses([]byte(`{"input":"a","stream":true}`))
+	c, err := openai.ParseResponses([]byte(`{"input":"a","stream":true}`), new(openai.Memory))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,12 @@ func (s *Server) openaiRoutes() []route {
 		{"POST", "/v1/chat/completions", "Answer a conversation.", chat, openai.ChatRequest{}, openai.ChatCompletion{}, nil},
 		{"POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}, nil},
 		{"POST", "/v1/embeddings", "Turn texts into vectors.", s.embeddings, openai.EmbeddingRequest{}, openai.Embeddings{}, nil},
-		{"POST", "/v1/responses", "Answer a conversation, as the responses API has it.", s.generate(calls(openai.ParseResponses)), openai.ResponsesRequest{}, openai.Response{}, nil},
+		{"POST", "/v1/responses", "Answer a conversation, as the responses API has it.", s.responses, openai.ResponsesRequest{}, openai.Response{}, nil},
+		{"GET", "/v1/responses/{id}", "Read a kept response.", s.keptResponse, nil, openai.Response{}, []string{"stream"}},
+		{"DELETE", "/v1/responses/{id}", "Drop a kept response.", s.dropResponse, nil, openai.Deleted{}, nil},
+		{"POST", "/v1/responses/{id}/cancel", "End a response that runs in the background.", s.cancelResponse, nil, openai.Response{}, nil},
+		{"GET", "/v1/responses/{id}/input_items", "List what a kept response answers.", s.inputItems, nil, openai.ItemList{}, []string{"after", "limit", "order"}},
+		{"POST", "/v1/responses/input_tokens", "Count the tokens of a conversation.", s.inputTokens, openai.ResponsesRequest{}, openai.TokenCount{}, nil},
 		{"POST", "/chat/completions", "Same as /v1/chat/completions.", chat, openai.ChatRequest{}, openai.ChatCompletion{}, nil},
 		{"GET", "/models", "Same as /v1/models.", s.openaiModels, nil, openai.ModelList{}, nil},
 	}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"godwit/app/api/anthropic"
+	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/hub"
@@ -68,6 +69,7 @@ type Server struct {
 	live     atomic.Pointer[applied]
 	loaded   sync.Map // engine.Options of the last load, by path
 	noted    noted
+	memory   openai.Memory
 	metrics  *telemetry.Metrics
 	counters counters
 	handler  http.Handler

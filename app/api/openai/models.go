@@ -4,6 +4,16 @@ package openai
 type ModelList struct {
 	Object string      `json:"object"`
 	Data   []ModelInfo `json:"data"`
+	Models []ModelName `json:"models"` // the same, as llama-server lists them beside OpenAI's form
+}
+
+// ModelName is a model as llama-server lists it.
+type ModelName struct {
+	Name         string   `json:"name"`
+	Model        string   `json:"model"`
+	Type         string   `json:"type"`
+	Capabilities []string `json:"capabilities"`
+	Context      int      `json:"context_length"`
 }
 
 // ModelInfo is one model. What is below OwnedBy is ours.
@@ -14,6 +24,10 @@ type ModelInfo struct {
 	OwnedBy string    `json:"owned_by"`
 	State   string    `json:"state"` // unloaded, loading, loaded, failed
 	Meta    ModelMeta `json:"meta"`
+	// The context that a request has: of the loaded model, else that of its training.
+	Context      int      `json:"context_length"`
+	Window       int      `json:"context_window"`
+	Capabilities []string `json:"capabilities"`
 }
 
 // ModelMeta is what the file says.

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"godwit/app/api/wire"
@@ -24,6 +25,7 @@ type Response struct {
 	Previous     *string           `json:"previous_response_id"`
 	Reasoning    *ReasoningOptions `json:"reasoning"`
 	Store        bool              `json:"store"`
+	Background   bool              `json:"background"`
 	Temperature  float64           `json:"temperature"`
 	TopP         float64           `json:"top_p"`
 	Text         ResponseText      `json:"text"`
@@ -76,7 +78,20 @@ type Item struct {
 	Summary   *[]ContentPart `json:"summary,omitempty"`
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"`
-	Arguments *string        `json:"arguments,omitempty"`
+	Namespace string         `json:"namespace,omitempty"`
+	Arguments *string        `json:"arguments,omitempty"` // of a function
+	Input     *string        `json:"input,omitempty"`     // of a custom tool
+	Action    *ShellAction   `json:"action,omitempty"`    // of a local shell
+	Carried   string         `json:"encrypted_content,omitempty"`
+}
+
+// ShellAction is a command for the client's shell.
+type ShellAction struct {
+	Type    string          `json:"type"`
+	Command []string        `json:"command"`
+	Env     json.RawMessage `json:"env"`
+	Time    *int            `json:"timeout_ms,omitempty"`
+	Folder  *string         `json:"working_directory,omitempty"`
 }
 
 // ContentPart is text of a message or of reasoning.
@@ -96,6 +111,7 @@ func textPart(text string, logprobs []TokenLogprob) ContentPart {
 
 // builder puts a response together and, where out is set, tells each step.
 type builder struct {
+	c        *Responses
 	r        Response
 	out      wire.Sender
 	err      error // of sending
@@ -106,15 +122,41 @@ type builder struct {
 	logprobs []TokenLogprob
 }
 
+// keeps reports whether the response is kept.
+func (c *Responses) keeps() bool { return c.Store == nil || *c.Store }
+
+// keep puts the response into the memory, unless it was cancelled meanwhile.
+func (b *builder) keep() {
+	c := b.c
+	if !c.keeps() || c.Empty {
+		return
+	}
+	k := &kept{id: c.id, input: c.all, body: wire.JSON(&b.r), started: c.Background}
+	for _, it := range b.r.Output {
+		k.output = append(k.output, wire.JSON(it))
+	}
+	if c.Background {
+		if old, err := c.memory.find(c.id, ""); err != nil || old.cancel == nil {
+			return
+		}
+	}
+	c.memory.put(k)
+}
+
 func (c *Responses) builder(m *wire.Model) *builder {
 	p := m.Defaults.Sampling
-	_ = c.Sampling.Apply(&p, m.Words) // it was applied before: only the values are told back
-	b := &builder{r: Response{
-		ID: wire.ID("resp_"), Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
+	if m.Engine != nil {
+		_ = c.Sampling.Apply(&p, m.Words) // it was applied before: only the values are told back
+	}
+	b := &builder{c: c, r: Response{
+		ID: c.id, Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
 		MaxTokens: c.MaxTokens, Output: []*Item{}, Parallel: c.Parallel == nil || *c.Parallel, Reasoning: c.Reasoning,
 		Temperature: p.Temperature, TopP: p.TopP, Text: ResponseText{&TextFormat{Type: "text"}}, ToolChoice: c.choices,
-		Tools: c.Tools, Truncation: "disabled", Metadata: c.Metadata,
+		Tools: c.Tools, Truncation: "disabled", Metadata: c.Metadata, Store: c.keeps(), Background: c.Background,
 	}}
+	if c.Previous != "" {
+		b.r.Previous = &c.Previous
+	}
 	if c.Instructions != "" {
 		b.r.Instructions = &c.Instructions
 	}
@@ -149,6 +191,7 @@ type ResponseEvent struct {
 	Logprobs  *[]TokenLogprob `json:"logprobs,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Arguments *string         `json:"arguments,omitempty"`
+	Input     *string         `json:"input,omitempty"`
 }
 
 // tell sends an event.
@@ -178,7 +221,7 @@ func (b *builder) begin(it *Item) {
 	b.open, b.text, b.logprobs = it, "", nil
 	b.r.Output = append(b.r.Output, it)
 	b.tell(ResponseEvent{Type: "response.output_item.added", Item: it})
-	if it.Type == "function_call" {
+	if it.CallID != "" {
 		return
 	}
 	part := b.part()
@@ -204,6 +247,13 @@ func (b *builder) finish(status string) {
 	case "function_call":
 		it.Arguments = &text
 		b.tell(ResponseEvent{Type: "response.function_call_arguments.done", Name: it.Name, Arguments: &text})
+	case "custom_tool_call":
+		input := customInput(text)
+		it.Input = &input
+		b.tell(ResponseEvent{Type: "response.custom_tool_call_input.delta", Delta: &input})
+		b.tell(ResponseEvent{Type: "response.custom_tool_call_input.done", Input: &input})
+	case "local_shell_call":
+		it.Action = shellAction(text)
 	default:
 		done := ResponseEvent{Type: "response.reasoning_text.done", Content: first(), Text: &text}
 		part := b.part()
@@ -213,6 +263,9 @@ func (b *builder) finish(status string) {
 		b.tell(done)
 		b.tell(ResponseEvent{Type: "response.content_part.done", Content: first(), Part: &part})
 		it.Content = &[]ContentPart{part}
+		if it.Type == "reasoning" && slices.Contains(b.c.Include, "reasoning.encrypted_content") {
+			it.Carried = wire.Carry(text)
+		}
 	}
 	it.Status = status
 	b.tell(ResponseEvent{Type: "response.output_item.done", Item: it})
@@ -239,12 +292,12 @@ func (b *builder) add(ev *engine.Event) {
 		b.text += ev.Text
 		b.tell(ResponseEvent{Type: "response.reasoning_text.delta", Content: first(), Delta: &ev.Text})
 	case engine.Call:
-		if b.open == nil || b.open.Type != "function_call" || b.call != ev.Call.Index {
-			b.begin(&Item{ID: wire.ID("fc_"), Type: "function_call", CallID: ev.Call.ID, Name: ev.Call.Name, Arguments: new(string)})
+		if b.open == nil || b.open.CallID == "" || b.call != ev.Call.Index {
+			b.begin(b.newCall(&ev.Call))
 		}
 		b.call = ev.Call.Index
-		if ev.Call.Arguments != "" {
-			b.text += ev.Call.Arguments
+		b.text += ev.Call.Arguments
+		if ev.Call.Arguments != "" && b.open.Type == "function_call" {
 			b.tell(ResponseEvent{Type: "response.function_call_arguments.delta", Delta: &ev.Call.Arguments})
 		}
 	case engine.End:
@@ -252,9 +305,53 @@ func (b *builder) add(ev *engine.Event) {
 	}
 }
 
+// newCall is the item of a call, of the type and name that its tool has.
+func (b *builder) newCall(d *engine.CallDelta) *Item {
+	from, ok := b.c.tools.from[d.Name]
+	if !ok {
+		from = origin{kind: "function_call", name: d.Name}
+	}
+	it := &Item{Type: from.kind, CallID: d.ID, Name: from.name, Namespace: from.namespace}
+	switch from.kind {
+	case "custom_tool_call":
+		it.ID, it.Input = wire.ID("ctc_"), new(string)
+	case "local_shell_call":
+		it.ID, it.Name, it.Action = wire.ID("lsh_"), "", shellAction("")
+	default:
+		it.ID, it.Arguments = wire.ID("fc_"), new(string)
+	}
+	return it
+}
+
+// customInput is the text in the arguments of a custom tool's function, or the
+// arguments as they are if the model wrote something else.
+func customInput(arguments string) string {
+	var a struct {
+		Input *string `json:"input"`
+	}
+	if json.Unmarshal([]byte(arguments), &a) != nil || a.Input == nil {
+		return arguments
+	}
+	return *a.Input
+}
+
+// shellAction reads the arguments of the function local_shell.
+func shellAction(arguments string) *ShellAction {
+	a := &ShellAction{}
+	_ = json.Unmarshal([]byte(arguments), a) // a command that is not one is empty
+	a.Type = "exec"
+	if a.Command == nil {
+		a.Command = []string{}
+	}
+	if wire.Kind(a.Env) != "an object" {
+		a.Env = json.RawMessage("{}")
+	}
+	return a
+}
+
 // end completes the response.
 func (b *builder) end(r *engine.Result) {
-	if len(b.r.Output) == 0 { // an answer of no text is a message too
+	if !b.c.Empty && len(b.r.Output) == 0 { // an answer of no text is a message too
 		b.begin(&Item{ID: wire.ID("msg_"), Type: "message", Role: "assistant", Content: &[]ContentPart{}})
 	}
 	b.r.Status = "completed"
@@ -266,6 +363,20 @@ func (b *builder) end(r *engine.Result) {
 		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion,
 		OutputDetails: OutputDetails{r.Reasoning}, Total: r.Prompt + r.Completion,
 	}
+	b.keep()
+}
+
+// fail ends the response with an error, or as cancelled without one.
+func (b *builder) fail(e *wire.Error) {
+	b.r.Status = "cancelled"
+	if e == nil {
+		return
+	}
+	code := e.Code
+	if code == "" {
+		code = e.Type
+	}
+	b.r.Status, b.r.Error = "failed", &ResponseError{code, e.Message}
 }
 
 // responseWhole collects a response.
@@ -308,13 +419,9 @@ func (s responseStream) End(wire.Sender) error {
 
 // Fail sends an error in the stream.
 func (s responseStream) Fail(out wire.Sender, e *wire.Error) error {
-	code := e.Code
-	if code == "" {
-		code = e.Type
-	}
 	s.out = out
 	s.finish("incomplete")
-	s.r.Status, s.r.Error = "failed", &ResponseError{code, e.Message}
+	s.fail(e)
 	s.tell(ResponseEvent{Type: "response.failed", Response: &s.r})
 	return s.err
 }

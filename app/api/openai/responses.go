@@ -11,9 +11,9 @@ import (
 // ResponsesRequest is the body of POST /v1/responses.
 type ResponsesRequest struct {
 	Model        string            `json:"model" most:"512" doc:"Name of the model."`
-	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, function calls and their outputs."`
+	Input        json.RawMessage   `json:"input" need:"" doc:"A text, or a list of messages, calls of tools and their outputs, reasoning, and references to items of kept responses."`
 	Instructions string            `json:"instructions" doc:"System message in front of the input."`
-	Tools        []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
+	Tools        []json.RawMessage `json:"tools" doc:"Functions, custom tools, namespaces of them and local_shell, as many as fit the context. Others are skipped."`
 	ToolChoice   json.RawMessage   `json:"tool_choice" doc:"none, auto, required, one function as {\"type\": \"function\", \"name\": …}, or some of them as {\"type\": \"allowed_tools\", \"mode\": …, \"tools\": […]}."`
 	Parallel     *bool             `json:"parallel_tool_calls" doc:"false: at most one call."`
 	Text         *ResponseText     `json:"text"`
@@ -24,12 +24,27 @@ type ResponsesRequest struct {
 	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
 	Template    string          `json:"chat_template" doc:"Must be empty: the model's own chat template is used."`
-	Store       bool            `json:"store" doc:"Must not be true: nothing is stored."`
-	Previous    string          `json:"previous_response_id" doc:"Must not be set: nothing is stored."`
-	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: nothing is stored."`
-	Stored      json.RawMessage `json:"prompt" doc:"Must not be set: nothing is stored."`
-	Background  bool            `json:"background"`
+	Store       *bool           `json:"store" doc:"false: do not keep the response. Recent ones are kept in memory, within bounds, until the server ends."`
+	Previous    string          `json:"previous_response_id" doc:"Go on from a kept response."`
+	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: no conversations are stored."`
+	Stored      json.RawMessage `json:"prompt" doc:"Must not be set: no prompts are stored."`
+	Background  bool            `json:"background" doc:"Answer at once, and keep the response for GET /v1/responses/{id}."`
+	Include     []string        `json:"include" doc:"reasoning.encrypted_content: carry the reasoning in an opaque field; others have no effect."`
 	Metadata    json.RawMessage `json:"metadata"`
+	unusedFields
+}
+
+// unusedFields are fields that OpenAI's servers read and that have no effect here.
+type unusedFields struct {
+	ClientData    json.RawMessage `json:"client_metadata" doc:"Without effect."`
+	MaxCalls      json.RawMessage `json:"max_tool_calls" doc:"Without effect: it counts tools that the server runs."`
+	CacheKey      json.RawMessage `json:"prompt_cache_key" doc:"Without effect: every prompt is kept for reuse."`
+	CacheTime     json.RawMessage `json:"prompt_cache_retention" doc:"Without effect."`
+	Safety        json.RawMessage `json:"safety_identifier" doc:"Without effect."`
+	Tier          json.RawMessage `json:"service_tier" doc:"Without effect: there is one tier."`
+	StreamOptions json.RawMessage `json:"stream_options" doc:"Without effect."`
+	Truncation    json.RawMessage `json:"truncation" doc:"Without effect: a prompt that does not fit is refused."`
+	User          json.RawMessage `json:"user" doc:"Without effect."`
 }
 
 // ResponseText is the form of the answer.
@@ -54,44 +69,54 @@ type ReasoningOptions struct {
 // Responses is a request of the responses API.
 type Responses struct {
 	ResponsesRequest
+	Empty   bool // no input at all, as clients send to see whether a server is there
+	id      string
+	memory  *Memory
 	chat    Chat
+	all     []json.RawMessage // items of the conversation, earlier ones too
+	tools   *offers
 	choices json.RawMessage // tool_choice as it is told back
+	notices wire.Notices
+	unused  []string
 }
 
-// ParseResponses reads and checks a body.
-func ParseResponses(body []byte) (*Responses, error) {
-	c := &Responses{}
+// ParseResponses reads and checks a body. Earlier responses come from m, which
+// keeps the answer too.
+func ParseResponses(body []byte, m *Memory) (*Responses, error) {
+	c := &Responses{memory: m, id: wire.ID("resp_")}
 	if err := wire.Decode(body, &c.ResponsesRequest); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.Template != "":
 		return nil, NoTemplate("chat_template")
-	case c.Store:
-		return nil, wire.Bad("store", "true is not supported, no responses are stored")
-	case c.Previous != "":
-		return nil, wire.Bad("previous_response_id", "not supported, no responses are stored; send the conversation in input")
 	case !wire.IsNull(c.Talk):
 		return nil, wire.Bad("conversation", "not supported, no conversations are stored; send the conversation in input")
 	case !wire.IsNull(c.Stored):
 		return nil, wire.Bad("prompt", "not supported, no prompts are stored; send its text in input")
-	case c.Background:
-		return nil, wire.Bad("background", "true is not supported")
+	case c.Background && c.ResponsesRequest.Stream:
+		return nil, wire.Bad("background", "a stream does not run in the background; ask for one of the two")
+	case c.Background && c.Store != nil && !*c.Store:
+		return nil, wire.Bad("background", "wants store: the answer is fetched later")
 	}
 	err := unlimited(&c.MaxTokens, "max_output_tokens")
 	if err != nil {
 		return nil, err
 	}
-	if c.chat.messages, err = c.messages(); err != nil {
+	if err = c.read(); err != nil {
 		return nil, err
 	}
-	tools, err := c.functions()
+	if c.tools, err = c.offers(); err != nil {
+		return nil, err
+	}
+	choice, err := c.plainChoice()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.chat.offer(tools, c.ToolChoice); err != nil {
+	if err := c.chat.offer(c.tools.list, choice); err != nil {
 		return nil, err
 	}
+	c.rest()
 	if c.choices = c.ToolChoice; wire.IsNull(c.choices) {
 		c.choices = json.RawMessage(`"auto"`)
 	}
@@ -118,214 +143,89 @@ func (f *TextFormat) grammar() (*engine.Grammar, error) {
 	return wire.SchemaGrammar(f.Schema, "text.format.schema")
 }
 
-// functions brings the tools into the form of chat completions.
-func (c *Responses) functions() ([]json.RawMessage, error) {
-	out := make([]json.RawMessage, len(c.Tools))
-	for i, raw := range c.Tools {
-		path := fmt.Sprintf("tools[%d]", i)
-		o, err := readTool(raw, path)
+// read brings the input into the form of chat completions. The conversation
+// before it comes from the memory.
+func (c *Responses) read() error {
+	if c.Previous != "" {
+		k, err := c.memory.find(c.Previous, "previous_response_id")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		f := wire.Object{}
-		for _, m := range o {
-			if m.Key != "type" && !wire.IsNull(m.Value) {
-				f.Set(m.Key, m.Value)
-			}
-		}
-		t := wire.Object{}
-		t.SetText("type", "function")
-		t.Set("function", f.Raw())
-		out[i] = t.Raw()
+		c.all = append(append(c.all, k.input...), k.output...)
 	}
-	return out, nil
-}
-
-// messages brings the input into the form of chat completions.
-func (c *Responses) messages() (json.RawMessage, error) {
-	var in items
+	before := len(c.all)
+	if wire.Kind(c.Input) == "a list" {
+		list, err := wire.List(c.Input, "input")
+		if err != nil {
+			return err
+		}
+		for i, raw := range list {
+			if raw, err = c.resolve(raw, fmt.Sprintf("input[%d]", i)); err != nil {
+				return err
+			}
+			c.all = append(c.all, raw)
+		}
+	} else {
+		s, err := wire.Text(c.Input, "input")
+		if err != nil {
+			return err
+		}
+		c.all = append(c.all, wire.JSON(map[string]any{
+			"id": wire.ID("msg_"), "type": "message", "role": "user", "content": []any{map[string]any{"type": "input_text", "text": s}},
+		}))
+	}
+	in := items{c: c}
 	if c.Instructions != "" {
 		in.say("system", c.Instructions)
 	}
-	if wire.Kind(c.Input) != "a list" {
-		s, err := wire.Text(c.Input, "input")
-		if err != nil {
-			return nil, err
+	for i, raw := range c.all {
+		path := fmt.Sprintf("input[%d]", i-before)
+		if i < before {
+			path = "previous_response_id"
 		}
-		in.say("user", s)
-		return Messages(in.out, "input")
+		if err := in.add(raw, path); err != nil {
+			return err
+		}
 	}
-	list, err := wire.List(c.Input, "input")
+	in.flush()
+	if c.Empty = len(c.all) == 0; c.Empty {
+		return nil
+	}
+	var err error
+	c.chat.messages, err = Messages(in.out, "input")
+	return err
+}
+
+// rest notes the fields that have no effect.
+func (c *Responses) rest() {
+	for _, f := range []struct {
+		name string
+		raw  json.RawMessage
+	}{
+		{"client_metadata", c.ClientData}, {"max_tool_calls", c.MaxCalls}, {"prompt_cache_key", c.CacheKey}, {"prompt_cache_retention", c.CacheTime},
+		{"safety_identifier", c.Safety}, {"service_tier", c.Tier}, {"stream_options", c.StreamOptions}, {"truncation", c.Truncation}, {"user", c.User},
+	} {
+		if !wire.IsNull(f.raw) {
+			c.unused = append(c.unused, f.name)
+		}
+	}
+}
+
+// Conversation is the prompt with the defaults of a model.
+func (c *Responses) Conversation(m *wire.Model) (*engine.Chat, error) {
+	list, err := c.chat.Requests(m)
 	if err != nil {
 		return nil, err
 	}
-	for i, raw := range list {
-		if err := in.add(raw, fmt.Sprintf("input[%d]", i)); err != nil {
-			return nil, err
-		}
-	}
-	in.flush()
-	return Messages(in.out, "input")
+	return list[0].Chat, nil
 }
 
-// items collects messages. Reasoning, text and calls of one turn of the
-// assistant are items of their own here and become one message.
-type items struct {
-	out   []json.RawMessage
-	turn  wire.Object // of the assistant, being collected; nil: none
-	calls []json.RawMessage
-	names map[string]string // of called functions, by call
-}
-
-func (in *items) say(role, content string) {
-	o := wire.Object{}
-	o.SetText("role", role)
-	o.SetText("content", content)
-	in.out = append(in.out, o.Raw())
-}
-
-// flush ends the assistant's turn.
-func (in *items) flush() {
-	if in.turn == nil && in.calls == nil {
-		return
-	}
-	o := wire.Object{}
-	o.SetText("role", "assistant")
-	for _, m := range in.turn {
-		o.Set(m.Key, m.Value)
-	}
-	if in.calls != nil {
-		o.Set("tool_calls", wire.RawList(in.calls))
-	}
-	in.out, in.turn, in.calls = append(in.out, o.Raw()), nil, nil
-}
-
-func (in *items) add(raw json.RawMessage, path string) error {
-	o, err := wire.ReadObject(raw, path)
-	if err != nil {
-		return err
-	}
-	kind := "message"
-	if v := o.Value("type"); v != nil {
-		if kind, err = wire.Text(v, path+".type"); err != nil {
-			return err
-		}
-	}
-	switch kind {
-	case "message":
-		return in.message(o, path)
-	case "reasoning":
-		return in.reasoning(o, path)
-	case "function_call":
-		return in.call(o, path)
-	case "function_call_output":
-		return in.output(o, path)
-	}
-	return wire.Bad(path+".type", "items of type %.64q are not supported", kind)
-}
-
-func (in *items) message(o wire.Object, path string) error {
-	role, err := wire.Text(o.Value("role"), path+".role")
-	if err != nil {
-		return err
-	}
-	text, err := wire.ReadContent(o.Value("content"), path+".content")
-	if err != nil {
-		return err
-	}
-	if role != "assistant" {
-		in.flush()
-		in.say(role, text)
-		return nil
-	}
-	if in.turn.Has("content") || in.calls != nil {
-		in.flush()
-	}
-	in.turn.SetText("content", text)
-	return nil
-}
-
-func (in *items) reasoning(o wire.Object, path string) error {
-	text := ""
-	for _, key := range []string{"content", "summary"} {
-		raw := o.Value(key)
-		if raw == nil || text != "" {
-			continue
-		}
-		list, err := wire.List(raw, path+"."+key)
-		if err != nil {
-			return err
-		}
-		for i, part := range list {
-			p, err := wire.ReadObject(part, fmt.Sprintf("%s.%s[%d]", path, key, i))
-			if err != nil {
-				return err
-			}
-			s, err := wire.Text(p.Value("text"), fmt.Sprintf("%s.%s[%d].text", path, key, i))
-			if err != nil {
-				return err
-			}
-			text += s
-		}
-	}
-	in.flush()
-	if text != "" {
-		in.turn.SetText("reasoning_content", text)
-	}
-	return nil
-}
-
-func (in *items) call(o wire.Object, path string) error {
-	id, err := wire.Text(o.Value("call_id"), path+".call_id")
-	if err != nil {
-		return err
-	}
-	name, err := wire.Text(o.Value("name"), path+".name")
-	if err != nil {
-		return err
-	}
-	args, err := wire.Text(o.Value("arguments"), path+".arguments")
-	if err != nil {
-		return err
-	}
-	if in.names == nil {
-		in.names = map[string]string{}
-	}
-	in.names[id] = name
-	f, call := wire.Object{}, wire.Object{}
-	f.SetText("name", name)
-	f.SetText("arguments", args)
-	call.SetText("id", id)
-	call.SetText("type", "function")
-	call.Set("function", f.Raw())
-	in.calls = append(in.calls, call.Raw())
-	return nil
-}
-
-func (in *items) output(o wire.Object, path string) error {
-	id, err := wire.Text(o.Value("call_id"), path+".call_id")
-	if err != nil {
-		return err
-	}
-	text, err := wire.ReadContent(o.Value("output"), path+".output")
-	if err != nil {
-		return err
-	}
-	in.flush()
-	m := wire.Object{}
-	m.SetText("role", "tool")
-	if name := in.names[id]; name != "" {
-		m.SetText("name", name)
-	}
-	m.SetText("tool_call_id", id)
-	m.SetText("content", text)
-	in.out = append(in.out, m.Raw())
-	return nil
-}
+// Notes are what the client should know, and the fields that have no effect.
+func (c *Responses) Notes() (notices wire.Notices, unused []string) { return c.notices, c.unused }
 
 // Head says what the request is for.
 func (c *Responses) Head() wire.Head {
-	return wire.Head{Model: c.Model, Stream: c.ResponsesRequest.Stream, OneCall: c.Parallel != nil && !*c.Parallel}
+	return wire.Head{Model: c.Model, Stream: c.ResponsesRequest.Stream, OneCall: c.Parallel != nil && !*c.Parallel, Notices: c.notices, Unused: c.unused}
 }
 
 // Requests translates the request.

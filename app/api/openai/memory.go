@@ -1,0 +1,261 @@
+package openai
+
+import (
+	"container/list"
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"godwit/app/api/wire"
+)
+
+// Limits of a Memory.
+const (
+	memoryBytes     = 64 << 20
+	memoryResponses = 1024
+	maxBackground   = 16
+)
+
+// Memory keeps recent responses, so that a client can go on from one, or name its
+// items. It is bounded; the response that was unused longest is dropped first.
+// The zero value is empty.
+type Memory struct {
+	mu      sync.Mutex
+	byID    map[string]*list.Element // of *kept
+	items   map[string]json.RawMessage
+	order   list.List // the last used one first
+	bytes   int
+	running int
+}
+
+// kept is a response with what it answers.
+type kept struct {
+	id      string
+	input   []json.RawMessage // the whole conversation before the answer
+	output  []json.RawMessage
+	body    json.RawMessage
+	cancel  context.CancelFunc // of a background response that is at work; else nil
+	started bool               // in the background
+}
+
+func (k *kept) size() int {
+	n := len(k.body)
+	for _, raw := range k.input {
+		n += len(raw)
+	}
+	for _, raw := range k.output {
+		n += len(raw)
+	}
+	return n
+}
+
+// Bytes is the size of what is kept.
+func (m *Memory) Bytes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bytes
+}
+
+func itemID(raw json.RawMessage) string {
+	var it struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(raw, &it) != nil {
+		return ""
+	}
+	return it.ID
+}
+
+// put keeps a response in place of one of the same id.
+func (m *Memory) put(k *kept) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byID == nil {
+		m.byID, m.items = map[string]*list.Element{}, map[string]json.RawMessage{}
+	}
+	if e := m.byID[k.id]; e != nil {
+		k.started = e.Value.(*kept).started
+		m.drop(e)
+	}
+	m.byID[k.id] = m.order.PushFront(k)
+	m.bytes += k.size()
+	for _, raw := range append(k.input[:len(k.input):len(k.input)], k.output...) {
+		if id := itemID(raw); id != "" {
+			m.items[id] = raw
+		}
+	}
+	for m.order.Len() > 1 && (m.bytes > memoryBytes || m.order.Len() > memoryResponses) {
+		m.drop(m.order.Back())
+	}
+}
+
+func (m *Memory) drop(e *list.Element) {
+	k := m.order.Remove(e).(*kept)
+	delete(m.byID, k.id)
+	m.bytes -= k.size()
+	for _, raw := range append(k.input[:len(k.input):len(k.input)], k.output...) {
+		delete(m.items, itemID(raw))
+	}
+	if k.cancel != nil {
+		k.cancel()
+	}
+}
+
+// missing is the error about a response or item that is not kept.
+func missing(param, what, id string) *wire.Error {
+	e := wire.Fault(http.StatusNotFound, wire.NotFound, "no %s %.128q is kept; recent ones are, until the server ends", what, id)
+	e.Param, e.Code = param, "not_found"
+	return e
+}
+
+func (m *Memory) find(id, param string) (*kept, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.byID[id]
+	if e == nil {
+		return nil, missing(param, "response", id)
+	}
+	m.order.MoveToFront(e)
+	return e.Value.(*kept), nil
+}
+
+func (m *Memory) item(id, path string) (json.RawMessage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	raw, ok := m.items[id]
+	if !ok {
+		return nil, missing(path, "item", id)
+	}
+	return raw, nil
+}
+
+// Body is a kept response.
+func (m *Memory) Body(id string) (json.RawMessage, error) {
+	k, err := m.find(id, "")
+	if err != nil {
+		return nil, err
+	}
+	return k.body, nil
+}
+
+// Deleted is the answer of DELETE /v1/responses/{id}.
+type Deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// Delete drops a response.
+func (m *Memory) Delete(id string) (*Deleted, error) {
+	if _, err := m.find(id, ""); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.byID[id]; e != nil {
+		m.drop(e)
+	}
+	return &Deleted{id, "response", true}, nil
+}
+
+// ItemList is the answer of GET /v1/responses/{id}/input_items.
+type ItemList struct {
+	Object string            `json:"object"`
+	Data   []json.RawMessage `json:"data"`
+	First  string            `json:"first_id"`
+	Last   string            `json:"last_id"`
+	More   bool              `json:"has_more"`
+}
+
+// Input lists what a response answers: at most limit items behind the one called
+// after, the last first unless ascending.
+func (m *Memory) Input(id, after string, limit int, ascending bool) (*ItemList, error) {
+	k, err := m.find(id, "")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]json.RawMessage, len(k.input))
+	for i, raw := range k.input {
+		if ascending {
+			all[i] = raw
+		} else {
+			all[len(all)-1-i] = raw
+		}
+	}
+	for i, raw := range all {
+		if after != "" && itemID(raw) == after {
+			all = all[i+1:]
+			break
+		}
+	}
+	out := &ItemList{Object: "list", Data: all, More: len(all) > limit}
+	if out.More {
+		out.Data = all[:limit]
+	}
+	if n := len(out.Data); n > 0 {
+		out.First, out.Last = itemID(out.Data[0]), itemID(out.Data[n-1])
+	}
+	return out, nil
+}
+
+// Begin keeps a background response as queued and returns its body. cancel ends
+// it; done has to be called when it has ended.
+func (m *Memory) Begin(c *Responses, cancel context.CancelFunc) (body json.RawMessage, done func(), err error) {
+	m.mu.Lock()
+	full := m.running == maxBackground
+	if !full {
+		m.running++
+	}
+	m.mu.Unlock()
+	if full {
+		return nil, nil, wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d background responses are at work already", maxBackground)
+	}
+	b := c.builder(&wire.Model{Name: c.Model})
+	b.r.Status = "queued"
+	k := &kept{id: c.id, input: c.all, body: wire.JSON(&b.r), cancel: cancel, started: true}
+	m.put(k)
+	return k.body, func() {
+		m.mu.Lock()
+		m.running--
+		m.mu.Unlock()
+	}, nil
+}
+
+// Fail ends a background response with an error, or as cancelled without one.
+func (m *Memory) Fail(c *Responses, e *wire.Error) {
+	if _, err := m.find(c.id, ""); err != nil {
+		return // deleted meanwhile
+	}
+	b := c.builder(&wire.Model{Name: c.Model})
+	b.fail(e)
+	m.put(&kept{id: c.id, input: c.all, body: wire.JSON(&b.r), started: true})
+}
+
+// Cancel ends a background response and returns it.
+func (m *Memory) Cancel(id string) (json.RawMessage, error) {
+	k, err := m.find(id, "")
+	if err != nil {
+		return nil, err
+	}
+	if !k.started {
+		return nil, wire.Bad("", "response %.128q does not run in the background", id)
+	}
+	if k.cancel == nil { // has ended
+		return k.body, nil
+	}
+	k.cancel()
+	var o wire.Object
+	if o, err = wire.ReadObject(k.body, ""); err != nil {
+		return nil, err
+	}
+	o.SetText("status", "cancelled")
+	m.put(&kept{id: id, input: k.input, body: o.Raw(), started: true})
+	return o.Raw(), nil
+}
+
+// TokenCount is the answer of POST /v1/responses/input_tokens.
+type TokenCount struct {
+	Object string `json:"object"`
+	Tokens int    `json:"input_tokens"`
+}

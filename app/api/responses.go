@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"godwit/app/api/openai"
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// readResponses reads a call of the responses API.
+func (s *Server) readResponses(body []byte) (*openai.Responses, error) {
+	return openai.ParseResponses(body, &s.memory)
+}
+
+// responses answers POST /v1/responses.
+func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	c, err := s.readResponses(body)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Empty:
+		return s.emptyResponse(w, c)
+	case c.Background:
+		return s.background(w, c)
+	}
+	return s.answer(w, r, c)
+}
+
+// emptyResponse answers a request without input, by which clients find out
+// whether a server is there. No model is loaded for it.
+func (s *Server) emptyResponse(w http.ResponseWriter, c *openai.Responses) error {
+	m := &wire.Model{Name: c.Model, Defaults: s.live.Load().defaults}
+	end := engine.Event{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishStop}}
+	if !c.Head().Stream {
+		whole := c.Whole(m)
+		whole.Add(0, &end)
+		writeJSON(w, http.StatusOK, whole.Body())
+		return nil
+	}
+	out, reply := newStream(w, false), c.Stream(m)
+	for _, step := range []func() error{
+		func() error { return reply.Start(out) }, func() error { return reply.Add(out, 0, &end) }, func() error { return reply.End(out) }, out.flush,
+	} {
+		if err := step(); err != nil {
+			s.log.Debug("client has gone", "err", err)
+			return nil
+		}
+	}
+	return nil
+}
+
+// background has a response made behind the request. It ends with the server or
+// when it is cancelled.
+func (s *Server) background(w http.ResponseWriter, c *openai.Responses) error {
+	ctx, cancel := context.WithCancel(s.ctx)
+	body, done, err := s.memory.Begin(c, cancel)
+	if err != nil {
+		cancel()
+		return err
+	}
+	head := c.Head()
+	s.note(w, head.Notices, head.Unused)
+	s.work.Go(func() {
+		defer done()
+		defer cancel()
+		items := make(chan item, 16)
+		s.work.Go(func() { s.produce(ctx, c, items) })
+		if _, err := collect(ctx, c, items); err != nil && ctx.Err() == nil {
+			s.memory.Fail(c, s.explain(err))
+		}
+	})
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// keptResponse answers GET /v1/responses/{id}.
+func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) error {
+	if v := r.URL.Query().Get("stream"); v != "" && v != "false" {
+		return wire.Bad("stream", "a kept response is not streamed")
+	}
+	body, err := s.memory.Body(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// dropResponse answers DELETE /v1/responses/{id}.
+func (s *Server) dropResponse(w http.ResponseWriter, r *http.Request) error {
+	gone, err := s.memory.Delete(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, gone)
+	return nil
+}
+
+// cancelResponse answers POST /v1/responses/{id}/cancel.
+func (s *Server) cancelResponse(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.memory.Cancel(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, body)
+	return nil
+}
+
+// inputItems answers GET /v1/responses/{id}/input_items.
+func (s *Server) inputItems(w http.ResponseWriter, r *http.Request) error {
+	const most = 100
+	q := r.URL.Query()
+	limit := 20
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return wire.Bad("limit", "want a number from 1 to %d", most)
+		}
+		limit = n
+	}
+	order := q.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		return wire.Bad("order", "%.64q is not one of asc, desc", order)
+	}
+	list, err := s.memory.Input(r.PathValue("id"), q.Get("after"), limit, order == "asc")
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+// inputTokens answers POST /v1/responses/input_tokens.
+func (s *Server) inputTokens(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	c, err := s.readResponses(body)
+	if err != nil {
+		return err
+	}
+	notices, unused := c.Notes()
+	s.note(w, notices, unused)
+	if c.Empty {
+		writeJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens"})
+		return nil
+	}
+	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
+		chat, err := c.Conversation(&wire.Model{Engine: l.Engine, Defaults: s.live.Load().defaults})
+		if err != nil {
+			return err
+		}
+		tokens, err := l.Encode(ctx, &engine.Request{Chat: chat})
+		if err != nil {
+			return err
+		}
+		writeJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens", Tokens: len(tokens)})
+		return nil
+	})
+}
