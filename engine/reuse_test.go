@@ -113,8 +113,12 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.warm.RestoreSlot(t.Context(), rng.IntN(slots), bytes.NewReader(file.Bytes())); err != nil {
+	slot := rng.IntN(slots)
+	if _, err := r.warm.RestoreSlot(t.Context(), slot, bytes.NewReader(file.Bytes())); err != nil {
 		t.Fatal(err)
+	}
+	if from, err := r.warm.ReuseFrom(t.Context(), slot); err != nil || from <= 0 || from > st.Cached {
+		t.Errorf("restored, it says that reuse begins at %d, want at most %d; %v", from, st.Cached, err)
 	}
 	r.ask(t, "restored", short, 100, st.Cached)
 	r.ask(t, "branch of the restored", slices.Concat(short[:len(short)-20], text(40)), 60, 0)

@@ -54,6 +54,12 @@ func (e *Engine) RestoreSlot(ctx context.Context, slot int, r io.ReadSeeker) (in
 	return e.sched.Restore(ctx, slot, r)
 }
 
+// ReuseFrom is the length of the shortest beginning of an idle slot's text that
+// a prompt can reuse. A prompt that parts from the text before is read in full.
+func (e *Engine) ReuseFrom(ctx context.Context, slot int) (int, error) {
+	return e.sched.ReuseFrom(ctx, slot)
+}
+
 // EraseSlot empties an idle slot.
 func (e *Engine) EraseSlot(ctx context.Context, slot int) (int, error) {
 	return e.sched.Erase(ctx, slot)

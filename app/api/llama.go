@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -141,7 +142,11 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			writeJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
+			from, err := l.ReuseFrom(ctx, id)
+			if err != nil && !errors.Is(err, engine.ErrSlot) { // a request has taken it already
+				return err
+			}
+			writeJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, From: from, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
 		default:
 			n, err := l.EraseSlot(ctx, id)
 			if err != nil {

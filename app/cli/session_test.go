@@ -144,6 +144,8 @@ func TestSessionInNewProcess(t *testing.T) {
 			second := serveProcess(t, args...)
 			if status, r := second.post("/slots/3?action=restore", file); status != 200 || r["n_restored"] != 205.0 {
 				t.Errorf("restored: %d %v", status, r)
+			} else if from, ok := r["n_reuse_from"].(float64); !ok || from < 64 || from > 192 {
+				t.Errorf("reuse begins at %v, want 192, the page border before the end of the prompt, or less", r["n_reuse_from"])
 			}
 			longer := slices.Clone(prompt)
 			for _, id := range before["tokens"].([]any) {

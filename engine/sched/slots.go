@@ -119,6 +119,18 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.ReadSeeker) (n int, err
 	return n, errors.Join(e, err)
 }
 
+// ReuseFrom is the length of the shortest beginning of an idle slot's text that
+// a prompt can reuse. A prompt that parts from the text before is read in full.
+func (s *Sched) ReuseFrom(ctx context.Context, i int) (n int, err error) {
+	e := s.do(ctx, func() {
+		var sl *slot
+		if sl, err = s.idleSlot(i); err == nil {
+			n = s.cache.ReuseFrom(sl.seq)
+		}
+	})
+	return n, errors.Join(e, err)
+}
+
 // restore fills an empty slot.
 func (s *Sched) restore(i int, r io.ReadSeeker) (int, error) {
 	tokens, err := readTokens(r, s.capacity(), s.o.Vocab)

@@ -90,6 +90,7 @@ type SlotRestored struct {
 	Slot     int       `json:"id_slot"`
 	File     string    `json:"filename"`
 	Restored int       `json:"n_restored"`
+	From     int       `json:"n_reuse_from"` // length of the shortest beginning that a prompt can reuse
 	Read     int64     `json:"n_read"`
 	Timings  SlotTimes `json:"timings"`
 }

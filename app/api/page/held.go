@@ -207,6 +207,9 @@ func (p *Page) restore(ctx context.Context, lease *api.Lease, chat int64) int {
 		}
 		return 0
 	}
+	if from, err := e.ReuseFrom(ctx, slot); err == nil {
+		p.log.Debug("saved state of a chat restored", "tokens", n, "reuse_from", from)
+	}
 	return n
 }
 
