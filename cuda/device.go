@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"godwit/engine/backend"
+	"godwit/engine/fault"
 	"godwit/engine/gpu"
 	"godwit/shaders"
 )
@@ -136,6 +137,33 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	return b, nil
 }
 
+// stageBytes is how much of a weight is copied to a card at a time.
+const stageBytes = 8 << 20
+
+// stage copies data to a card through memory of our own. The driver must not read
+// a mapped file: if that was cut short meanwhile, its code would end the process.
+func (d *device) stage(at uint64, data []byte) error {
+	buf := make([]byte, min(len(data), stageBytes))
+	for len(data) > 0 {
+		n := 0
+		err := fault.Guard(func() error {
+			n = copy(buf, data)
+			return nil
+		})
+		if err == nil {
+			err = d.call("copy to the device", d.toDevice, uintptr(at), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(n), d.stream)
+		}
+		if err == nil { // buf is filled again
+			err = d.call("wait", d.streamWait, d.stream)
+		}
+		if err != nil {
+			return err
+		}
+		at, data = at+uint64(n), data[n:]
+	}
+	return nil
+}
+
 func (d *device) allocate(size int64, data []byte, label string) (*buffer, error) {
 	free, total, err := d.memory()
 	if err != nil {
@@ -155,11 +183,11 @@ func (d *device) allocate(size int64, data []byte, label string) (*buffer, error
 	}
 	if data == nil {
 		err = d.call("clear", d.set, uintptr(b.at), 0, uintptr(size), d.stream)
+		if err == nil {
+			err = d.call("wait", d.streamWait, d.stream)
+		}
 	} else {
-		err = d.call("copy to the device", d.toDevice, uintptr(b.at), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(size), d.stream)
-	}
-	if err == nil {
-		err = d.call("wait", d.streamWait, d.stream)
+		err = d.stage(b.at, data)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.call("free", d.free, uintptr(b.at)))

@@ -21,7 +21,7 @@ const module = "godwit"
 // may import each other. Every package may import what is below its own folder,
 // and the leaves.
 const imports = `
-	engine/dtype, engine/llm:
+	engine/dtype, engine/llm, engine/fault:
 	engine/gguf/...: engine/dtype
 	engine/fetch:
 	engine/testmodel: engine/fetch engine/internal/golden
@@ -29,7 +29,7 @@ const imports = `
 	engine/kv/...: engine/quant
 	engine/graph/...:
 	engine/ref/...: engine/graph engine/kv engine/quant
-	engine/backend: engine/graph engine/kv
+	engine/backend: engine/graph engine/kv engine/quant
 	engine/backend/split: engine/backend engine/graph engine/kv
 	engine/backend/backendtest/...: engine/backend engine/graph engine/kv engine/quant engine/ref
 	shaders: engine/kv
@@ -59,7 +59,7 @@ const imports = `
 `
 
 // leaves may be imported by every package.
-var leaves = []string{"engine/dtype", "engine/llm"}
+var leaves = []string{"engine/dtype", "engine/llm", "engine/fault"}
 
 // testOnly is imported by tests, and by the packages named, alone.
 var testOnly = map[string][]string{

@@ -49,6 +49,8 @@ type Options struct {
 	NoRepack  bool // run from the mapped file
 	NoMMap    bool // read the file instead of mapping it
 	Lock      bool // keep the weights from being swapped out
+	Unchecked bool // accept weights that are NaN or infinite
+	Strays    bool // go on with rows for which a layer computes NaN, to find the layer
 	FloatAttn bool // float arithmetic in attention for every cache type
 
 	Context  int // tokens of one sequence; 0: the model's own, or what fits
@@ -122,7 +124,7 @@ func (e *deviceError) Unwrap() error { return e.error }
 
 // onDevice marks an error of a device other than the CPU.
 func (e *Engine) onDevice(err error) error {
-	if err == nil || e.o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, backend.ErrDamaged) || e.o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &deviceError{err}
@@ -204,7 +206,10 @@ func (e *Engine) start(ctx context.Context) error {
 		s.Pages = append(s.Pages, g.Pages)
 	}
 	if e.prog, err = e.backend.Compile(ctx, p, &e.layout, s); err != nil {
-		return e.onDevice(err)
+		return e.onDevice(e.named(err))
+	}
+	if err := e.File.Gone(); err != nil {
+		return err
 	}
 	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.identity()}); err != nil {
 		return err
@@ -232,7 +237,7 @@ func (e *Engine) open() (backend.Backend, error) {
 	if o.Driver == nil || o.GPULayers != nil && *o.GPULayers <= 0 {
 		o.Driver, o.Device = host, 0
 	}
-	options := backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock}
+	options := backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
 	b, err := o.Driver.Open(o.Device, options)
 	if err != nil || onHost == 0 || o.Driver.Name() == host.Name() {
 		return b, err
@@ -415,7 +420,27 @@ func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 	if e.Config().Embedding {
 		return ErrEmbedding
 	}
+	for i := range jobs {
+		if done := jobs[i].Done; done != nil {
+			jobs[i].Done = func(f sched.Finish, s sched.Stats, err error) { done(f, s, e.named(err)) }
+		}
+		jobs[i].Strays = jobs[i].Strays || e.o.Strays
+	}
 	return e.sched.Submit(ctx, jobs...)
+}
+
+// named adds the model's file to an error about its weights or its numbers.
+func (e *Engine) named(err error) error {
+	var odd *NotNumbers
+	switch {
+	case errors.As(err, &odd):
+		return fmt.Errorf("%s: %w: %w", e.Path, ErrLogits, err)
+	case errors.Is(err, ErrLogits):
+		return fmt.Errorf("%s: %w behind the attention of layer %d, the last one", e.Path, err, e.Config().Layers-1)
+	case errors.Is(err, backend.ErrDamaged):
+		return fmt.Errorf("%s: %w", e.Path, err)
+	}
+	return err
 }
 
 // checkTokens rejects ids outside the vocabulary.

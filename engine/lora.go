@@ -49,6 +49,9 @@ func (m *Model) adapt(list []LoRA) error {
 		if err := m.addAdapter(f, l.Scale); err != nil {
 			return fmt.Errorf("%s: %w", l.Path, err)
 		}
+		if err := f.Gone(); err != nil {
+			return err
+		}
 		id := f.Identity()
 		m.adapters.digest = fmt.Appendf(append(m.adapters.digest, id[:]...), "%g", l.Scale)
 	}

@@ -9,6 +9,7 @@ import (
 
 	_ "godwit/engine/arch" // registers the architectures
 	"godwit/engine/chat"
+	"godwit/engine/fault"
 	"godwit/engine/gguf"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
@@ -48,7 +49,12 @@ func openModel(path string, open func(string) (*gguf.File, error)) (*Model, erro
 	if err != nil {
 		return nil, err
 	}
-	m, err := model.Open(f)
+	var m model.Model
+	err = fault.Guard(func() error { // it reads small tensors
+		var err error
+		m, err = model.Open(f)
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}

@@ -20,7 +20,7 @@ func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos i
 		return layer, pos, err
 	}
 	logits := len(tokens)
-	j := sched.Job{Prompt: tokens, Fresh: true, Slot: 0, Want: func(int) bool { return true }}
+	j := sched.Job{Prompt: tokens, Fresh: true, Strays: true, Slot: 0, Want: func(int) bool { return true }}
 	j.Row = func(p int, row []float32) error {
 		if p < logits && hasNaN(row) {
 			logits = p

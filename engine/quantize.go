@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"godwit/engine/dtype"
+	"godwit/engine/fault"
 	"godwit/engine/gguf"
 	"godwit/engine/quant"
 )
@@ -173,8 +174,7 @@ func (q *quantizer) write(w *gguf.Writer, t *gguf.Tensor, to dtype.Type) error {
 		return err
 	}
 	if to == t.Type {
-		_, err := w.Write(t.Data)
-		return err
+		return q.copy(w, t.Data)
 	}
 	cols, rows := t.Shape[0], t.Rows()
 	n := max(1, slab/cols)
@@ -197,6 +197,23 @@ func (q *quantizer) write(w *gguf.Writer, t *gguf.Tensor, to dtype.Type) error {
 	return nil
 }
 
+// copy copies bytes of the old file. They go through memory of our own: a system
+// call that is handed pages which are gone says only that the address is bad.
+func (q *quantizer) copy(w *gguf.Writer, data []byte) error {
+	buf := make([]byte, min(len(data), slab))
+	for len(data) > 0 {
+		n := min(len(data), len(buf))
+		if err := fault.Guard(func() error { copy(buf, data[:n]); return nil }); err != nil {
+			return err
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
 func (q *quantizer) report() error {
 	if err := q.ctx.Err(); err != nil || q.progress == nil {
 		return err
@@ -212,11 +229,16 @@ func encodeRows(dst, src []byte, cols, rows int, from, to dtype.Type) error {
 	for i := range workers {
 		lo, hi := i*rows/workers, (i+1)*rows/workers
 		g.Go(func() {
-			row := make([]float32, cols)
-			in, out := from.RowBytes(cols), to.RowBytes(cols)
-			for r := lo; r < hi && errs[i] == nil; r++ {
-				errs[i] = encodeRow(dst[r*out:(r+1)*out], row, src[r*in:(r+1)*in], from, to)
-			}
+			errs[i] = fault.Guard(func() error {
+				row := make([]float32, cols)
+				in, out := from.RowBytes(cols), to.RowBytes(cols)
+				for r := lo; r < hi; r++ {
+					if err := encodeRow(dst[r*out:(r+1)*out], row, src[r*in:(r+1)*in], from, to); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		})
 	}
 	g.Wait()

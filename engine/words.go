@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"godwit/engine/backend"
 	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
@@ -20,6 +21,7 @@ type (
 	Piece         = tokenizer.Piece
 	Plan          = kv.Plan
 	CacheWant     = kv.Want
+	NotNumbers    = backend.NotNumbers
 	InputError    = chat.InputError // a conversation that is wrong in itself; has the field's path
 )
 

@@ -6,10 +6,12 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/quant"
 )
 
 // ErrUnsupported is wrapped by Compile's error when a device lacks an op or a
@@ -22,6 +24,33 @@ var ErrNotBuilt = errors.New("not part of this build")
 // ErrMemory is wrapped when a device has too little memory; the text has the
 // bytes needed, the bytes free and, where known, the largest size possible.
 var ErrMemory = errors.New("not enough memory")
+
+// ErrDamaged is wrapped by errors about weights that are NaN or infinite.
+var ErrDamaged = errors.New("damaged weights")
+
+// Finite returns an error that names the weight and the row where the scale of a
+// block, or a value of a float type, is NaN or infinite. data is w's from row
+// first on.
+func Finite(w *graph.Weight, data []byte, first int) error {
+	i := quant.NotFinite(w.Type, data)
+	if i < 0 {
+		return nil
+	}
+	row := first + i/max(w.Cols()/w.Type.Elems(), 1)
+	return fmt.Errorf("%w: %s (%v) has NaN or infinity in row %d of %d; fetch the file again", ErrDamaged, w.Name, w.Type, row, w.Elems()/w.Cols())
+}
+
+// NotNumbers is the error of Run where queries, keys, values or the choice of
+// experts of some rows were NaN or infinite. The other rows are right.
+type NotNumbers struct {
+	Layer int    // the first one
+	What  string // "queries", "keys", "values" or "router"
+	Rows  []int  // of the batch, ascending
+}
+
+func (e *NotNumbers) Error() string {
+	return fmt.Sprintf("the %s of layer %d are NaN or infinite: weights before it are damaged, or values overflow", e.What, e.Layer)
+}
 
 // Info describes a device.
 type Info struct {
@@ -45,6 +74,7 @@ type Options struct {
 	Threads   int  // CPU workers; 0 for one per physical core
 	NoRepack  bool // run from the mapped file instead of a repacked copy
 	Lock      bool // keep the weights in memory
+	Unchecked bool // accept weights that are NaN or infinite
 	FloatAttn bool // float arithmetic in attention for every cache type
 }
 
@@ -84,7 +114,7 @@ type Program interface {
 	kv.Rows
 	kv.StateRows
 	kv.Copier
-	// Run executes one batch and fills b.Logits.
+	// Run executes one batch and fills b.Logits. With [NotNumbers] it has done so.
 	Run(ctx context.Context, b *llm.Batch) error
 	// Counts returns the counters of each layer since the program was compiled.
 	Counts() []Counts

@@ -455,6 +455,7 @@ func (t *attention) prepare(w *attnWorker, j *job) {
 	for r := range j.rows {
 		row := j.first + r
 		q := t.qTurn.heads(w.turned, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
+		t.p.numbers(q, t.Layer, "queries", row)
 		for g := range t.group {
 			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
 		}

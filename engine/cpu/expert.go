@@ -173,9 +173,15 @@ func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 	p := c.p
 	bias := p.weights.floats(r.Bias)
 	per := 2*r.Experts + r.Groups
+	layer := c.layer()
 	scores := make([]float32, max(p.sizes.Rows, p.sizes.Outputs)*per)
 	return func(row int) {
 		x, mine := p.row(n.In[0], row), scores[row*per:(row+1)*per]
+		if p.plan.Values[n.Out].Rows == graph.BatchRows {
+			p.numbers(x, layer, "router", row)
+		} else {
+			p.numbers(x, layer, "router", int(p.b.Outputs[row]))
+		}
 		prob, choose, groups := mine[:r.Experts], mine[r.Experts:2*r.Experts], mine[2*r.Experts:]
 		switch r.Gating {
 		case graph.Softmax:

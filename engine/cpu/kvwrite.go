@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"godwit/engine/cpu/attn"
-	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -78,7 +77,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	p := t.p
 	w := t.rowWrite(span, head, row)
 	k := t.kTurn.heads(worker.turned, p.row(t.k, row), head, 1, t.DimK, row)
-	t.inspect(k)
+	t.inspect(k, "keys", row)
 	levelled := k
 	if c := t.channels(w.seq, head); c != nil {
 		levelled = worker.levelled
@@ -90,7 +89,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	t.saturated(kv.K, t.cache.k.write(&w, k, levelled, worker.scratch))
 	if t.v != graph.None {
 		v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
-		t.inspect(v)
+		t.inspect(v, "values", row)
 		t.saturated(kv.V, t.cache.v.write(&w, v, v, worker.scratch))
 	}
 }
@@ -152,16 +151,10 @@ func (t *attention) measure(_, task int) {
 }
 
 // inspect counts x if it holds NaN or infinity: packed forms cannot represent
-// them, so they would go unnoticed.
-func (t *attention) inspect(x []float32) {
-	if sum := kernel.Sum(x); sum-sum == 0 {
-		return // all values are finite
-	}
-	for _, v := range x {
-		if v-v != 0 {
-			t.counts[0].broken.Add(1)
-			return
-		}
+// them, so they would never be seen again.
+func (t *attention) inspect(x []float32, what string, row int) {
+	if !t.p.numbers(x, t.Layer, what, row) {
+		t.counts[0].broken.Add(1)
 	}
 }
 

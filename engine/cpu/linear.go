@@ -139,6 +139,9 @@ func (p *program) multiplyRaw(m *raw, y []float32, ldy int, x []float32, ldx, ro
 	cols, n := m.w.Cols(), m.w.Rows()
 	buf := p.rowBufs[worker][:cols]
 	for r := from * kernel.PanelRows; r < min(to*kernel.PanelRows, n); r++ {
+		if r%kernel.PanelRows == 0 {
+			p.backend.pool.fail(m.finite(r / kernel.PanelRows))
+		}
 		m.row(buf, r)
 		for i := range rows {
 			y[i*ldy+r] = kernel.Dot(x[i*ldx:i*ldx+cols], buf)

@@ -1,13 +1,13 @@
 package cpu
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"godwit/engine/cpu/kernel"
+	"godwit/engine/fault"
 )
 
 // pool is a fixed set of workers, each locked to its thread. The caller of run
@@ -24,7 +24,7 @@ type pool struct {
 	short   atomic.Bool             // the current run has short tasks
 	epoch   atomic.Uint32
 	closed  atomic.Bool
-	fault   atomic.Pointer[fault] // first fault of the current run
+	failed  atomic.Pointer[error] // first error of the current run
 	sleep   []parking
 	done    sync.WaitGroup
 }
@@ -155,11 +155,11 @@ func (p *pool) close() {
 }
 
 // run executes the stages in order and returns when all are done. short says
-// that the tasks take no longer than a few claims. The error reports mapped
-// weights that could not be read.
+// that the tasks take no longer than a few claims. The error is the first
+// that a task reported, or says that mapped weights could not be read.
 func (p *pool) run(stages *[]stage, short bool) error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	p.fault.Store(nil)
+	p.failed.Store(nil)
 	epoch := p.epoch.Load() + 1
 	for i := range *stages {
 		s := &(*stages)[i]
@@ -170,31 +170,32 @@ func (p *pool) run(stages *[]stage, short bool) error {
 	p.short.Store(short)
 	p.begin(epoch)
 	p.work(0, epoch, *stages)
-	if f := p.fault.Load(); f != nil {
-		return f
+	if err := p.failed.Load(); err != nil {
+		return *err
 	}
 	return nil
 }
 
-// fault is the address of mapped memory that cannot be read: another program
-// truncated the file, or its disk is gone.
-type fault struct{ address uintptr }
-
-func (f *fault) Error() string {
-	return fmt.Sprintf("cpu: memory at %#x cannot be read: the model file was cut short, or its disk is gone", f.address)
+// fail keeps the first error of the current run; nil is no error.
+func (p *pool) fail(err error) {
+	if err != nil {
+		p.failed.CompareAndSwap(nil, &err)
+	}
 }
 
-// do executes a task. A fault ends the task, not the process; other panics
-// propagate.
+// do executes a task. A read of a file that was cut short ends the task, not the
+// process; other panics propagate.
 func (p *pool) do(s *stage, worker, task int) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }: // see debug.SetPanicOnFault
-			p.fault.CompareAndSwap(nil, &fault{r.Addr()})
-		default:
+		r := recover()
+		if r == nil {
+			return
+		}
+		err, ok := fault.From(r)
+		if !ok {
 			panic(r)
 		}
+		p.fail(err)
 	}()
 	s.do(worker, task)
 }

@@ -38,6 +38,8 @@ type program struct {
 	b     *llm.Batch
 	span  []int32     // span of each row
 	skips []attnCount // by layer and worker
+
+	strays strays
 }
 
 // ropeTable holds the sine and cosine of every row of a batch for one set of
@@ -92,6 +94,9 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	}
 	err := p.backend.pool.run(&p.stages, len(b.Tokens) == 1)
 	p.b = nil
+	if odd := p.strays.end(); err == nil {
+		err = odd
+	}
 	return err
 }
 

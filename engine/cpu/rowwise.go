@@ -82,7 +82,7 @@ func (c *compiler) embed(n graph.Node, op graph.Embed) (rowOp, error) {
 			id = int(p.b.Pos[row])
 		}
 		y := p.row(n.Out, row)
-		m.row(y, min(max(id, 0), limit-1))
+		p.backend.pool.fail(m.row(y, min(max(id, 0), limit-1)))
 		if scale != 1 {
 			kernel.Scale(y, y, scale)
 		}

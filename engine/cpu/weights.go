@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu/kernel"
+	"godwit/engine/fault"
 	"godwit/engine/graph"
 	"godwit/engine/quant"
 )
@@ -23,6 +25,34 @@ type mat struct {
 type raw struct {
 	w    *graph.Weight
 	data []byte
+	// seen holds a bit for each panel whose scales were looked at when it was
+	// first read: a file that is run from its mapping is not read at load.
+	seen []atomic.Uint32
+}
+
+func newRaw(w *graph.Weight, data []byte, unchecked bool) raw {
+	panels := (w.Rows() + kernel.PanelRows - 1) / kernel.PanelRows
+	seen := make([]atomic.Uint32, (panels+31)/32)
+	if unchecked {
+		for i := range seen {
+			seen[i].Store(^uint32(0))
+		}
+	}
+	return raw{w, data, seen}
+}
+
+// finite looks at the scales of a panel at its first use.
+func (m *raw) finite(panel int) error {
+	word, bit := &m.seen[panel/32], uint32(1)<<(panel%32)
+	if word.Load()&bit != 0 {
+		return nil
+	}
+	n, first := m.w.Type.RowBytes(m.w.Cols()), panel*kernel.PanelRows
+	if err := backend.Finite(m.w, m.data[first*n:min(first+kernel.PanelRows, m.w.Rows())*n], first); err != nil {
+		return err
+	}
+	word.Or(bit)
+	return nil
 }
 
 // row decodes row r.
@@ -69,12 +99,13 @@ func (m *mat) start(i int) []byte {
 }
 
 // row decodes row r of the first matrix.
-func (m *mat) row(dst []float32, r int) {
+func (m *mat) row(dst []float32, r int) error {
 	if m.packed != nil {
 		m.packed[0].Row(dst, r)
-		return
+		return nil
 	}
 	m.raw[0].row(dst, r)
+	return m.raw[0].finite(r / kernel.PanelRows)
 }
 
 // weights are the prepared constants of a plan. Vectors become float32;
@@ -140,15 +171,26 @@ func vectorsOf(p *graph.Plan) []*graph.Weight {
 }
 
 // prepare makes the weights of a plan ready.
-func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (*weights, error) {
+func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (w *weights, err error) {
+	err = fault.Guard(func() error { // vectors are read here, matrices by the workers
+		w, err = b.weigh(ctx, p, s)
+		return err
+	})
+	return w, err
+}
+
+func (b *Backend) weigh(ctx context.Context, p *graph.Plan, s backend.Sizes) (*weights, error) {
 	w := &weights{b: b, mats: make(map[*graph.Weight]*mat), vectors: make(map[*graph.Weight][]float32)}
 	for _, v := range vectorsOf(p) {
 		if v == nil || w.vectors[v] != nil {
 			continue
 		}
-		f := make([]float32, v.Elems())
-		if err := quant.Decode(v.Type, f, v.Data); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", v.Name, err), w.release())
+		f, err := vector(v)
+		if errors.Is(err, backend.ErrDamaged) && b.options.Unchecked {
+			err = nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.release())
 		}
 		w.vectors[v] = f
 		w.size += int64(4 * len(f))
@@ -180,6 +222,15 @@ func (b *Backend) prepare(ctx context.Context, p *graph.Plan, s backend.Sizes) (
 		}
 	}
 	return w, in.drop()
+}
+
+// vector widens a weight that is used as plain floats.
+func vector(v *graph.Weight) ([]float32, error) {
+	f := make([]float32, v.Elems())
+	if err := quant.Decode(v.Type, f, v.Data); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.Name, err)
+	}
+	return f, backend.Finite(v, v.Data, 0)
 }
 
 // add prepares one matrix, or shares another program's.
@@ -221,7 +272,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 			return fmt.Errorf("%w: %s: %v on cpu", backend.ErrUnsupported, g.Name, g.Type)
 		}
 		for i := range n {
-			s.mat.raw = append(s.mat.raw, raw{g, g.Data[i*src : (i+1)*src]})
+			s.mat.raw = append(s.mat.raw, newRaw(g, g.Data[i*src:(i+1)*src], b.options.Unchecked))
 		}
 		return nil
 	}
@@ -243,7 +294,10 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 			i, p := task/per, task%per*chunk
 			from := g.Data[i*src : (i+1)*src]
 			to := min(p+chunk, s.mat.panels())
-			kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, from, p, to)
+			if !kernel.Pack(s.mat.packed[i].Data, g.Type, rows, cols, from, p, to) && !b.options.Unchecked {
+				first := p * kernel.PanelRows
+				b.pool.fail(backend.Finite(g, from[first*(src/rows):], i*rows+first))
+			}
 			if done != nil {
 				done(from[p*kernel.PanelRows*(src/rows) : min(to*kernel.PanelRows, rows)*(src/rows)])
 			}

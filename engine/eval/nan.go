@@ -85,11 +85,20 @@ func numbers(ctx context.Context, e *engine.Engine, chunk int, tokens []llm.Toke
 		err = run()
 	}
 	if err != nil {
-		return err
+		return notNumbers(err)
 	}
 	layer, _, err := broken(ctx, e, before)
 	if err == nil && layer >= 0 {
 		return &NaN{Chunk: chunk, Tokens: tokens, Layer: unknown, Rows: true, source: layer}
+	}
+	return err
+}
+
+// notNumbers adds the class to an error that names the layer already.
+func notNumbers(err error) error {
+	var odd *engine.NotNumbers
+	if errors.As(err, &odd) && !errors.Is(err, ErrNaN) {
+		return fmt.Errorf("%w: %w", ErrNaN, err)
 	}
 	return err
 }
@@ -125,6 +134,9 @@ func answer(ctx context.Context, e *engine.Engine, r engine.Request) (string, *e
 		return "", nil, err
 	}
 	text, res, err := e.Answer(ctx, r)
+	if odd := notNumbers(err); errors.Is(odd, ErrNaN) {
+		return "", nil, odd
+	}
 	if err != nil && !errors.Is(err, engine.ErrLogits) {
 		return "", nil, err
 	}

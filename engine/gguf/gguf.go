@@ -10,13 +10,15 @@
 // is an error that names what is wrong: every count and length is checked
 // against the size of the file before anything is allocated for it.
 //
-// A file that another process shortens while it is mapped cannot be guarded
-// against: reading the lost pages ends the process, as with any mapping.
+// A file that another process shortens while it is mapped loses pages. Metadata is
+// copied at Open; who reads Data does so in fault.Guard, which turns the signal
+// into an error that names the file.
 //
 // Source: the GGUF specification, docs/gguf.md of the ggml project.
 package gguf
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -25,6 +27,7 @@ import (
 	"unsafe"
 
 	"godwit/engine/dtype"
+	"godwit/engine/fault"
 )
 
 // The classes of errors; the text that follows has the numbers.
@@ -46,7 +49,7 @@ type File struct {
 
 	parts    []part
 	byName   map[string]int
-	identity func() [32]byte
+	identity func() ([32]byte, error)
 }
 
 // Tensor is one entry of the tensor table.
@@ -115,18 +118,35 @@ func (f *File) Paths() []string {
 
 // Identity is the SHA-256 of header, metadata and tensor table followed by the
 // first 4 KiB of each tensor, part after part. It tells models apart without
-// reading the weights; it is no proof that they are undamaged.
-func (f *File) Identity() [32]byte { return f.identity() }
+// reading the weights; it is no proof that they are undamaged. That of a file
+// which cannot be read any more equals no other; see [File.Gone].
+func (f *File) Identity() [32]byte {
+	id, _ := f.identity()
+	return id
+}
 
-func (f *File) hash() [32]byte {
-	h := sha256.New()
-	for _, p := range f.parts {
-		h.Write(p.data[:p.header])
-		for _, t := range p.tensors {
-			h.Write(t.Data[:min(len(t.Data), 4096)])
+// Gone is the error of a file that was cut short before Identity had read it.
+func (f *File) Gone() error {
+	_, err := f.identity()
+	return err
+}
+
+func (f *File) hash() (id [32]byte, err error) {
+	err = fault.Guard(func() error {
+		h := sha256.New()
+		for _, p := range f.parts {
+			h.Write(p.data[:p.header])
+			for _, t := range p.tensors {
+				h.Write(t.Data[:min(len(t.Data), 4096)])
+			}
 		}
+		id = [32]byte(h.Sum(nil))
+		return nil
+	})
+	if err != nil {
+		_, _ = rand.Read(id[:]) // never fails
 	}
-	return [32]byte(h.Sum(nil))
+	return id, err
 }
 
 // DropPages tells the system that the mapped pages are not needed now: they
@@ -189,7 +209,7 @@ func (f *File) Close() error {
 // newFile joins parsed parts. Tensors must have different names in all of them.
 func newFile(parts []part, heads []*head) (*File, error) {
 	f := &File{Version: heads[0].version, KV: heads[0].kv, parts: parts}
-	f.identity = sync.OnceValue(f.hash)
+	f.identity = sync.OnceValues(f.hash)
 	n := 0
 	for _, h := range heads {
 		n += len(h.tensors)

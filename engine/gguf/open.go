@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"godwit/engine/fault"
 )
 
 // Open maps a model. Of a split model any part may be named; all parts must
@@ -42,8 +44,17 @@ func openParts(path string, get opener) (f *File, err error) {
 		if err != nil {
 			return err
 		}
+		if unmap != nil {
+			forget, free := fault.Name(data, path), unmap
+			unmap = func() error { forget(); return free() }
+		}
 		parts = append(parts, part{path: path, data: data, unmap: unmap})
-		h, err := parse(data)
+		var h *head
+		err = fault.Guard(func() error {
+			var err error
+			h, err = parse(data)
+			return err
+		})
 		heads = append(heads, h)
 		return err
 	}

@@ -29,12 +29,12 @@ func (d Driver) Devices() ([]backend.Info, error) { return d.List() }
 
 // Open connects to a device. Attention on a GPU uses float arithmetic whatever
 // the options say, and weights keep the file's format.
-func (d Driver) Open(device int, _ backend.Options) (backend.Backend, error) {
+func (d Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	dev, err := d.Connect(device)
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{dev: dev, pipelines: map[string]Pipeline{}, shared: map[*graph.Weight]*shared{}}, nil
+	return &Backend{dev: dev, pipelines: map[string]Pipeline{}, shared: map[*graph.Weight]*shared{}, unchecked: o.Unchecked}, nil
 }
 
 // Backend compiles plans for one device. Programs of one Backend run one at a
@@ -43,6 +43,7 @@ type Backend struct {
 	dev       Device
 	pipelines map[string]Pipeline
 	shared    map[*graph.Weight]*shared
+	unchecked bool // weights may be NaN
 }
 
 // Info describes the device.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"godwit/engine/backend"
 	"godwit/engine/dtype"
+	"godwit/engine/fault"
 	"godwit/engine/graph"
 	"godwit/engine/quant"
 )
@@ -79,7 +81,13 @@ func (p *program) load(ctx context.Context) error {
 func (p *program) hold(w *graph.Weight, vector bool) error {
 	s := p.b.shared[w]
 	if s == nil {
-		data, err := deviceForm(w, vector)
+		var data []byte
+		err := fault.Guard(func() (err error) {
+			if data, err = deviceForm(w, vector); err == nil && !p.b.unchecked {
+				err = backend.Finite(w, w.Data, 0)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -74,6 +74,7 @@ type Job struct {
 	Prefilled func(slot, done, total int)
 
 	Fresh    bool // recompute the whole prompt
+	Strays   bool // go on where a layer computes NaN: the job looks for the layer
 	OneByOne bool // feed the prompt through decode, a token a step
 	Slot     int  // the slot to use; negative: any
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
@@ -365,7 +366,8 @@ func (s *Sched) finish(i int, f Finish, err error) {
 	if s.o.StateModel && err == nil {
 		err = s.cache.Checkpoint(sl.seq)
 	}
-	if errors.Is(err, sample.ErrLogits) { // what led to them is no prefix for others
+	var odd *backend.NotNumbers
+	if errors.Is(err, sample.ErrLogits) || errors.As(err, &odd) { // what led to them is no prefix for others
 		s.empty(i)
 	}
 	if s.o.Ended != nil {

@@ -1,10 +1,13 @@
 package sched
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"godwit/engine/backend"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 )
@@ -27,11 +30,15 @@ func (s *Sched) step() bool {
 	if s.o.Observe != nil {
 		s.o.Observe(Step{Decode: decode, Prefill: prefill, Slots: s.stepped, Took: time.Since(start)})
 	}
+	var odd *backend.NotNumbers
+	if errors.As(err, &odd) && !device(err) {
+		err = nil
+	}
 	for _, sp := range b.Spans {
 		sl := &s.slots[sp.Seq]
-		if err != nil {
+		if err != nil || odd != nil && strays(odd.Rows, sp) && sl.task != nil && !sl.task.Strays {
 			s.empty(int(sp.Seq))
-			s.finish(int(sp.Seq), Failed, err)
+			s.finish(int(sp.Seq), Failed, cmp.Or[error](err, odd))
 			continue
 		}
 		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
@@ -45,6 +52,26 @@ func (s *Sched) step() bool {
 		}
 	}
 	return true
+}
+
+// device reports whether an error that holds a NotNumbers holds another one too.
+func device(err error) bool {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return false
+	}
+	for _, e := range list.Unwrap() {
+		var odd *backend.NotNumbers
+		if !errors.As(e, &odd) {
+			return true
+		}
+	}
+	return false
+}
+
+// strays reports whether a span has one of the rows.
+func strays(rows []int, sp llm.Span) bool {
+	return slices.ContainsFunc(rows, func(r int) bool { return r >= sp.First && r < sp.First+sp.Rows })
 }
 
 // remaining is the number of tokens of a slot's job that are not in its cells.

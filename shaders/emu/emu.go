@@ -24,6 +24,7 @@ import (
 	"github.com/ebitengine/purego"
 
 	"godwit/engine/backend"
+	"godwit/engine/fault"
 	"godwit/engine/gpu"
 	"godwit/shaders"
 )
@@ -104,7 +105,14 @@ func (d *device) Alloc(size int64, data []byte, label string) (gpu.Buffer, error
 	case data != nil && int64(len(data)) != size:
 		return nil, fmt.Errorf("emu: %s: %d bytes of data for %d", label, len(data), size)
 	case data != nil:
-		return &buffer{d: d, label: label, data: data}, nil
+		// Kernels are native code, which must not read a mapped file: if that was cut
+		// short meanwhile, the process would end.
+		own := make([]byte, size)
+		err := fault.Guard(func() error {
+			copy(own, data)
+			return nil
+		})
+		return &buffer{d: d, label: label, data: own}, err
 	case size < 0 || size > d.o.Memory-d.used:
 		return nil, fmt.Errorf("%w: emu: %s wants %d bytes, %d of %d free", backend.ErrMemory, label, size, d.o.Memory-d.used, d.o.Memory)
 	}

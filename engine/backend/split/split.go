@@ -106,10 +106,12 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	p.b1, p.b2 = *b, *b
 	p.b1.Outputs, p.b1.Top, p.b1.Logits = nil, nil, p.crossing[:n]
 	p.b2.Input = p.crossing[:n]
-	if err := p.head.Run(ctx, &p.b1); err != nil {
+	err := p.head.Run(ctx, &p.b1)
+	var odd *backend.NotNumbers
+	if err != nil && !errors.As(err, &odd) {
 		return err
 	}
-	return p.tail.Run(ctx, &p.b2)
+	return errors.Join(p.tail.Run(ctx, &p.b2), err)
 }
 
 // of returns the part that holds a layer.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"godwit/engine/dtype"
@@ -63,39 +64,138 @@ func isFloat(t dtype.Type) bool { return t == dtype.F32 || t == dtype.F16 || t =
 
 // Pack writes panels panel0 to panel1-1 of a matrix into dst, which is the
 // whole packed matrix; src is the whole matrix in the file's format. Disjoint
-// ranges may be packed at the same time.
-func Pack(dst []byte, t dtype.Type, rows, cols int, src []byte, panel0, panel1 int) {
+// ranges may be packed at the same time. It reports whether every scale and
+// minimum, and every value of a float type, is finite.
+func Pack(dst []byte, t dtype.Type, rows, cols int, src []byte, panel0, panel1 int) (finite bool) {
 	size, ok := PackedSize(t, rows, cols)
 	if !ok || len(dst) < size || len(src) < rows*t.RowBytes(cols) || panel0 < 0 || panel1 > (rows+PanelRows-1)/PanelRows {
 		panic(fmt.Sprintf("kernel: pack %v %d × %d from %d into %d bytes, panels %d to %d", t, rows, cols, len(src), len(dst), panel0, panel1))
 	}
 	stride, n := t.RowBytes(cols), panelBytes(t, cols)
+	finite = true
 	for p := panel0; p < panel1; p++ {
-		packPanel(dst[p*n:(p+1)*n], t, src[p*PanelRows*stride:], stride, min(PanelRows, rows-p*PanelRows))
+		ok := packPanel(dst[p*n:(p+1)*n], t, src[p*PanelRows*stride:], stride, min(PanelRows, rows-p*PanelRows))
+		finite = finite && ok
 	}
+	return finite
 }
 
 // packPanel interleaves n rows, stride bytes apart; the other rows become zero.
-func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) {
+func packPanel(dst []byte, t dtype.Type, src []byte, stride, n int) (finite bool) {
 	if n < PanelRows {
 		clear(dst)
 	}
-	if f := formOf(t); f != nil {
-		in := t.Bytes()
-		out := blockBytes(t)
-		for b := range stride / in {
-			f.pack(dst[b*out:(b+1)*out], src[b*in:], stride, n)
-		}
-		return
+	f := formOf(t)
+	switch {
+	case f == nil && t == dtype.F32:
+		return packWords(dst, src, stride, n)
+	case f == nil:
+		return packHalves(dst, src, stride, n, t == dtype.F16)
 	}
-	size := t.Bytes()
+	in := t.Bytes()
+	out := blockBytes(t)
+	finite = true
+	for b := range stride / in {
+		blk := dst[b*out : (b+1)*out]
+		f.pack(blk, src[b*in:], stride, n)
+		finite = finite && f.finite(blk)
+	}
+	return finite
+}
+
+// An exponent of all ones overflows into the sign's place when one is added to
+// it. Lanes of a word do not meet, since the sign is taken out before. That takes
+// three operations a word beside the copying.
+const (
+	low32, one32, high32 = 0x7fffffff_7fffffff, 0x00800000_00800000, 0x80000000_80000000
+	low16, high16        = 0x7fff7fff_7fff7fff, 0x80008000_80008000
+	oneF16, oneBF16      = 0x04000400_04000400, 0x00800080_00800080
+)
+
+// packWords interleaves n rows of float32, two columns at a time.
+func packWords(dst, src []byte, stride, n int) (finite bool) {
+	var bad uint64
 	for r := range n {
-		s := src[r*stride : (r+1)*stride]
-		d := dst[r*size:]
-		for i := 0; i < len(s); i += size {
-			copy(d[i*PanelRows:i*PanelRows+size], s[i:])
+		s, d := src[r*stride:(r+1)*stride], dst[4*r:]
+		for len(s) >= 8 {
+			x := binary.LittleEndian.Uint64(s)
+			bad |= x&low32 + one32
+			to := d[:4*PanelRows+4]
+			binary.LittleEndian.PutUint32(to, uint32(x))
+			binary.LittleEndian.PutUint32(to[4*PanelRows:], uint32(x>>32))
+			if s = s[8:]; len(s) >= 4 {
+				d = d[8*PanelRows:]
+			}
+		}
+		if len(s) >= 4 {
+			x := binary.LittleEndian.Uint32(s)
+			bad |= uint64(x)&0x7fffffff + 0x00800000
+			binary.LittleEndian.PutUint32(d, x)
 		}
 	}
+	return bad&high32 == 0
+}
+
+// packHalves interleaves n rows of float16 or bfloat16, four columns at a time.
+func packHalves(dst, src []byte, stride, n int, half bool) (finite bool) {
+	var bad uint64
+	one := uint64(oneBF16)
+	if half {
+		one = oneF16
+	}
+	for r := range n {
+		s, d := src[r*stride:(r+1)*stride], dst[2*r:]
+		for len(s) >= 8 {
+			x := binary.LittleEndian.Uint64(s)
+			bad |= x&low16 + one
+			to := d[:6*PanelRows+2]
+			binary.LittleEndian.PutUint16(to, uint16(x))
+			binary.LittleEndian.PutUint16(to[2*PanelRows:], uint16(x>>16))
+			binary.LittleEndian.PutUint16(to[4*PanelRows:], uint16(x>>32))
+			binary.LittleEndian.PutUint16(to[6*PanelRows:], uint16(x>>48))
+			if s = s[8:]; len(s) >= 2 {
+				d = d[8*PanelRows:]
+			}
+		}
+		for len(s) >= 2 {
+			x := binary.LittleEndian.Uint16(s)
+			bad |= uint64(x)&0x7fff + one&0x7fff
+			binary.LittleEndian.PutUint16(d, x)
+			if s = s[2:]; len(s) >= 2 {
+				d = d[2*PanelRows:]
+			}
+		}
+	}
+	return bad&high16 == 0
+}
+
+// finite reports whether the scales and minima of a block of 16 rows are finite.
+func (f *form) finite(blk []byte) bool {
+	var bad uint64
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(blk[at:]) }
+	switch {
+	case f == &formMXFP4:
+		// 2^126 times the largest level, 6, is infinite; 255 is NaN by the specification.
+		for at := 0; at < 16; at += 8 {
+			x := word(at)
+			bad |= x & (x&0x7f7f7f7f_7f7f7f7f + 0x03030303_03030303)
+		}
+		return bad&0x80808080_80808080 == 0
+	case f.bytes == gridBytes:
+		for at := gridUnit; at < gridUnit+64; at += 8 {
+			bad |= word(at)&low32 + one32
+		}
+		return bad&high32 == 0
+	}
+	for at := 0; at < 32; at += 8 {
+		bad |= word(at)&low16 + oneF16
+	}
+	if f.mins {
+		for at := 32; at < 64; at += 8 {
+			bad |= word(at)&low16 + oneF16
+		}
+	}
+	return bad&high16 == 0
 }
 
 // Row writes row r of the matrix as floats, with the values of the file's
