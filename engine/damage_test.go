@@ -151,3 +151,20 @@ func TestRouterNaN(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDamagedAdapter damages both halves of an adapter.
+func TestDamagedAdapter(t *testing.T) {
+	base := llamaMerged().save(t, t.TempDir(), "base")
+	for i := range 2 {
+		a := adapterOf(llamaMerged(), "blk.0.attn_qkv.weight")
+		a.tensors[i].Data = append(slices.Clone(nan32), a.tensors[i].Data[4:]...)
+		path := a.save(t, t.TempDir(), "adapter")
+		e, err := engine.Open(t.Context(), base, engine.Options{Context: 64, Threads: 1, LoRA: []engine.LoRA{{Path: path}}})
+		if err == nil {
+			t.Fatal(errors.Join(errors.New("no error"), e.Close()))
+		}
+		if !errors.Is(err, backend.ErrDamaged) || !strings.Contains(err.Error(), a.tensors[i].Name) {
+			t.Errorf("%v, want %s in it", err, a.tensors[i].Name)
+		}
+	}
+}
