@@ -158,4 +158,3 @@ func TestGone(t *testing.T) {
 		})
 	}
 }
-
