@@ -15,10 +15,9 @@ import (
 // <text> for the control token of that text or, where the vocabulary has none,
 // for the text.
 type CallGrammar struct {
-	GBNF     string
-	Schemas  []RuleSchema
-	Tokens   []RuleToken
-	Triggers []string // markers behind which a call that is not forced begins; nil if none opens it
+	GBNF    string
+	Schemas []RuleSchema
+	Tokens  []RuleToken
 }
 
 // RuleToken is a rule for the control token of a text, or for the text where
@@ -50,7 +49,11 @@ func (p *Prompt) Grammar(choice string, parallel bool) (*CallGrammar, error) {
 
 // ToolGrammar returns the grammar of calls in a syntax.
 func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, error) {
-	b := &grammarBuilder{kind: kind, free: map[string]string{}}
+	syntax, err := syntaxOf(kind)
+	if err != nil || kind == "" {
+		return nil, fmt.Errorf("no grammar of calls in the syntax %q", string(kind))
+	}
+	b := &grammarBuilder{free: map[string]string{}}
 	var alternatives []string
 	if tools != nil {
 		for i := range tools.Len() {
@@ -65,7 +68,7 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 			}
 			params, _ := lookup(fn, "parameters").(*Dict)
 			rule := fmt.Sprintf("call-%d", len(alternatives))
-			body, err := b.call(rule, name, params)
+			body, err := syntax.Call(b, rule, name, params)
 			if err != nil {
 				return nil, err
 			}
@@ -80,62 +83,13 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 		return nil, badInput("tools", "there is no function to call")
 	}
 	b.rule("call", strings.Join(alternatives, " | "))
-	root := b.around(frames[kind], o.Parallel)
+	root := b.around(syntax.Frame, o.Parallel)
 	if think := b.thinking(kind, o); think != "" {
 		root = think + " " + root
 	}
 	b.rule("root", root)
 	slices.Reverse(b.rules) // root first
-	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens, Triggers: triggers(kind)}, nil
-}
-
-// frame is what stands around the calls of a syntax.
-type frame struct {
-	open, close string // around all calls
-	sep         string // between calls
-}
-
-var frames = map[ParserKind]frame{
-	Generic:     {open: `{"tool_calls": [`, sep: ", ", close: `]}`},
-	Llama3:      {sep: "; "},
-	Hermes:      {sep: "\n"},
-	QwenXML:     {sep: "\n"},
-	Mistral:     {open: "[TOOL_CALLS][", sep: ", ", close: "]"},
-	DeepSeek:    {open: "<｜tool▁calls▁begin｜>", close: "<｜tool▁calls▁end｜>"},
-	DSML:        {open: "<｜DSML｜tool_calls>\n", sep: "\n", close: "\n</｜DSML｜tool_calls>"},
-	GLM:         {sep: "\n"},
-	Harmony:     {},
-	Gemma:       {open: "[", sep: ", ", close: "]"},
-	Gemma4:      {},
-	Phi4:        {open: "<|tool_call|>[", sep: ", ", close: "]<|/tool_call|>"},
-	CommandR:    {open: "<|START_ACTION|>[\n    ", sep: ",\n    ", close: "\n]<|END_ACTION|>"},
-	Kimi:        {open: "<|tool_calls_section_begin|>", close: "<|tool_calls_section_end|>"},
-	MiniMax:     {open: "<minimax:tool_call>\n", sep: "\n", close: "\n</minimax:tool_call>"},
-	LFM2:        {open: "<|tool_call_start|>[", sep: ", ", close: "]<|tool_call_end|>"},
-	Apertus:     {open: "<|tools_prefix|>[", sep: ", ", close: "]<|tools_suffix|>"},
-	TagList:     {open: "<TOOLCALL>[", sep: ", ", close: "]</TOOLCALL>"},
-	Functools:   {open: "functools[", sep: ", ", close: "]"},
-	Functionary: {},
-}
-
-// callOpens are the markers that open each call of a syntax without a frame
-// around all of them.
-var callOpens = map[ParserKind]string{
-	Hermes: "<tool_call>", QwenXML: "<tool_call>", GLM: "<tool_call>", Gemma4: "<|tool_call>", Functionary: "<function=",
-}
-
-// triggers are the markers that open calls of a syntax.
-func triggers(kind ParserKind) []string {
-	if open, ok := callOpens[kind]; ok {
-		return []string{open}
-	}
-	open := frames[kind].open
-	for _, m := range callSyntax(kind).marks {
-		if strings.HasPrefix(open, m.text) {
-			return []string{m.text}
-		}
-	}
-	return nil
+	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens}, nil
 }
 
 // around returns the body of the rule for all calls.
@@ -200,7 +154,6 @@ func (b *grammarBuilder) marker(s string) string {
 }
 
 type grammarBuilder struct {
-	kind    ParserKind
 	rules   []string
 	schemas []RuleSchema
 	tokens  []RuleToken
@@ -275,48 +228,21 @@ func (b *grammarBuilder) thinking(kind ParserKind, o GrammarOptions) string {
 	return "(" + b.literal(o.Tags.Open) + " " + b.upTo(o.Tags.Close) + " " + space + ")?"
 }
 
-// call returns the body of the rule for a call of one function.
-func (b *grammarBuilder) call(rule, name string, params *Dict) (string, error) {
+// wrapped returns the body of a call whose arguments are one JSON object.
+func (b *grammarBuilder) wrapped(rule string, params *Dict, before, after string) (string, error) {
 	var v Value
 	if params != nil {
 		v = params
 	}
-	json := func(before, after string) (string, error) {
-		args, err := b.schema(rule+"-args", v)
-		return b.literal(before) + " " + args + after, err
+	args, err := b.schema(rule+"-args", v)
+	return b.literal(before) + " " + args + " " + b.literal(after), err
+}
+
+// jsonCall writes a call as a JSON object with the arguments under a key.
+func jsonCall(key string) func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
+	return func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
+		return b.wrapped(rule, params, `{"name": `+quote(name)+`, `+quote(key)+`: `, "}")
 	}
-	closed := func(s string) string { return " " + b.literal(s) }
-	switch b.kind {
-	case Llama3:
-		return json(`{"name": `+quote(name)+`, "parameters": `, closed("}"))
-	case Hermes:
-		return json("<tool_call>\n"+`{"name": `+quote(name)+`, "arguments": `, closed("}\n</tool_call>"))
-	case DeepSeek:
-		return json("<｜tool▁call▁begin｜>"+name+"<｜tool▁sep｜>", closed("<｜tool▁call▁end｜>"))
-	case Harmony:
-		return json("<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", closed("<|call|>")+"?")
-	case CommandR:
-		return json(`{"tool_call_id": "0", "tool_name": `+quote(name)+`, "parameters": `, closed("}"))
-	case Kimi:
-		return json("<|tool_call_begin|>functions."+name+":0<|tool_call_argument_begin|>", closed("<|tool_call_end|>"))
-	case Apertus:
-		return json("{"+quote(name)+": ", closed("}"))
-	case Functionary:
-		return json("<function="+name+">", closed("</function>"))
-	case QwenXML:
-		return b.tagged(rule, params, "<tool_call>\n<function="+name+">\n", "<parameter=%s>\n", "\n</parameter>", "\n", "</function>\n</tool_call>")
-	case GLM:
-		return b.tagged(rule, params, "<tool_call>"+name+"\n", "<arg_key>%s</arg_key>\n<arg_value>", "</arg_value>", "\n", "</tool_call>")
-	case DSML:
-		return b.tagged(rule, params, "<｜DSML｜invoke name="+quote(name)+">\n", `<｜DSML｜parameter name="%s" string="true">`, "</｜DSML｜parameter>", "\n", "</｜DSML｜invoke>")
-	case MiniMax:
-		return b.tagged(rule, params, "<invoke name="+quote(name)+">\n", `<parameter name="%s">`, "</parameter>", "\n", "</invoke>")
-	case Gemma4:
-		return b.gemma4(rule, name, params)
-	case LFM2, Gemma:
-		return b.python(rule, name, params)
-	}
-	return json(`{"name": `+quote(name)+`, "arguments": `, closed("}"))
 }
 
 // param is a parameter of a function.

@@ -139,6 +139,7 @@ func TestForcedCalls(t *testing.T) {
 		{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": false}}}
 	]`)
 	for _, kind := range ParserKinds() {
+		read := 0
 		for _, v := range []bytesVocab{{}, {controls}} {
 			for _, o := range []GrammarOptions{{}, {Choice: "get_weather", Tags: think, Open: true}, {Parallel: true, Tags: think}} {
 				if kind == Harmony {
@@ -155,9 +156,13 @@ func TestForcedCalls(t *testing.T) {
 					if text == "" {
 						continue // too long to wait for
 					}
+					read++
 					checkForced(t, ParserOptions{Kind: kind, Tags: o.Tags, Open: o.Open, Tools: tools}, o, text)
 				}
 			}
+		}
+		if read < 3 {
+			t.Errorf("%s: only %d answers came to an end", kind, read)
 		}
 	}
 }

@@ -57,8 +57,9 @@ const maxFailed = 256
 // of a call is held back until that is clear. A Parser is for one answer.
 type Parser struct {
 	o       ParserOptions
-	schemas map[string]*Dict // parameters by function
-	syntax  syntax
+	schemas map[string]*Dict                 // parameters by function
+	step    func(p *Parser, final bool) bool // of a syntax that is more than markers; nil: none
+	syntax  view
 	rest    string // not yet decided
 	new     []byte // came after rest
 	ending  bool   // new has a character that may end a call
@@ -90,7 +91,8 @@ func (p *Prompt) Parser(seed string) *Parser {
 	return NewParser(ParserOptions{Kind: p.Kind, Tags: p.Tags, Open: p.Open, Tools: p.tools, Loose: p.inlined, Seed: seed})
 }
 
-// NewParser returns a parser for one answer.
+// NewParser returns a parser for one answer. It panics on a kind that is not
+// registered.
 func NewParser(o ParserOptions) *Parser {
 	p := &Parser{o: o, schemas: map[string]*Dict{}}
 	if o.Tools != nil {
@@ -104,7 +106,11 @@ func NewParser(o ParserOptions) *Parser {
 			}
 		}
 	}
-	p.syntax = syntaxOf(o, len(p.schemas) > 0)
+	s, err := syntaxOf(o.Kind)
+	if err != nil {
+		panic(err)
+	}
+	p.step, p.syntax = s.Step, viewOf(s, o, len(p.schemas) > 0)
 	if o.Open && o.Tags.Close != "" {
 		p.state, p.trim = inReasoning, true
 	}
@@ -160,7 +166,7 @@ func Parse(o ParserOptions, answer string) (content, reasoning string, calls []C
 func (p *Parser) work(final bool) []Delta {
 	p.rest += string(p.new)
 	p.new, p.ending = p.new[:0], false
-	for p.step(final) {
+	for p.advance(final) {
 	}
 	if final {
 		p.flushSpaces()
@@ -170,10 +176,10 @@ func (p *Parser) work(final bool) []Delta {
 	return out
 }
 
-// step does one piece of work; false if more text is needed.
-func (p *Parser) step(final bool) bool {
-	if p.o.Kind == Harmony {
-		return p.harmonyStep(final)
+// advance does one piece of work; false if more text is needed.
+func (p *Parser) advance(final bool) bool {
+	if p.step != nil {
+		return p.step(p, final)
 	}
 	switch p.state {
 	case inReasoning:
@@ -428,6 +434,7 @@ func (p *Parser) flushSpaces() {
 type mark struct {
 	text      string
 	reasoning bool   // opens reasoning
+	control   bool   // is a control token of the models that use it
 	read      reader // reads the call that it opens; nil: the marker is dropped
 }
 

@@ -1,18 +1,130 @@
 package chat
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 )
 
-// syntax is what a parser looks for in the content.
-type syntax struct {
+// ParserKind names the syntax in which a model writes tool calls. Each is
+// declared in the file of its Syntax.
+type ParserKind string
+
+// Syntax is one way in which models write tool calls, for reading and for
+// grammars. Each has a file of its own, which registers it in init.
+type Syntax struct {
+	Kind   ParserKind
+	Detect []Sign // what gives it away in a template; nil: for templates that show none
+	Marks  []mark // markers that open calls
+	// Bare looks at the start of an answer for a call that no marker opens, and
+	// Read reads it. nil: there is no such form.
+	Bare func(s string, final bool) verdict
+	Read reader
+	// Step takes over from the markers where a whole answer has a syntax of its
+	// own. nil: it has not.
+	Step  func(p *Parser, final bool) bool
+	Drops []string // markers in the content that mean nothing
+	Frame frame    // around the calls that a grammar writes
+	// Call returns the body of the grammar's rule for a call of one function.
+	Call func(b *grammarBuilder, rule, name string, params *Dict) (string, error)
+}
+
+// Sign is words of a template, all of which show a syntax. Among the signs that
+// fit a template the lowest rank counts; ranks are unique.
+type Sign struct {
+	Rank  int
+	Words []string
+}
+
+// frame is what stands around the calls of a syntax.
+type frame struct {
+	open, close string // around all calls
+	sep         string // between calls
+}
+
+// syntaxes are the registered ones.
+var syntaxes = map[ParserKind]*Syntax{}
+
+// register adds a syntax. It panics on one that is incomplete, so that no call
+// is ever read or written in another syntax instead.
+func register(s Syntax) {
+	switch {
+	case s.Kind == "" || syntaxes[s.Kind] != nil:
+		panic(fmt.Sprintf("chat: syntax %q is registered twice or has no name", s.Kind))
+	case s.Call == nil:
+		panic(fmt.Sprintf("chat: syntax %s has no grammar", s.Kind))
+	case len(s.Marks) == 0 && s.Step == nil:
+		panic(fmt.Sprintf("chat: syntax %s has no reader", s.Kind))
+	case (s.Bare == nil) != (s.Read == nil):
+		panic(fmt.Sprintf("chat: syntax %s has half of a bare form", s.Kind))
+	}
+	for _, other := range syntaxes {
+		for _, sign := range s.Detect {
+			if slices.ContainsFunc(other.Detect, func(o Sign) bool { return o.Rank == sign.Rank }) {
+				panic(fmt.Sprintf("chat: syntaxes %s and %s share the rank %d", s.Kind, other.Kind, sign.Rank))
+			}
+		}
+	}
+	syntaxes[s.Kind] = &s
+}
+
+// syntaxOf returns a registered syntax. The empty kind has no calls.
+func syntaxOf(kind ParserKind) (*Syntax, error) {
+	if s := syntaxes[kind]; s != nil {
+		return s, nil
+	}
+	if kind == "" {
+		return &Syntax{}, nil
+	}
+	return nil, fmt.Errorf("chat: no syntax %q of tool calls", string(kind))
+}
+
+// ParserKinds returns all syntaxes in the order of their names.
+func ParserKinds() []ParserKind {
+	var out []ParserKind
+	for kind := range syntaxes {
+		out = append(out, kind)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ParserFor picks the syntax of tool calls that a template's text shows.
+func ParserFor(template string) ParserKind {
+	type found struct {
+		rank int
+		kind ParserKind
+	}
+	best := found{kind: Generic}
+	var all []found
+	for kind, s := range syntaxes {
+		for _, sign := range s.Detect {
+			if containsAll(template, sign.Words) {
+				all = append(all, found{sign.Rank, kind})
+			}
+		}
+	}
+	if len(all) > 0 {
+		best = slices.MinFunc(all, func(a, b found) int { return cmp.Compare(a.rank, b.rank) })
+	}
+	return best.kind
+}
+
+func containsAll(s string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(s, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// view is what the parser of one answer looks for in the content.
+type view struct {
 	marks []mark
-	// bare looks at the start of an answer for a call that no marker opens;
-	// read reads it. nil: there is no such form.
-	bare func(s string, final bool) verdict
-	read reader
+	bare  func(s string, final bool) verdict
+	read  reader
 }
 
 // verdict is the answer to whether a text begins with a call.
@@ -24,352 +136,33 @@ const (
 	yes
 )
 
-// syntaxOf returns what a parser looks for. Without tools on offer that is
+// viewOf returns what a parser looks for. Without tools on offer that is
 // reasoning only.
-func syntaxOf(o ParserOptions, tools bool) syntax {
-	var s syntax
+func viewOf(s *Syntax, o ParserOptions, tools bool) view {
+	var v view
 	if tools {
-		s = callSyntax(o.Kind)
-		if o.Loose && o.Kind != Generic {
-			generic := callSyntax(Generic)
-			for _, m := range generic.marks {
-				if !slices.ContainsFunc(s.marks, func(have mark) bool { return have.text == m.text }) {
-					s.marks = append(s.marks, m)
+		v = view{slices.Clone(s.Marks), s.Bare, s.Read}
+		if generic := syntaxes[Generic]; o.Loose && s != generic {
+			for _, m := range generic.Marks {
+				if !slices.ContainsFunc(v.marks, func(have mark) bool { return have.text == m.text }) {
+					v.marks = append(v.marks, m)
 				}
 			}
-			s.bare, s.read = generic.bare, generic.read
+			v.bare, v.read = generic.Bare, generic.Read
 		}
 	}
 	if o.Tags.Open != "" {
-		s.marks = append(s.marks, mark{text: strings.TrimSpace(o.Tags.Open), reasoning: true})
+		v.marks = append(v.marks, mark{text: strings.TrimSpace(o.Tags.Open), reasoning: true})
 	}
-	switch o.Kind {
-	case CommandR:
-		s.marks = append(s.marks, drops("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>")...)
-	case Gemma4:
-		s.marks = append(s.marks, drops("<|tool_response>", "<turn|>")...)
-	case Phi4:
-		s.marks = append(s.marks, drops("<response>", "</response>")...)
+	for _, tag := range s.Drops {
+		v.marks = append(v.marks, mark{text: tag})
 	}
-	return s
+	return v
 }
 
-func drops(tags ...string) []mark {
-	var out []mark
-	for _, t := range tags {
-		out = append(out, mark{text: t})
-	}
-	return out
-}
+// opens is a marker of text that opens a call.
+func opens(tag string, read reader) mark { return mark{text: tag, read: read} }
 
-func callSyntax(kind ParserKind) syntax {
-	opens := func(tag string, read reader) mark { return mark{text: tag, read: read} }
-	hermes := opens("<tool_call>", tagCall("</tool_call>"))
-	switch kind {
-	case Generic:
-		return syntax{[]mark{hermes, opens("```json", fence)}, bareJSON("{["), readJSON}
-	case Llama3:
-		return syntax{
-			[]mark{opens("<|python_tag|>", pythonTag), opens("<function=", functionJSON)},
-			bareJSON("{["), readJSON,
-		}
-	case Hermes, GLM:
-		return syntax{marks: []mark{hermes}}
-	case QwenXML:
-		return syntax{marks: []mark{
-			hermes, opens("<seed:tool_call>", tagCall("</seed:tool_call>")),
-			opens("<function=", functionXML("</tool_call>")),
-		}}
-	case Mistral:
-		return syntax{marks: []mark{opens("[TOOL_CALLS]", mistralCall)}}
-	case DeepSeek:
-		return syntax{marks: []mark{
-			opens("<｜tool▁calls▁begin｜>", deepSeekCalls), opens("<｜tool▁call▁begin｜>", deepSeekCall),
-		}}
-	case DSML:
-		return syntax{marks: []mark{
-			opens("<｜DSML｜tool_calls>", invokes("｜DSML｜", "</｜DSML｜tool_calls>")),
-			opens("<｜DSML｜function_calls>", invokes("｜DSML｜", "</｜DSML｜function_calls>")),
-		}}
-	case MiniMax:
-		return syntax{marks: []mark{opens("<minimax:tool_call>", invokes("", "</minimax:tool_call>"))}}
-	case Gemma:
-		return syntax{
-			[]mark{opens("```tool_code", fence), opens("```json", fence)},
-			gemmaBare, readGemma,
-		}
-	case Gemma4:
-		return syntax{marks: []mark{opens("<|tool_call>", gemma4Call)}}
-	case Phi4:
-		return syntax{marks: []mark{
-			opens("<|tool_call|>", jsonCalls("<|/tool_call|>", "</|tool_call|>", "<|tool_call_end|>")),
-			opens("functools", jsonCalls()),
-		}}
-	case CommandR:
-		return syntax{marks: []mark{
-			opens("<|START_ACTION|>", jsonCalls("<|END_ACTION|>")), opens("Action:", actionFence),
-		}}
-	case Kimi:
-		return syntax{marks: []mark{
-			opens("<|tool_calls_section_begin|>", kimiCalls), opens("<|tool_call_begin|>", kimiCall),
-		}}
-	case LFM2:
-		return syntax{marks: []mark{opens("<|tool_call_start|>", pythonCalls("<|tool_call_end|>"))}}
-	case Apertus:
-		return syntax{marks: []mark{opens("<|tools_prefix|>", apertusCalls)}}
-	case TagList:
-		return syntax{marks: []mark{
-			opens("<TOOLCALL>", jsonCalls("</TOOLCALL>")), opens("<tool_calls>", jsonCalls("</tool_calls>")),
-		}}
-	case Functools:
-		return syntax{marks: []mark{opens("functools", jsonCalls())}}
-	case Functionary:
-		return syntax{marks: []mark{opens("<function=", functionJSON)}}
-	}
-	return syntax{}
-}
-
-// jsonCalls reads calls in JSON, one document or several, and a closing tag.
-func jsonCalls(tags ...string) reader {
-	return func(c *cursor) ([]Call, error) {
-		var out []Call
-		for {
-			at := c.i
-			c.space()
-			first, err := c.peek()
-			if err != nil {
-				return nil, err
-			}
-			if first != '{' && (first != '[' || out != nil) {
-				c.i = at
-				break
-			}
-			doc, err := c.object()
-			if err != nil {
-				return nil, err
-			}
-			calls, err := callsOf(doc)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, calls...)
-		}
-		if len(tags) > 0 {
-			if err := c.close(tags...); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-}
-
-// tagCall reads what stands in <tool_call>: JSON, Qwen's XML or GLM's pairs of
-// keys and values.
-func tagCall(tag string) reader {
-	return func(c *cursor) ([]Call, error) {
-		c.space()
-		first, err := c.peek()
-		if err != nil {
-			return nil, err
-		}
-		switch first {
-		case '{', '[':
-			return jsonCalls(tag)(c)
-		case '<':
-			if err := c.lit("<function="); err != nil {
-				return nil, err
-			}
-			return functionXML(tag)(c)
-		}
-		return glmCall(c, tag)
-	}
-}
-
-// functionXML reads NAME> <parameter=KEY>VALUE</parameter>… </function> and a
-// closing tag. A newline around a value is markup.
-func functionXML(tag string) reader {
-	return func(c *cursor) ([]Call, error) {
-		name, err := c.until(">")
-		if err != nil {
-			return nil, err
-		}
-		call := Call{Name: strings.Trim(strings.TrimSpace(name), `"'`)}
-		if !validName(call.Name) {
-			return nil, errBad
-		}
-		var args argList
-		for {
-			c.space()
-			n, err := c.oneOf("<parameter=", "</function>")
-			if err != nil {
-				return nil, err
-			}
-			if n < 0 {
-				return nil, c.endOr(errBad)
-			}
-			if n == 1 {
-				break
-			}
-			key, err := c.until(">")
-			if err != nil {
-				return nil, err
-			}
-			value, err := c.until("</parameter>")
-			if err != nil {
-				return nil, err
-			}
-			value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-			key = strings.Trim(strings.TrimSpace(key), `"'`)
-			args.add(key, c.p.typed(call.Name, key, value))
-		}
-		call.Arguments = args.String()
-		return []Call{call}, c.close(tag)
-	}
-}
-
-// endOr is err, unless the text has ended and may go on.
-func (c *cursor) endOr(err error) error {
-	if c.i == len(c.s) {
-		return c.end()
-	}
-	return err
-}
-
-func validName(s string) bool {
-	return s != "" && len(s) <= 256 && strings.IndexFunc(s, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`<>{}[]()"'=|`, r)
-	}) < 0
-}
-
-// glmCall reads NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value>… and
-// the closing tag.
-func glmCall(c *cursor, tag string) ([]Call, error) {
-	n := strings.IndexByte(c.rest(), '<')
-	if n < 0 {
-		return nil, c.end()
-	}
-	call := Call{Name: strings.TrimSpace(c.rest()[:n])}
-	c.i += n
-	if !validName(call.Name) {
-		return nil, errBad
-	}
-	var args argList
-	for {
-		c.space()
-		n, err := c.oneOf("<arg_key>", tag)
-		if err != nil {
-			return nil, err
-		}
-		if n < 0 {
-			return nil, c.endOr(errBad)
-		}
-		if n == 1 {
-			break
-		}
-		key, err := c.until("</arg_key>")
-		if err != nil {
-			return nil, err
-		}
-		c.space()
-		if err := c.lit("<arg_value>"); err != nil {
-			return nil, err
-		}
-		value, err := c.until("</arg_value>")
-		if err != nil {
-			return nil, err
-		}
-		key = strings.TrimSpace(key)
-		args.add(key, c.p.typed(call.Name, key, value))
-	}
-	call.Arguments = args.String()
-	return []Call{call}, nil
-}
-
-// functionJSON reads NAME>{…}</function>.
-func functionJSON(c *cursor) ([]Call, error) {
-	name, err := c.until(">")
-	if err != nil {
-		return nil, err
-	}
-	if name = strings.TrimSpace(name); !validName(name) {
-		return nil, errBad
-	}
-	c.space()
-	args, err := c.arguments()
-	if err != nil {
-		return nil, err
-	}
-	return []Call{{Name: name, Arguments: args}}, c.close("</function>")
-}
-
-// invokes reads <invoke name="F"> <parameter name="KEY">VALUE</parameter>…
-// </invoke>… and the closing tag; prefix stands before every tag's name. Where
-// a parameter says string="true" or "false", that decides.
-func invokes(prefix, tag string) reader {
-	open, end := "<"+prefix+`invoke name="`, "</"+prefix+"invoke>"
-	param, paramEnd := "<"+prefix+`parameter name="`, "</"+prefix+"parameter>"
-	one := func(c *cursor) (Call, error) {
-		name, err := c.until(`">`)
-		if err != nil {
-			return Call{}, err
-		}
-		call := Call{Name: name}
-		if !validName(name) {
-			return call, errBad
-		}
-		var args argList
-		for {
-			c.space()
-			n, err := c.oneOf(param, end)
-			if err != nil {
-				return call, err
-			}
-			if n < 0 {
-				return call, c.endOr(errBad)
-			}
-			if n == 1 {
-				call.Arguments = args.String()
-				return call, nil
-			}
-			head, err := c.until(">")
-			if err != nil {
-				return call, err
-			}
-			value, err := c.until(paramEnd)
-			if err != nil {
-				return call, err
-			}
-			key, attrs, ok := strings.Cut(head, `"`)
-			if !ok {
-				return call, errBad
-			}
-			switch {
-			case strings.Contains(attrs, `string="true"`):
-				args.add(key, quote(value))
-			default:
-				args.add(key, c.p.typed(name, key, value))
-			}
-		}
-	}
-	return func(c *cursor) ([]Call, error) {
-		var out []Call
-		for {
-			c.space()
-			n, err := c.oneOf(open, tag)
-			if err != nil {
-				return nil, err
-			}
-			if n < 0 {
-				return nil, c.endOr(errBad)
-			}
-			if n == 1 {
-				return out, nil
-			}
-			call, err := one(c)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, call)
-		}
-	}
-}
+// token is a marker that is a control token of its models and opens a call:
+// inside reasoning, too, it is never a mention.
+func token(tag string, read reader) mark { return mark{text: tag, read: read, control: true} }

@@ -2,6 +2,23 @@ package chat
 
 import "strings"
 
+// Harmony is the syntax
+//
+//	<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>
+const Harmony ParserKind = "harmony"
+
+func init() {
+	register(Syntax{
+		Kind:   Harmony,
+		Detect: []Sign{{10, []string{"<|channel|>", "<|message|>"}}},
+		Step:   (*Parser).harmonyStep,
+		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
+			call, err := b.wrapped(rule, params, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
+			return call + "?", err // the token ends the answer
+		},
+	})
+}
+
 // harmonyState is where a parser stands in a harmony answer: a row of
 // messages, each a header (role, channel, recipient), <|message|>, a body and
 // an end. The channel says what a body is.

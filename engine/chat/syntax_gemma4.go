@@ -1,11 +1,105 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"godwit/engine/chat/jinja"
 )
+
+// Gemma4 is the syntax
+//
+//	<|tool_call>call:f{a:1}<tool_call|>
+const Gemma4 ParserKind = "gemma4"
+
+func init() {
+	register(Syntax{
+		Kind:   Gemma4,
+		Detect: []Sign{{20, []string{"<|tool_call>"}}},
+		Marks:  []mark{token("<|tool_call>", gemma4Call)},
+		Drops:  []string{"<|tool_response>", "<turn|>"},
+		Call:   (*grammarBuilder).gemma4,
+	})
+}
+
+// gemmaQuote stands around strings in Gemma 4's notation.
+const gemmaQuote = `<|"|>`
+
+// gemma4Call reads call:NAME{KEY:VALUE,…}<tool_call|>.
+func gemma4Call(c *cursor) ([]Call, error) {
+	c.space()
+	if err := c.lit("call:"); err != nil {
+		return nil, err
+	}
+	n := strings.IndexByte(c.rest(), '{')
+	if n < 0 {
+		return nil, c.end()
+	}
+	call := Call{Name: strings.TrimSpace(c.rest()[:n])}
+	if !validName(call.Name) {
+		return nil, errBad
+	}
+	c.i += n
+	var err error
+	if call.Arguments, err = c.gemmaValue(0); err != nil {
+		return nil, err
+	}
+	return []Call{call}, c.close("<tool_call|>")
+}
+
+// gemmaValue reads a value of Gemma 4's notation and returns it as JSON.
+func (c *cursor) gemmaValue(depth int) (string, error) {
+	if depth > maxArgDepth {
+		return "", errBad
+	}
+	c.space()
+	n, err := c.oneOf(gemmaQuote, "{", "[", `"`)
+	if err != nil {
+		return "", err
+	}
+	switch n {
+	case 0:
+		s, err := c.until(gemmaQuote)
+		return quote(s), err
+	case 1:
+		return c.items("{", "}", func() (string, error) {
+			quoted, err := c.maybe(gemmaQuote)
+			if err != nil {
+				return "", err
+			}
+			end := ":"
+			if quoted {
+				end = gemmaQuote
+			}
+			key, err := c.until(end)
+			if err != nil {
+				return "", err
+			}
+			if quoted {
+				if err := c.lit(":"); err != nil {
+					return "", err
+				}
+			}
+			value, err := c.gemmaValue(depth + 1)
+			return quote(strings.Trim(strings.TrimSpace(key), `"`)) + ": " + value, err
+		})
+	case 2:
+		return c.items("[", "]", func() (string, error) { return c.gemmaValue(depth + 1) })
+	case 3:
+		end := stringEnd(c.s[c.i-1:])
+		if end < 0 {
+			return "", c.end()
+		}
+		s := c.s[c.i-1 : c.i-1+end]
+		if !json.Valid([]byte(s)) {
+			return "", errBad
+		}
+		c.i += end - 1
+		return s, nil
+	}
+	return c.word(",]} \t\r\n")
+}
 
 // gemmaNumber is an integer in Gemma 4's notation.
 const gemmaNumber = `"-"? ("0" | [1-9] [0-9]{0,15})`
