@@ -11,7 +11,6 @@ import (
 
 	"godwit/engine/chat"
 	"godwit/engine/chat/jinja"
-	"godwit/engine/grammar"
 	"godwit/engine/llm"
 	"godwit/engine/model"
 	"godwit/engine/tokenizer"
@@ -27,26 +26,26 @@ type Chat struct {
 	Kwargs     json.RawMessage // object whose keys become template variables, or empty
 	Thinking   *bool           // whether a model that can think first does; nil: as its template says
 	Continue   bool            // go on with the last message instead of starting a new one
+	Template   string          // Jinja source in place of the model's own; empty: none
 	RawParts   bool            // leave reasoning and tool calls in the text
 }
 
 // template is the model's chat template, read at first use.
 func (m *Model) template() (*chat.Template, error) { return m.chat() }
 
-// newTemplate reads the chat template out of the file.
+// newTemplate reads the chat template out of the file, unless there is an override.
 func (m *Model) newTemplate() (*chat.Template, error) {
-	t, err := m.Tokenizer()
+	o, err := m.templateOptions()
 	if err != nil {
 		return nil, err
 	}
-	text := func(id llm.Token) string {
-		if id < 0 {
-			return ""
+	if m.override != "" {
+		t, err := chat.New(m.override, o)
+		if err != nil {
+			return nil, fmt.Errorf("--chat-template: %w", err)
 		}
-		return t.Text(id)
+		return t, nil
 	}
-	o := chat.Options{Architecture: m.File.Arch(), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
-	o.HasToken = func(s string) bool { _, ok := t.Find(s); return ok }
 	source, err := m.source("tokenizer.chat_template")
 	if err == nil {
 		o.ToolUse, err = m.source("tokenizer.chat_template.tool_use")
@@ -59,6 +58,23 @@ func (m *Model) newTemplate() (*chat.Template, error) {
 		return nil, fmt.Errorf("%s: %w", m.Path, err)
 	}
 	return c, nil
+}
+
+// templateOptions is what templates are given of the model.
+func (m *Model) templateOptions() (chat.Options, error) {
+	t, err := m.Tokenizer()
+	if err != nil {
+		return chat.Options{}, err
+	}
+	text := func(id llm.Token) string {
+		if id < 0 {
+			return ""
+		}
+		return t.Text(id)
+	}
+	o := chat.Options{Architecture: m.File.Arch(), Name: m.Config().Name, BOS: text(t.BOS()), EOS: text(t.EOS())}
+	o.HasToken = func(s string) bool { _, ok := t.Find(s); return ok }
+	return o, nil
 }
 
 // source is the text of a template, empty if the file has none.
@@ -85,7 +101,7 @@ func (m *Model) ChatTemplate() (source, notice string) {
 
 // Render renders a conversation for the model.
 func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
-	t, err := m.template()
+	t, err := m.templateOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -142,38 +158,6 @@ func encodePrompt(t *tokenizer.Tokenizer, p *chat.Prompt) []llm.Token {
 		pieces[i] = tokenizer.Piece{Text: piece.Text, Trusted: piece.Trusted}
 	}
 	return t.Encode(nil, pieces, tokenizer.Options{AddBOS: true, ParseSpecial: true})
-}
-
-// forced is the grammar of the tool calls that the request demands, nil for
-// none; with one there is a single call.
-func (c *Chat) forced(p *chat.Prompt, t *tokenizer.Tokenizer, one bool) (*grammar.Grammar, error) {
-	if c.ToolChoice != "required" && !c.named() {
-		return nil, nil
-	}
-	choice := c.ToolChoice
-	if choice == "required" {
-		choice = ""
-	}
-	rules, err := p.Grammar(choice, !one)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	b := grammar.NewBuilder()
-	err = b.AddGBNF(rules.GBNF)
-	for _, s := range rules.Schemas {
-		err = errors.Join(err, b.AddSchema(s.Rule, s.Schema))
-	}
-	for _, r := range rules.Tokens {
-		if id, ok := t.Find(r.Text); ok && t.IsControl(id) {
-			err = errors.Join(err, b.AddRule(r.Rule, fmt.Sprintf("<[%d]>", id)))
-		} else {
-			err = errors.Join(err, b.AddLiteral(r.Rule, r.Text))
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, &chat.InputError{Path: "tools", Msg: err.Error()})
-	}
-	return b.Grammar("root")
 }
 
 // named reports whether one function has to be called, which is once.

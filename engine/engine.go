@@ -72,6 +72,9 @@ type Options struct {
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
 
+	// ChatTemplates stand in for models' own.
+	ChatTemplates []ChatTemplate
+
 	LoRA []LoRA // adapters of the model, applied together
 
 	Log *slog.Logger // nil: none
@@ -139,6 +142,7 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.override = templateFor(path, o.ChatTemplates)
 	e := &Engine{Model: m, o: o, log: o.Log}
 	e.grammarTokens = sync.OnceValues(func() (*grammar.Tokens, error) {
 		t, err := e.Tokenizer()

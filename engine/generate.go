@@ -133,16 +133,9 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if e.o.Replay != nil {
 		g.replay = e.o.Replay(ctx, g.prompt)
 	}
-	if p != nil && !r.Chat.RawParts {
-		g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
-	}
-	g.think = newThinkEnd(r, p)
-	r.OneCall = r.OneCall || p != nil && r.Chat.named()
-	gr := r.Grammar
-	if p != nil && gr == nil {
-		if gr, err = r.Chat.forced(p, tok, r.OneCall); err != nil {
-			return nil, err
-		}
+	gr, err := e.shape(g, p)
+	if err != nil {
+		return nil, err
 	}
 	if gr != nil {
 		if err := e.constrain(g, gr); err != nil {
@@ -153,6 +146,28 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g.out.init()
 	return g, nil
+}
+
+// shape settles what an answer consists of, how it is taken apart, and the
+// grammar that holds it to that, nil for none.
+func (e *Engine) shape(g *generation, p *chat.Prompt) (gr *grammar.Grammar, err error) {
+	r := g.r
+	gr = r.Grammar
+	if p != nil {
+		r.OneCall = r.OneCall || r.Chat.named()
+		p.Form = gr != nil && gr.IsJSON()
+		if gr, err = r.Chat.constraint(p, g.tok, gr, r.OneCall); err != nil {
+			return nil, err
+		}
+		if gr != nil {
+			r.spare(e.Context() - len(g.prompt))
+		}
+		if !r.Chat.RawParts {
+			g.parts = parts{p.Parser(fmt.Sprint(g.sampler.Seed(), len(g.prompt)))}
+		}
+	}
+	g.think = newThinkEnd(r, p)
+	return gr, nil
 }
 
 // constrain compiles a grammar for the vocabulary.

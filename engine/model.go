@@ -25,8 +25,10 @@ type Model struct {
 	model model.Model
 	words func() (*tokenizer.Tokenizer, error)
 
-	adapters adapters
-	chat     func() (*chat.Template, error)
+	adapters  adapters
+	override  string // chat template in place of the file's own; empty: none
+	chat      func() (*chat.Template, error)
+	templates templates // of requests
 }
 
 // OpenFile opens a GGUF file, whatever is in it.

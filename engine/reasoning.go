@@ -44,6 +44,9 @@ func newThinkEnd(r *Request, p *chat.Prompt) thinkEnd {
 	}
 	if p != nil && !r.Chat.RawParts {
 		e.closing = p.ReasoningEnd()
+		if p.Shut {
+			e.budget = Budget{}
+		}
 	}
 	return e
 }

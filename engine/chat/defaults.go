@@ -111,6 +111,41 @@ var defaults = map[string]string{
 {%- endif -%}`,
 }
 
+// builtinName is how the format of a family is written as a name: llama3.
+func builtinName(family string) string {
+	return strings.ToLower(strings.ReplaceAll(family, " ", ""))
+}
+
+// Builtin returns the template of a family by its name.
+func Builtin(name string) (source string, ok bool) {
+	for family, source := range defaults {
+		if builtinName(family) == builtinName(strings.ReplaceAll(name, "-", "")) || builtinName(family) == strings.ToLower(name) {
+			return source, true
+		}
+	}
+	return "", false
+}
+
+// Builtins returns the names of the templates that Builtin knows.
+func Builtins() []string {
+	var out []string
+	for family := range defaults {
+		out = append(out, builtinName(family))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// builtinOf returns the family whose template a source is, empty for none.
+func builtinOf(source string) string {
+	for family, text := range defaults {
+		if text == source {
+			return family
+		}
+	}
+	return ""
+}
+
 // turnEnds are what the defaults write behind a turn of the assistant; those
 // left out write the end-of-sequence token.
 var turnEnds = map[string]string{

@@ -36,24 +36,51 @@ type GrammarOptions struct {
 	Parallel bool   // several calls are allowed
 	Tags     Tags   // reasoning that may come first
 	Open     bool   // the prompt ended inside reasoning
+	// Form is the name of a rule, to be added by the caller, of the text that
+	// may stand in place of calls. Empty: the answer is a call.
+	Form   string
+	Silent bool // no calls, the answer is the form
 }
 
-// Grammar returns the grammar of a forced call in answer to the prompt.
-func (p *Prompt) Grammar(choice string, parallel bool) (*CallGrammar, error) {
+// Grammar returns the grammar of answers to the prompt: calls, a form, or
+// either. Reasoning may come first where the options have no tags of their own.
+func (p *Prompt) Grammar(o GrammarOptions) (*CallGrammar, error) {
 	kind := p.Kind
-	if p.inlined {
+	if p.inlined && !o.Silent {
 		kind = Generic
 	}
-	return ToolGrammar(kind, p.tools, GrammarOptions{Choice: choice, Parallel: parallel, Tags: p.Tags, Open: p.Open})
+	o.Tags, o.Open = p.Tags, p.Open
+	return ToolGrammar(kind, p.tools, o)
 }
 
-// ToolGrammar returns the grammar of calls in a syntax.
+// ToolGrammar returns the grammar of answers in a syntax.
 func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, error) {
 	syntax, err := syntaxOf(kind)
 	if err != nil || kind == "" {
 		return nil, fmt.Errorf("no grammar of calls in the syntax %q", string(kind))
 	}
 	b := &grammarBuilder{free: map[string]string{}}
+	var roots []string
+	if !o.Silent {
+		if err := b.calls(syntax, tools, o.Choice); err != nil {
+			return nil, err
+		}
+		roots = append(roots, b.around(syntax.Frame, o.Parallel))
+	}
+	if o.Form != "" {
+		roots = append(roots, b.form(syntax.Text, o.Form))
+	}
+	root := strings.Join(roots, " | ")
+	if think := b.thinking(kind, o); think != "" {
+		root = think + " (" + root + ")"
+	}
+	b.rule("root", root)
+	slices.Reverse(b.rules) // root first
+	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens}, nil
+}
+
+// calls adds the rule call for the calls of all tools, or of the chosen one.
+func (b *grammarBuilder) calls(syntax *Syntax, tools *List, choice string) error {
 	var alternatives []string
 	if tools != nil {
 		for i := range tools.Len() {
@@ -63,33 +90,41 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 			}
 			fn := function(t)
 			name, _ := text(lookup(fn, "name"))
-			if name == "" || o.Choice != "" && name != o.Choice {
+			if name == "" || choice != "" && name != choice {
 				continue
 			}
 			params, _ := lookup(fn, "parameters").(*Dict)
 			rule := fmt.Sprintf("call-%d", len(alternatives))
 			body, err := syntax.Call(b, rule, name, params)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			b.rule(rule, body)
 			alternatives = append(alternatives, rule)
 		}
 	}
 	if len(alternatives) == 0 {
-		if o.Choice != "" {
-			return nil, badInput("tool_choice", "there is no function %q", o.Choice)
+		if choice != "" {
+			return badInput("tool_choice", "there is no function %q", choice)
 		}
-		return nil, badInput("tools", "there is no function to call")
+		return badInput("tools", "there is no function to call")
 	}
 	b.rule("call", strings.Join(alternatives, " | "))
-	root := b.around(syntax.Frame, o.Parallel)
-	if think := b.thinking(kind, o); think != "" {
-		root = think + " " + root
+	return nil
+}
+
+// form returns the body of text that a rule describes, in its frame.
+func (b *grammarBuilder) form(f textFrame, rule string) string {
+	mark := func(s string) string {
+		switch {
+		case s == "":
+			return ""
+		case f.must:
+			return b.literal(s) + " "
+		}
+		return "(" + b.literal(s) + ")? "
 	}
-	b.rule("root", root)
-	slices.Reverse(b.rules) // root first
-	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens}, nil
+	return strings.TrimSpace(mark(f.open) + rule + " " + mark(f.close))
 }
 
 // around returns the body of the rule for all calls.

@@ -24,8 +24,9 @@ type Syntax struct {
 	// Step takes over from the markers where a whole answer has a syntax of its
 	// own. nil: it has not.
 	Step  func(p *Parser, final bool) bool
-	Drops []string // markers in the content that mean nothing
-	Frame frame    // around the calls that a grammar writes
+	Drops []string  // markers in the content that mean nothing
+	Frame frame     // around the calls that a grammar writes
+	Text  textFrame // around text that a grammar writes in place of calls
 	// Call returns the body of the grammar's rule for a call of one function.
 	Call func(b *grammarBuilder, rule, name string, params *Dict) (string, error)
 }
@@ -41,6 +42,12 @@ type Sign struct {
 type frame struct {
 	open, close string // around all calls
 	sep         string // between calls
+}
+
+// textFrame is what stands around an answer that is text.
+type textFrame struct {
+	open, close string
+	must        bool // both always stand there
 }
 
 // syntaxes are the registered ones.
@@ -122,9 +129,11 @@ func containsAll(s string, words []string) bool {
 
 // view is what the parser of one answer looks for in the content.
 type view struct {
-	marks []mark
-	bare  func(s string, final bool) verdict
-	read  reader
+	marks    []mark
+	drops    []mark // those of marks without a meaning
+	thinking []mark // what may end reasoning: its closing tag and calls
+	bare     func(s string, final bool) verdict
+	read     reader
 }
 
 // verdict is the answer to whether a text begins with a call.
@@ -141,7 +150,7 @@ const (
 func viewOf(s *Syntax, o ParserOptions, tools bool) view {
 	var v view
 	if tools {
-		v = view{slices.Clone(s.Marks), s.Bare, s.Read}
+		v = view{marks: slices.Clone(s.Marks), bare: s.Bare, read: s.Read}
 		if generic := syntaxes[Generic]; o.Loose && s != generic {
 			for _, m := range generic.Marks {
 				if !slices.ContainsFunc(v.marks, func(have mark) bool { return have.text == m.text }) {
@@ -151,12 +160,17 @@ func viewOf(s *Syntax, o ParserOptions, tools bool) view {
 			v.bare, v.read = generic.Bare, generic.Read
 		}
 	}
+	if o.Tags.Close != "" {
+		v.thinking = append(slices.Clone(v.marks), mark{text: o.Tags.Close})
+	}
 	if o.Tags.Open != "" {
-		v.marks = append(v.marks, mark{text: strings.TrimSpace(o.Tags.Open), reasoning: true})
+		v.marks = append(v.marks, mark{text: strings.TrimSpace(o.Tags.Open), reasoning: true},
+			mark{text: o.Tags.Close, closes: true, control: controlTag(o.Tags.Close)})
 	}
 	for _, tag := range s.Drops {
-		v.marks = append(v.marks, mark{text: tag})
+		v.drops = append(v.drops, mark{text: tag})
 	}
+	v.marks = append(v.marks, v.drops...)
 	return v
 }
 

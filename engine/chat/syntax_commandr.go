@@ -17,6 +17,7 @@ func init() {
 		Marks: []mark{token("<|START_ACTION|>", jsonCalls("<|END_ACTION|>")), opens("Action:", actionFence)},
 		Drops: []string{"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
 		Frame: frame{open: "<|START_ACTION|>[\n    ", sep: ",\n    ", close: "\n]<|END_ACTION|>"},
+		Text:  textFrame{open: "<|START_RESPONSE|>", close: "<|END_RESPONSE|>"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 			return b.wrapped(rule, params, `{"tool_call_id": "0", "tool_name": `+quote(name)+`, "parameters": `, "}")
 		},

@@ -12,6 +12,7 @@ func init() {
 		Kind:   Harmony,
 		Detect: []Sign{{10, []string{"<|channel|>", "<|message|>"}}},
 		Step:   (*Parser).harmonyStep,
+		Text:   textFrame{open: "<|channel|>final<|message|>", must: true},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 			call, err := b.wrapped(rule, params, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
 			return call + "?", err // the token ends the answer
@@ -115,7 +116,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 
 // harmonyOpen begins a body; a second one of its kind stands apart.
 func (p *Parser) harmonyOpen(kind DeltaKind) {
-	if p.started || p.thought || p.calls > 0 {
+	if p.started || p.thought || p.calls > 0 || p.harmony.kind == Reasoning {
 		p.dropSpaces()
 	}
 	if kind == Reasoning && p.thought || kind == Content && p.started {

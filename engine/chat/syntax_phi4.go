@@ -18,6 +18,7 @@ func init() {
 		},
 		Drops: []string{"<response>", "</response>"},
 		Frame: frame{open: "<|tool_call|>[", sep: ", ", close: "]<|/tool_call|>"},
+		Text:  textFrame{open: "<response>", close: "</response>"},
 		Call:  jsonCall("arguments"),
 	})
 }

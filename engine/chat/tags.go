@@ -29,3 +29,9 @@ func TagsFor(template string) Tags {
 	}
 	return Tags{}
 }
+
+// controlTag reports whether a closing tag is a control token of every model
+// that uses it.
+func controlTag(tag string) bool {
+	return strings.HasPrefix(tag, "<|") || strings.HasSuffix(tag, "|>") || tag == "[/THINK]"
+}

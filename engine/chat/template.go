@@ -59,13 +59,14 @@ type form struct {
 // for instructions, else ChatML, and a notice says so.
 func New(source string, o Options) (*Template, error) {
 	t := &Template{source: source, o: o}
+	family := builtinOf(source)
 	if strings.TrimSpace(source) == "" {
-		family := familyOf(o)
+		family = familyOf(o)
 		t.source = defaults[family]
-		if end := turnEnds[family]; o.HasToken != nil && !o.HasToken(end) {
-			t.end = end
-		}
 		t.notices = append(t.notices, fmt.Sprintf("the model has no chat template; the format of %s is used", family))
+	}
+	if end := turnEnds[family]; end != "" && o.HasToken != nil && !o.HasToken(end) {
+		t.end = end
 	}
 	var err error
 	if t.main, err = newForm(t.source, o); err != nil {
@@ -125,9 +126,14 @@ type Prompt struct {
 	Open    bool       // the prompt ends inside reasoning
 	BOS     bool       // the text begins with the BOS token
 	End     string     // text that ends the answer, where the vocabulary has no token for it; may be empty
+	Shut    bool       // the model must not think, and the template has no say in it
+	Form    bool       // the answer's text is a JSON document, in which no tag counts
 	tools   *List
 	inlined bool // the tools were described in words
 }
+
+// HasTools reports whether functions are on offer.
+func (p *Prompt) HasTools() bool { return p.tools != nil && p.tools.Len() > 0 }
 
 // Text returns the whole prompt.
 func (p *Prompt) Text() string { return jinja.Text(p.Pieces) }
@@ -136,6 +142,8 @@ func (p *Prompt) Text() string { return jinja.Text(p.Pieces) }
 // what follows it, empty where the model does not mark reasoning.
 func (p *Prompt) ReasoningEnd() string {
 	switch {
+	case p.Kind == Harmony && p.HasTools():
+		return "<|end|><|start|>assistant" // the next message may be a call
 	case p.Kind == Harmony:
 		return "<|end|><|start|>assistant<|channel|>final<|message|>"
 	case p.Tags.Close == "</think>": // as in the block that templates write for no reasoning
@@ -154,6 +162,10 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	f := t.main
 	if hasTools(in) {
 		f = t.tools
+	}
+	if e := effort(in.Kwargs); e != "" && in.Thinking == nil {
+		on := e != "none"
+		in.Thinking = &on
 	}
 	c, err := f.conversation(in)
 	if err != nil {
@@ -257,7 +269,25 @@ func (f *form) finish(o Options, in Input, c *conversation, pieces []Piece) (*Pr
 		p.Open = last.Trusted && f.tags.Open != "" && strings.HasSuffix(strings.TrimSpace(last.Text), strings.TrimSpace(f.tags.Open))
 		p.BOS = o.BOS != "" && strings.HasPrefix(pieces[0].Text, o.BOS)
 	}
+	f.thinking(in, p)
 	return p, nil
+}
+
+// thinking settles what the template cannot: a model that is not to think and
+// whose template has no switch for it.
+func (f *form) thinking(in Input, p *Prompt) {
+	marked := p.Tags != Tags{} || p.Kind == Harmony
+	if in.Thinking == nil || *in.Thinking || !marked || f.caps.Thinking && !p.Open {
+		return
+	}
+	p.Shut = true
+	p.Notices = append(p.Notices, "the template has no switch for thinking; it is ended as soon as it begins")
+}
+
+// effort is the reasoning effort among template variables, empty for none.
+func effort(kwargs *Dict) string {
+	s, _ := text(lookup(kwargs, "reasoning_effort"))
+	return s
 }
 
 // cutAfter cuts pieces off behind the last occurrence of a text.

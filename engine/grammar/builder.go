@@ -80,6 +80,43 @@ func (b *Builder) AddLiteral(name, text string) error {
 	return b.define(name, lit(text))
 }
 
+// AddGrammar adds a rule that matches the texts of another grammar.
+func (b *Builder) AddGrammar(name string, g *Grammar) error {
+	first := len(b.rules)
+	for _, r := range g.rules {
+		r.body = shifted(r.body, first)
+		if _, err := b.add(r); err != nil {
+			return fmt.Errorf("%w: %w", ErrLimit, err)
+		}
+	}
+	return b.define(name, ref(first+g.root))
+}
+
+// shifted returns a copy of e whose rules lie further back.
+func shifted(e *expr, by int) *expr {
+	if e == nil {
+		return nil
+	}
+	out := *e
+	if e.op == opRef {
+		out.id += by
+	}
+	out.subs = make([]*expr, len(e.subs))
+	for i, sub := range e.subs {
+		out.subs[i] = shifted(sub, by)
+	}
+	if e.auto != nil {
+		a := *e.auto
+		a.edges = make([]arc, len(e.auto.edges))
+		for i, x := range e.auto.edges {
+			x.on = shifted(x.on, by)
+			a.edges[i] = x
+		}
+		out.auto = &a
+	}
+	return &out
+}
+
 // Grammar returns the grammar that starts at the named rule. Every rule that is
 // used must have been added.
 func (b *Builder) Grammar(root string) (*Grammar, error) {

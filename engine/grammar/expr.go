@@ -131,7 +131,12 @@ type rule struct {
 type Grammar struct {
 	rules []rule
 	root  int
+	json  bool
 }
+
+// IsJSON reports whether the grammar is that of a JSON schema or of any JSON
+// object, and not one that a person wrote.
+func (g *Grammar) IsJSON() bool { return g.json }
 
 // wrap returns a grammar with one more rule, its root; f gets the old root.
 func (g *Grammar) wrap(name string, f func(root *expr) *expr) *Grammar {

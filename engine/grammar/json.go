@@ -45,7 +45,7 @@ var (
 func JSON() *Grammar {
 	b := NewBuilder()
 	root := b.jsonRules().object
-	return &Grammar{rules: b.rules, root: root}
+	return &Grammar{rules: b.rules, root: root, json: true}
 }
 
 // jsonRules adds the shared rules on first use; there is always room for them.

@@ -39,7 +39,11 @@ func FromSchema(schema []byte) (*Grammar, error) {
 	if err := b.AddSchema("root", schema); err != nil {
 		return nil, err
 	}
-	return b.Grammar("root")
+	g, err := b.Grammar("root")
+	if err == nil {
+		g.json = true
+	}
+	return g, err
 }
 
 // unsupported keywords restrict documents in ways that no grammar here follows.

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"godwit/engine/chat"
+	"godwit/engine/grammar"
+	"godwit/engine/tokenizer"
+)
+
+// formRule is the name of the form's rule in the grammar of an answer.
+const formRule = "form"
+
+// constraint returns the grammar of a whole answer, nil for none. form is what
+// the text has to look like, nil for any; with one there is a single call.
+//
+// A call that is demanded is all there is. A JSON form leaves the choice of a
+// call where tools are on offer. What a person wrote in GBNF holds to the letter.
+// Both begin where the thinking ends that the prompt has opened.
+func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.Grammar, one bool) (*grammar.Grammar, error) {
+	forced := c.ToolChoice == "required" || c.named()
+	o := chat.GrammarOptions{Parallel: !one}
+	switch {
+	case forced:
+		if c.named() {
+			o.Choice = c.ToolChoice
+		}
+	case form == nil:
+		return nil, nil
+	case form.IsJSON():
+		o.Form, o.Silent = formRule, !p.HasTools()
+		wanted := c.Thinking != nil && *c.Thinking
+		if o.Silent && !p.Open && !wanted && p.Kind != chat.Harmony {
+			return form, nil
+		}
+	case !p.Open:
+		return form, nil
+	default:
+		o.Form, o.Silent = formRule, true
+	}
+	rules, err := p.Grammar(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	return compose(rules, t, o.Form, form)
+}
+
+// compose builds the grammar of rules for a vocabulary.
+func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form *grammar.Grammar) (*grammar.Grammar, error) {
+	b := grammar.NewBuilder()
+	err := b.AddGBNF(rules.GBNF)
+	for _, s := range rules.Schemas {
+		err = errors.Join(err, b.AddSchema(s.Rule, s.Schema))
+	}
+	for _, r := range rules.Tokens {
+		if id, ok := t.Find(r.Text); ok && t.IsControl(id) {
+			err = errors.Join(err, b.AddRule(r.Rule, fmt.Sprintf("<[%d]>", id)))
+		} else {
+			err = errors.Join(err, b.AddLiteral(r.Rule, r.Text))
+		}
+	}
+	if name != "" {
+		err = errors.Join(err, b.AddGrammar(name, form))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, &chat.InputError{Path: "tools", Msg: err.Error()})
+	}
+	return b.Grammar("root")
+}
+
+// spare bounds the reasoning in front of an answer that has to have a form, so
+// that half of the room is left for it: thinking that never ends would use it
+// all up, and the answer would be empty.
+func (r *Request) spare(room int) {
+	if r.Budget != nil && r.Budget.Tokens >= 0 {
+		return
+	}
+	if r.MaxTokens > 0 {
+		room = min(room, r.MaxTokens)
+	}
+	b := Budget{Tokens: max(room/2, 0)}
+	if r.Budget != nil {
+		b.Message = r.Budget.Message
+	}
+	r.Budget = &b
+}
