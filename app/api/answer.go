@@ -186,10 +186,12 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 	if !send(item{model: m}) {
 		return
 	}
+	control, done := s.controls.add(call)
+	defer done()
 	var choices sync.WaitGroup
 	defer choices.Wait()
 	for i := range requests {
-		requests[i].OneCall = head.OneCall
+		requests[i].OneCall, requests[i].Control = head.OneCall, control
 		ready := make(chan struct{})
 		choices.Go(func() {
 			s.choice(ctx, l.Engine, i, requests[i], send, sync.OnceFunc(func() { close(ready) }))

@@ -68,19 +68,48 @@ func TestIgnoredFields(t *testing.T) {
 	}
 }
 
-// A chat template in a request is refused with the reason, never passed over.
-func TestTemplateRefused(t *testing.T) {
+// A chat template in a request is used, or refused with the reason: one in Go's
+// language, one that is not Jinja, and one that never ends.
+func TestTemplateInRequest(t *testing.T) {
 	v := shared(t)
-	for path, body := range map[string]object{
-		"/v1/chat/completions": {"messages": user("a"), "chat_template": "{{ messages }}"},
-		"/chat/completions":    {"messages": user("a"), "template": "{{ messages }}"},
-		"/apply-template":      {"messages": user("a"), "chat_template": "{{ messages }}"},
-		"/v1/responses":        {"input": "a", "chat_template": "{{ messages }}"},
-		"/api/chat":            {"model": "m", "messages": user("a"), "template": "{{ .Prompt }}"},
-		"/api/generate":        {"model": "m", "prompt": "a", "template": "{{ .Prompt }}"},
-	} {
-		if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "template") || !strings.Contains(string(r.body), "unsupported_template") {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
+	bodies := map[string]object{
+		"/v1/chat/completions": {"messages": user("a"), "chat_template": "", "max_tokens": 1},
+		"/chat/completions":    {"messages": user("a"), "template": "", "max_tokens": 1},
+		"/apply-template":      {"messages": user("a"), "chat_template": ""},
+		"/v1/responses":        {"input": "a", "chat_template": "", "max_output_tokens": 1},
+		"/api/chat":            {"model": "m", "messages": user("a"), "template": "", "stream": false, "options": object{"num_predict": 1}},
+		"/api/generate":        {"model": "m", "prompt": "a", "template": "", "stream": false, "options": object{"num_predict": 1}},
+	}
+	tokens := func(r map[string]any) any {
+		for _, path := range [][]any{{"usage", "prompt_tokens"}, {"usage", "input_tokens"}, {"prompt_eval_count"}} {
+			if n := at(r, path...); n != nil {
+				return n
+			}
+		}
+		return nil
+	}
+	for path, body := range bodies {
+		field := "chat_template"
+		if body[field] == nil {
+			field = "template"
+		}
+		for _, source := range []string{
+			"{{ .Prompt }}", "{{ if .System }}a{{ end }}", "{{ messages ", "{% for m in messages %}",
+			"{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "{{ 'a' * 10**9 }}",
+		} {
+			body[field] = source
+			if r := v.ask("POST", path, body); r.status != 400 || !strings.Contains(string(r.body), "template") {
+				t.Errorf("%s with %q: %d %s", path, source, r.status, r.body)
+			}
+		}
+		body[field] = "{{ messages[0].content }} b c d e"
+		r := v.post(path, body)
+		if path == "/apply-template" {
+			if r["prompt"] != "a b c d e" {
+				t.Errorf("%s: %v", path, r)
+			}
+		} else if tokens(r) != 5.0 {
+			t.Errorf("%s: a prompt of %v tokens, want 5: %v", path, tokens(r), r)
 		}
 	}
 }

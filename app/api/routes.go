@@ -51,6 +51,7 @@ func (s *Server) openaiRoutes() []route {
 		{"GET", "/v1/models", "List the models with their state.", s.openaiModels, nil, openai.ModelList{}, nil},
 		{"GET", "/v1/models/{id...}", "Describe a model.", s.openaiModel, nil, openai.ModelInfo{}, nil},
 		{"POST", "/v1/chat/completions", "Answer a conversation.", chat, openai.ChatRequest{}, openai.ChatCompletion{}, nil},
+		{"POST", "/v1/chat/completions/control", "Change an answer while it is generated.", s.control, openai.Control{}, openai.Controlled{}, nil},
 		{"POST", "/v1/completions", "Go on with a text.", s.generate(calls(openai.ParseCompletion)), openai.CompletionRequest{}, openai.TextCompletion{}, nil},
 		{"POST", "/v1/embeddings", "Turn texts into vectors.", s.embeddings, openai.EmbeddingRequest{}, openai.Embeddings{}, nil},
 		{"POST", "/v1/responses", "Answer a conversation, as the responses API has it.", s.responses, openai.ResponsesRequest{}, openai.Response{}, nil},

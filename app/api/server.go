@@ -83,6 +83,7 @@ type Server struct {
 	beat     time.Duration // between the heartbeats of a stream
 	ending   ending
 	free     func(*engine.Engine) int64 // bytes of the device; 0: unknown
+	controls controls
 }
 
 // New makes a server. With Options.Model its load begins at once.
@@ -201,6 +202,9 @@ func defaults(set *config.Settings) (wire.Defaults, error) {
 		if _, err := wire.Kwargs(d.Kwargs); err != nil {
 			return d, fmt.Errorf("--chat-template-kwargs: %w", err)
 		}
+	}
+	if n := set.Server.ReasoningBudget; n >= 0 || set.Server.ReasoningMessage != "" {
+		d.Budget = &engine.Budget{Tokens: n, Message: set.Server.ReasoningMessage}
 	}
 	switch set.Server.Reasoning {
 	case "on", "off":

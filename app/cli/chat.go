@@ -27,6 +27,8 @@ type chatCmd struct {
 	Stats  bool    `help:"Print speed and token counts after each answer."`
 
 	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables of the chat template."`
+	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Most tokens of thinking; the end of thinking is inserted there and the answer follows. -1: no limit; 0: none."`
+	ReasoningMessage   string `name:"reasoning-budget-message" placeholder:"TEXT" default:"" help:"Text inserted before the end of thinking where --reasoning-budget ends it."`
 	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether a model that can think first does: auto, on or off. auto: as its template says."`
 }
 
@@ -155,6 +157,7 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 		chat.Thinking = &on
 	}
 	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
+	req.Budget = &engine.Budget{Tokens: c.ReasoningBudget, Message: c.ReasoningMessage}
 	var text strings.Builder
 	var thought string // the last piece, before the first word
 	for ev, err := range e.Generate(ctx, req) {

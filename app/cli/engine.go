@@ -72,6 +72,9 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
 	var err error
+	if o.ChatTemplates, err = chatTemplates(c.ChatTemplate); err != nil {
+		return o, usage{err}
+	}
 	name := r.backend(c.Backend, p)
 	if o.Driver, err = device.Named(name); err != nil {
 		return o, usage{err}

@@ -20,13 +20,18 @@ import (
 type templateCmd struct {
 	Model string `arg:"" optional:"" placeholder:"MODEL" help:"Path of a GGUF file, or a name from 'godwit list'."`
 	File  string `name:"template" type:"existingfile" placeholder:"FILE" help:"Jinja template to use instead of the model's own."`
+	Chat  string `name:"chat-template" placeholder:"FILE|NAME" help:"Same as --template; a built-in name such as chatml too."`
 	Now   string `placeholder:"TIME" help:"Fix the clock that templates read, such as 2026-01-02T00:00:00."`
 }
 
 // Run renders standard input: a list of messages, or an object whose keys
 // become template variables.
 func (c *templateCmd) Run(r *run) error {
-	if c.Model == "" && c.File == "" {
+	own, err := c.own()
+	if err != nil {
+		return err
+	}
+	if c.Model == "" && c.File == "" && c.Chat == "" {
 		return usage{errors.New("wants MODEL, --template FILE, or both")}
 	}
 	vars, err := readVariables(r.in)
@@ -41,16 +46,12 @@ func (c *templateCmd) Run(r *run) error {
 	}
 	var source string
 	if c.Model != "" {
-		if source, err = c.fromModel(r, vars); err != nil {
+		if source, err = c.fromModel(r, vars, c.File != "" || c.Chat != ""); err != nil {
 			return err
 		}
 	}
-	if c.File != "" {
-		b, err := os.ReadFile(c.File)
-		if err != nil {
-			return err
-		}
-		source = string(b)
+	if c.File != "" || c.Chat != "" {
+		source = own
 	}
 	t, err := jinja.Parse(source, jinja.Limits{})
 	if err != nil {
@@ -62,6 +63,22 @@ func (c *templateCmd) Run(r *run) error {
 	}
 	_, err = io.WriteString(r.out, r.shown(jinja.Text(pieces)))
 	return err
+}
+
+// own is the template that the flags name, empty for the model's.
+func (c *templateCmd) own() (string, error) {
+	if c.File != "" {
+		b, err := os.ReadFile(c.File)
+		return string(b), err
+	}
+	if c.Chat == "" {
+		return "", nil
+	}
+	source, err := chatTemplate(c.Chat)
+	if err != nil {
+		return "", usage{err}
+	}
+	return source, nil
 }
 
 // readVariables reads the template's variables.
@@ -90,7 +107,7 @@ func readVariables(in io.Reader) (*jinja.Dict, error) {
 
 // fromModel is the model's template; its special tokens become variables
 // where the input does not set them.
-func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
+func (c *templateCmd) fromModel(r *run, vars *jinja.Dict, other bool) (string, error) {
 	path, err := r.find(c.Model)
 	if err != nil {
 		return "", err
@@ -101,7 +118,7 @@ func (c *templateCmd) fromModel(r *run, vars *jinja.Dict) (string, error) {
 	}
 	defer f.Close()
 	setSpecial(f, vars)
-	if c.File != "" {
+	if other {
 		return "", nil
 	}
 	source, _ := f.KV.String("tokenizer.chat_template")

@@ -39,12 +39,13 @@ type Engine struct {
 	MLock    bool   `toml:"mlock" name:"mlock" default:"false" applies:"load" group:"Memory" help:"Keep the weights from being swapped out. Needs the right to lock that much memory."`
 	Repack   string `toml:"repack" name:"repack" default:"auto" enum:"auto,off" applies:"load" group:"Memory" help:"Lay the weights out for the CPU at load. auto: where they fit in free memory; off: run from the mapped file, slower, in less memory."`
 
-	Backend   string   `toml:"backend" name:"backend" default:"auto" enum:"auto,cpu,metal,cuda,hip,emu" applies:"load" group:"Device" help:"What computes. auto: the first GPU whose kernels passed a check on this machine (godwit device), else the CPU; emu runs the kernels on the CPU, slowly."`
-	GPULayers *int     `toml:"gpu_layers" name:"gpu-layers" dash:"ngl" placeholder:"N" min:"0" max:"100000" unit:"layers" applies:"load" group:"Device" help:"Layers on the GPU that --backend names, the rest on the CPU. Unset: all of them."`
-	Threads   int      `toml:"threads" name:"threads" short:"t" placeholder:"N" default:"0" min:"0" max:"1024" unit:"threads" applies:"load" group:"Device" help:"CPU threads. 0: one for each physical core; more than that is slower."`
-	BatchSize int      `toml:"batch_size" name:"batch-size" short:"b" placeholder:"N" default:"2048" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most prompt tokens that are taken up at once."`
-	UBatch    int      `toml:"ubatch_size" name:"ubatch-size" dash:"ub" placeholder:"N" default:"512" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most rows of one step. More reads a prompt faster and takes more memory; other conversations wait for one step at most."`
-	LoRA      []string `toml:"lora" name:"lora" placeholder:"FILE" sep:"none" applies:"load" group:"Device" help:"LoRA adapter (GGUF) to apply at load. May be given several times."`
+	Backend      string   `toml:"backend" name:"backend" default:"auto" enum:"auto,cpu,metal,cuda,hip,emu" applies:"load" group:"Device" help:"What computes. auto: the first GPU whose kernels passed a check on this machine (godwit device), else the CPU; emu runs the kernels on the CPU, slowly."`
+	GPULayers    *int     `toml:"gpu_layers" name:"gpu-layers" dash:"ngl" placeholder:"N" min:"0" max:"100000" unit:"layers" applies:"load" group:"Device" help:"Layers on the GPU that --backend names, the rest on the CPU. Unset: all of them."`
+	Threads      int      `toml:"threads" name:"threads" short:"t" placeholder:"N" default:"0" min:"0" max:"1024" unit:"threads" applies:"load" group:"Device" help:"CPU threads. 0: one for each physical core; more than that is slower."`
+	BatchSize    int      `toml:"batch_size" name:"batch-size" short:"b" placeholder:"N" default:"2048" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most prompt tokens that are taken up at once."`
+	UBatch       int      `toml:"ubatch_size" name:"ubatch-size" dash:"ub" placeholder:"N" default:"512" min:"1" max:"65536" unit:"tokens" applies:"load" group:"Device" help:"Most rows of one step. More reads a prompt faster and takes more memory; other conversations wait for one step at most."`
+	ChatTemplate []string `toml:"chat_template" name:"chat-template" placeholder:"FILE|NAME" sep:"none" applies:"load" group:"Device" help:"Chat template (Jinja) in place of the model's own: a file, or a built-in one such as chatml. MODEL=FILE|NAME sets it for one model. May be given several times."`
+	LoRA         []string `toml:"lora" name:"lora" placeholder:"FILE" sep:"none" applies:"load" group:"Device" help:"LoRA adapter (GGUF) to apply at load. May be given several times."`
 
 	CacheTypeK     string  `toml:"cache_type_k" name:"cache-type-k" dash:"ctk" placeholder:"TYPE" default:"" from:"kv" applies:"load" group:"KV cache" help:"Type of the cached keys. Empty: what --kv-preset says, f16 without one. godwit kv types lists them."`
 	CacheTypeV     string  `toml:"cache_type_v" name:"cache-type-v" dash:"ctv" placeholder:"TYPE" default:"" from:"kv" applies:"load" group:"KV cache" help:"Type of the cached values. Values bear fewer bits than keys."`
@@ -88,6 +89,8 @@ type Server struct {
 	ChatTemplateKwargs string   `toml:"chat_template_kwargs" name:"chat-template-kwargs" placeholder:"JSON" default:"" form:"object" applies:"now" group:"Server" help:"Object whose keys become variables of the chat template."`
 	Reasoning          string   `toml:"reasoning" name:"reasoning" default:"auto" enum:"auto,on,off" applies:"now" group:"Server" help:"Whether a model that can think first does. auto: as its template says."`
 	KeepClientHeaders  bool     `toml:"keep_client_headers" name:"keep-client-headers" negatable:"" default:"false" applies:"now" group:"Server" help:"Leave the line x-anthropic-billing-header: in the system prompt. It changes with every request, so that nothing behind it is reused."`
+	ReasoningBudget    int      `toml:"reasoning_budget" name:"reasoning-budget" placeholder:"N" default:"-1" min:"-1" max:"16777216" unit:"tokens" applies:"now" group:"Server" help:"Most tokens of thinking; the end of thinking is inserted there and the answer follows. -1: no limit; 0: none."`
+	ReasoningMessage   string   `toml:"reasoning_budget_message" name:"reasoning-budget-message" placeholder:"TEXT" default:"" applies:"now" group:"Server" help:"Text inserted before the end of thinking where --reasoning-budget ends it."`
 	RequestLog         bool     `toml:"request_log" name:"request-log" negatable:"" default:"false" applies:"now" group:"Server" help:"Log method, path, model, tokens and time of each request; never what was said."`
 }
 

@@ -20,7 +20,7 @@ type Common struct {
 	Options   Options         `json:"options"`
 	Stream    *bool           `json:"stream" doc:"false: send the answer at once."`
 	KeepAlive KeepAlive       `json:"keep_alive" doc:"How long the model stays loaded: 5m, or seconds; 0: not at all; negative: for ever."`
-	Think     json.RawMessage `json:"think" doc:"Whether a model that can think first does, or how much: low, medium, high."`
+	Think     json.RawMessage `json:"think" doc:"Whether a model that can think first does, how much (low, medium, high), or most tokens of it."`
 	Logprobs  bool            `json:"logprobs" doc:"Tell the log-probability of each token."`
 	Top       *int            `json:"top_logprobs" min:"0" max:"20"`
 }
@@ -65,9 +65,9 @@ func (k *KeepAlive) DecodeWire(raw json.RawMessage, path string) error {
 // ChatRequest is the body of POST /api/chat.
 type ChatRequest struct {
 	Common
-	Template string            `json:"template" doc:"Must be empty: the model's own chat template is used."`
 	Messages []json.RawMessage `json:"messages" doc:"The conversation; without one the model is loaded."`
 	Tools    []json.RawMessage `json:"tools" doc:"Functions that the model may call."`
+	Template string            `json:"template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 }
 
 // GenerateRequest is the body of POST /api/generate.
@@ -76,7 +76,7 @@ type GenerateRequest struct {
 	Prompt   string   `json:"prompt" doc:"What the model answers; without one the model is loaded."`
 	System   string   `json:"system"`
 	Suffix   string   `json:"suffix" doc:"Text behind the answer, for models that can fill in between two texts."`
-	Template string   `json:"template"`
+	Template string   `json:"template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 	Raw      bool     `json:"raw" doc:"Go on with the prompt as it is, without a chat template."`
 	Images   []string `json:"images"`
 }
@@ -92,6 +92,7 @@ type Call struct {
 	grammar *engine.Grammar
 	think   *bool
 	kwargs  json.RawMessage
+	budget  *engine.Budget
 }
 
 // Load reports whether the call only loads the model, or unloads it where it
@@ -104,9 +105,6 @@ func ParseChat(body []byte) (*Call, error) {
 	if err := wire.Decode(body, &r); err != nil {
 		return nil, err
 	}
-	if r.Template != "" {
-		return nil, openai.NoTemplate("template")
-	}
 	c := &Call{Common: r.Common, load: len(r.Messages) == 0}
 	if err := c.common(); err != nil || c.load {
 		return c, err
@@ -115,7 +113,10 @@ func ParseChat(body []byte) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.chat = &engine.Chat{Messages: messages}
+	c.chat = &engine.Chat{Messages: messages, Template: r.Template}
+	if err := openai.CheckTemplate(r.Template, "template"); err != nil {
+		return nil, err
+	}
 	if len(r.Tools) > 0 {
 		if err := openai.CheckTools(r.Tools); err != nil {
 			return nil, err
@@ -135,8 +136,8 @@ func ParseGenerate(body []byte) (*Call, error) {
 	switch {
 	case len(r.Images) > 0:
 		return nil, noImages("images")
-	case r.Template != "":
-		return nil, openai.NoTemplate("template")
+	case r.Template != "" && (r.Raw || r.Suffix != ""):
+		return nil, wire.Bad("template", "raw and suffix are answered without a template")
 	case r.Suffix != "":
 		c.gap, c.load = &engine.Gap{Before: r.Prompt, After: r.Suffix}, false
 	case r.Raw:
@@ -147,7 +148,10 @@ func ParseGenerate(body []byte) (*Call, error) {
 			list = append(list, message("system", r.System).Raw())
 		}
 		list = append(list, message("user", r.Prompt).Raw())
-		c.chat = &engine.Chat{Messages: wire.RawList(list)}
+		c.chat = &engine.Chat{Messages: wire.RawList(list), Template: r.Template}
+	}
+	if err := openai.CheckTemplate(r.Template, "template"); err != nil {
+		return nil, err
 	}
 	return c, c.common()
 }
@@ -204,6 +208,13 @@ func (c *Call) common() (err error) {
 		o := wire.Object{}
 		o.SetText("reasoning_effort", level)
 		c.kwargs = o.Raw()
+	case "a number":
+		n, err := wire.Integer(c.Think, "think", new(float64), nil)
+		if err != nil {
+			return err
+		}
+		on := n > 0
+		c.think, c.budget = &on, &engine.Budget{Tokens: int(min(n, math.MaxInt32))}
 	default:
 		return wire.Bad("think", "want a boolean or a level, got %s", wire.Kind(c.Think))
 	}
@@ -325,6 +336,9 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 	}
 	if n := c.Options.Predict; n != nil {
 		r.MaxTokens = max(*n, 0)
+	}
+	if c.budget != nil {
+		r.Budget = c.budget
 	}
 	if c.Options.Keep != nil {
 		r.Keep = *c.Options.Keep

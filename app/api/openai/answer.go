@@ -133,7 +133,7 @@ type chatWhole struct {
 // Whole starts an answer that is sent at once.
 func (c *Chat) Whole(m *wire.Model) wire.Whole {
 	w := &chatWhole{ChatCompletion: ChatCompletion{
-		ID: wire.ID("chatcmpl-"), Object: "chat.completion", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
+		ID: c.id, Object: "chat.completion", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
 	}}
 	n := 1
 	if c.N != nil {
@@ -232,7 +232,7 @@ type chatStream struct {
 // Stream starts an answer that is sent piece by piece.
 func (c *Chat) Stream(m *wire.Model) wire.Stream {
 	s := &chatStream{n: 1, logprobs: c.Logprobs, chunk: ChatChunk{
-		ID: wire.ID("chatcmpl-"), Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
+		ID: c.id, Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: m.Name, Fingerprint: fingerprint,
 	}}
 	if c.N != nil {
 		s.n = *c.N

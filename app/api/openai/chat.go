@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"godwit/app/api/wire"
 	"godwit/engine"
@@ -34,10 +35,14 @@ type ChatRequest struct {
 	Stream              bool            `json:"stream" doc:"Send the answer piece by piece."`
 	StreamOptions       *StreamOptions  `json:"stream_options"`
 	TemplateKwargs      json.RawMessage `json:"chat_template_kwargs" doc:"Object whose keys become variables of the chat template."`
+	Template            string          `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 	ReasoningEffort     string          `json:"reasoning_effort" enum:"none,minimal,low,medium,high,xhigh,max" doc:"How much the model thinks first."`
+	ThinkingBudget      *int            `json:"thinking_budget_tokens" min:"-1" doc:"Most tokens of thinking; the answer follows. -1: no limit."`
+	ReasoningBudget     *int            `json:"reasoning_budget" min:"-1" doc:"Same as thinking_budget_tokens."`
+	ReasoningTokens     *int            `json:"reasoning_budget_tokens" min:"-1" doc:"Same as thinking_budget_tokens."`
+	ReasoningMessage    *string         `json:"reasoning_budget_message" most:"65536" doc:"Text inserted before the end of thinking where the budget ends it."`
 	Continue            bool            `json:"continue_final_message" doc:"Go on with the last message instead of starting a new one."`
-	Template            string          `json:"chat_template" doc:"Must be empty: the model's own chat template is used."`
-	TemplateAlso        string          `json:"template" doc:"Must be empty, as chat_template."`
+	TemplateAlso        string          `json:"template" most:"1048576" doc:"Same as chat_template."`
 	Local
 }
 
@@ -78,19 +83,17 @@ type Chat struct {
 	choice   string
 	grammar  *engine.Grammar
 	think    *bool
+	id       string
 }
 
 // ParseChat reads and checks a body.
 func ParseChat(body []byte) (*Chat, error) {
-	c := &Chat{}
+	c := &Chat{id: wire.ID("chatcmpl-")}
 	if err := wire.Decode(body, &c.ChatRequest); err != nil {
 		return nil, err
 	}
-	switch {
-	case c.Template != "":
-		return nil, NoTemplate("chat_template")
-	case c.TemplateAlso != "":
-		return nil, NoTemplate("template")
+	if err := c.template(); err != nil {
+		return nil, err
 	}
 	err := errors.Join(unlimited(&c.MaxTokens, "max_tokens"), unlimited(&c.MaxCompletionTokens, "max_completion_tokens"))
 	if err != nil {
@@ -111,15 +114,33 @@ func ParseChat(body []byte) (*Chat, error) {
 	if c.grammar, err = c.answerGrammar(c.ResponseFormat); err != nil {
 		return nil, err
 	}
-	if c.grammar != nil && (c.choice == "required" || c.named()) {
-		return nil, wire.Bad("tool_choice", "%s does not go together with a form of the answer", c.choice)
-	}
 	return c, c.thinking()
 }
 
-// NoTemplate refuses a chat template in a request.
-func NoTemplate(field string) error {
-	e := wire.Bad(field, "a chat template in a request is not supported, the model's own is used; /completion and raw take a prompt as it is")
+// template settles the chat template of the request.
+func (c *Chat) template() error {
+	if err := CheckTemplate(c.Template, "chat_template"); err != nil {
+		return err
+	}
+	if err := CheckTemplate(c.TemplateAlso, "template"); err != nil {
+		return err
+	}
+	if c.Template == "" {
+		c.Template = c.TemplateAlso
+	}
+	return nil
+}
+
+// goTemplate is an action of a template in Go's language, which Jinja has not.
+var goTemplate = regexp.MustCompile(`\{\{-?\s*(\.|(if|range|with)\s+[.$\w]|(else|end)\s*-?\}\}|(block|define|template)\s+"|\$\w* *:=)`)
+
+// CheckTemplate refuses a chat template in Go's language.
+func CheckTemplate(source, field string) error {
+	m := goTemplate.FindString(source)
+	if m == "" {
+		return nil
+	}
+	e := wire.Bad(field, "templates in Go's language are not supported (%.32q); send one in Jinja, or a prompt as it is to /completion", m)
 	e.Code = "unsupported_template"
 	return e
 }
@@ -151,9 +172,10 @@ func (c *Chat) thinking() error {
 	}
 	if c.ReasoningEffort != "" {
 		on := c.ReasoningEffort != "none"
-		if !on {
+		if c.think == nil || !on {
 			c.think = &on
-		} else if !o.Has("reasoning_effort") {
+		}
+		if on && !o.Has("reasoning_effort") {
 			o.SetText("reasoning_effort", c.ReasoningEffort)
 		}
 	}
@@ -163,9 +185,21 @@ func (c *Chat) thinking() error {
 	return nil
 }
 
-// named reports whether one function has to be called.
-func (c *Chat) named() bool {
-	return c.choice != "" && c.choice != "auto" && c.choice != "none" && c.choice != "required"
+// budget is the bound of the thinking, the server's where the request has none.
+func (c *Chat) budget(server *engine.Budget) *engine.Budget {
+	b := engine.Budget{Tokens: -1}
+	if server != nil {
+		b = *server
+	}
+	for _, n := range []*int{c.ReasoningTokens, c.ReasoningBudget, c.ThinkingBudget} {
+		if n != nil {
+			b.Tokens = *n
+		}
+	}
+	if c.ReasoningMessage != nil {
+		b.Message = *c.ReasoningMessage
+	}
+	return &b
 }
 
 // answerGrammar is the grammar that the request asks for, nil for none.
@@ -305,6 +339,22 @@ func (c *Chat) Head() wire.Head {
 	return wire.Head{Model: c.Model, Stream: c.ChatRequest.Stream, OneCall: c.ParallelToolCalls != nil && !*c.ParallelToolCalls}
 }
 
+// ControlID is the name under which the running answer can be controlled.
+func (c *Chat) ControlID() string { return c.id }
+
+// Control is the body of POST /v1/chat/completions/control.
+type Control struct {
+	ID     string `json:"id" need:"" most:"128" doc:"The id of a running chat completion, as its chunks have it."`
+	Action string `json:"action" need:"" enum:"reasoning_end" doc:"reasoning_end: the thinking ends at the next token and the answer follows."`
+}
+
+// Controlled is the answer of POST /v1/chat/completions/control.
+type Controlled struct {
+	ID      string `json:"id"`
+	Action  string `json:"action"`
+	Success bool   `json:"success"`
+}
+
 // Requests translates the request.
 func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 	r, err := m.Base(&c.Sampling)
@@ -317,8 +367,10 @@ func (c *Chat) Requests(m *wire.Model) ([]engine.Request, error) {
 	}
 	r.Chat = m.Chat(engine.Chat{
 		Messages: c.messages, Tools: c.tools, ToolChoice: c.choice, Kwargs: kwargs, Thinking: c.think, Continue: c.Continue,
+		Template: c.Template,
 	})
 	r.Stop, r.Grammar = c.Stop, c.grammar
+	r.Budget = c.budget(r.Budget)
 	r.Logprobs = c.Logprobs
 	if c.TopLogprobs != nil {
 		r.TopLogprobs = *c.TopLogprobs

@@ -23,7 +23,7 @@ type ResponsesRequest struct {
 	TopLogprobs *int            `json:"top_logprobs" min:"0" max:"20"`
 	Stop        wire.Stops      `json:"stop" doc:"Texts that end the answer."`
 	Stream      bool            `json:"stream" doc:"Send the answer as named events."`
-	Template    string          `json:"chat_template" doc:"Must be empty: the model's own chat template is used."`
+	Template    string          `json:"chat_template" most:"1048576" doc:"Jinja chat template in place of the model's own."`
 	Store       *bool           `json:"store" doc:"false: do not keep the response. Recent ones are kept in memory, within bounds, until the server ends."`
 	Previous    string          `json:"previous_response_id" doc:"Go on from a kept response."`
 	Talk        json.RawMessage `json:"conversation" doc:"Must not be set: no conversations are stored."`
@@ -88,8 +88,6 @@ func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 		return nil, err
 	}
 	switch {
-	case c.Template != "":
-		return nil, NoTemplate("chat_template")
 	case !wire.IsNull(c.Talk):
 		return nil, wire.Bad("conversation", "not supported, no conversations are stored; send the conversation in input")
 	case !wire.IsNull(c.Stored):
@@ -103,6 +101,10 @@ func ParseResponses(body []byte, m *Memory) (*Responses, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err = CheckTemplate(c.Template, "chat_template"); err != nil {
+		return nil, err
+	}
+	c.chat.Template = c.Template
 	if err = c.read(); err != nil {
 		return nil, err
 	}

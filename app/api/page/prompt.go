@@ -87,6 +87,9 @@ func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engin
 	if s.Server.ChatTemplateKwargs != "" {
 		r.Chat.Kwargs = json.RawMessage(s.Server.ChatTemplateKwargs)
 	}
+	if n, text := s.Server.ReasoningBudget, s.Server.ReasoningMessage; n >= 0 || text != "" {
+		r.Budget = &engine.Budget{Tokens: n, Message: text}
+	}
 	if r.Chat.Thinking == nil && s.Server.Reasoning != "auto" {
 		on := s.Server.Reasoning == "on"
 		r.Chat.Thinking = &on

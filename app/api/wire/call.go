@@ -72,11 +72,12 @@ type Defaults struct {
 	MaxTokens int             // of an answer; 0: until the context is full
 	Kwargs    json.RawMessage // variables of the chat template; may be empty
 	Thinking  *bool           // whether a model that can think first does
+	Budget    *engine.Budget  // of its thinking; nil: no limit
 }
 
 // Base is a request with the defaults and what a dialect's sampling says.
 func (m *Model) Base(s *Sampling) (engine.Request, error) {
-	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens}
+	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens, Budget: m.Defaults.Budget}
 	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
 	if err := s.Apply(&r.Sampling, m.Words); err != nil {
 		return r, err
