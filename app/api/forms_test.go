@@ -69,10 +69,10 @@ func chatDialect() dialect {
 				o["grammar"] = a.grammar
 			}
 			if a.tools {
-				o["tools"] = []object{weather()}
+				o["tools"], o["parallel_tool_calls"] = []object{weather()}, false
 			}
 			if a.forced {
-				o["tool_choice"], o["parallel_tool_calls"] = "required", false
+				o["tool_choice"] = "required"
 			}
 			if a.budget != nil {
 				o["thinking_budget_tokens"] = *a.budget
@@ -123,10 +123,10 @@ func responsesDialect() dialect {
 			if a.tools {
 				f := weather()["function"].(object)
 				f["type"] = "function"
-				o["tools"] = []object{f}
+				o["tools"], o["parallel_tool_calls"] = []object{f}, false
 			}
 			if a.forced {
-				o["tool_choice"], o["parallel_tool_calls"] = "required", false
+				o["tool_choice"] = "required"
 			}
 			if a.think != nil && !*a.think {
 				o["reasoning"] = object{"effort": "none"}
@@ -152,6 +152,7 @@ func anthropicDialect() dialect {
 			}
 			if a.tools {
 				o["tools"] = []object{{"name": "weather", "input_schema": weather()["function"].(object)["parameters"]}}
+				o["tool_choice"] = object{"type": "auto", "disable_parallel_tool_use": true}
 			}
 			if a.forced {
 				o["tool_choice"] = object{"type": "any", "disable_parallel_tool_use": true}
@@ -277,7 +278,7 @@ func TestFormsBehindThinking(t *testing.T) {
 					t.Errorf("%s %s %s: thinking %q, though it is off", template, name, how, s.thinking)
 				}
 			}
-			for how, s := range v.answer(d, asked{form: personSchema, tools: true, tokens: 120}) {
+			for how, s := range v.answer(d, asked{form: personSchema, tools: true, tokens: 200}) {
 				if s.call == "" {
 					valid(how+", with tools", s)
 				} else if s.text != "" || s.call != "weather" {

@@ -83,10 +83,17 @@ func (c *cursor) oneOf(tags ...string) (int, error) {
 }
 
 // close reads white space and an optional closing tag. Without the tag the
-// white space stays; at the end of the text it goes.
+// white space stays; at the end of the text it goes, as does a tag cut off there.
 func (c *cursor) close(tags ...string) error {
 	at := c.i
 	c.space()
+	if c.final {
+		for _, tag := range tags {
+			if strings.HasPrefix(tag, c.rest()) {
+				c.i = len(c.s)
+			}
+		}
+	}
 	n, err := c.oneOf(tags...)
 	if err == nil && n < 0 && c.i < len(c.s) {
 		c.i = at

@@ -192,6 +192,11 @@ func (p *Parser) callStep(final bool) bool {
 			calls, err, c.i = whole, nil, len(c.s)
 		}
 	}
+	if err != nil && final && p.calls > 0 && p.broken(c.s) {
+		p.rest, p.state = "", p.from // the rest of a call is not text beside the others
+		p.dropSpaces()
+		return true
+	}
 	mention := p.from == inReasoning && !p.opener.control
 	switch {
 	case errors.Is(err, errMore) && !final:
@@ -214,6 +219,12 @@ func (p *Parser) callStep(final bool) bool {
 		p.emitCall(call)
 	}
 	return true
+}
+
+// broken reports whether the end of the answer has cut a call off.
+func (p *Parser) broken(s string) bool {
+	_, err := p.opener.read(&cursor{s: s, p: p})
+	return errors.Is(err, errMore)
 }
 
 // noCall takes what began like a call for text.

@@ -38,6 +38,10 @@ func glmCall(c *cursor, tag string) ([]Call, error) {
 		if err != nil {
 			return nil, err
 		}
+		if n < 0 && c.final && strings.HasPrefix(tag, c.rest()) && len(args.buf)+len(c.rest()) > 0 {
+			c.i = len(c.s) // the tag was cut off
+			break
+		}
 		if n < 0 {
 			return nil, c.endOr(errBad)
 		}

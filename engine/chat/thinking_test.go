@@ -200,3 +200,32 @@ func TestForms(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestCutOff ends answers anywhere inside their calls: nothing of a call stands
+// in the content beside whole ones, and no piece of a closing tag anywhere.
+func TestCutOff(t *testing.T) {
+	tools := testTools(t)
+	for _, c := range []struct {
+		kind ParserKind
+		text string
+		most int // calls
+	}{
+		{Hermes, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n", 2},
+		{QwenXML, "<tool_call>\n<function=now>\n</function>\n</tool_call>\n", 2},
+		{GLM, "<tool_call>now\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n", 2},
+		{Gemma4, "<|tool_call>call:now{a:1}<tool_call|>", 2},
+		{Functionary, "<function=now>{}</function>", 2},
+	} {
+		text := c.text + c.text
+		for n := len(c.text); n <= len(text); n++ {
+			got := parse(ParserOptions{Kind: c.kind, Tags: think, Tools: tools}, text[:n])
+			if len(got.calls) == 0 || len(got.calls) > c.most || strings.TrimSpace(got.content) != "" && !strings.HasPrefix(syntaxes[c.kind].Marks[0].text, strings.TrimSpace(got.content)) {
+				t.Errorf("%s %q: content %q, calls %q", c.kind, text[:n], got.content, got.calls)
+			}
+		}
+		first := parse(ParserOptions{Kind: c.kind, Tools: tools}, c.text[:len(strings.TrimSpace(c.text))-2])
+		if len(first.calls) != 1 || first.content != "" {
+			t.Errorf("%s: a call without the end of its closing tag: %q", c.kind, first)
+		}
+	}
+}
