@@ -95,6 +95,19 @@ func TestCallsInsideReasoning(t *testing.T) {
 		}
 	}
 	seen := 0
+	for name, o := range thinkers(t, tools) {
+		seen++
+		run(name, o)
+	}
+	if seen < 20 {
+		t.Errorf("only %d templates mark reasoning", seen)
+	}
+}
+
+// thinkers are the parsers' options of vendors' templates that mark reasoning.
+func thinkers(t *testing.T, tools *List) map[string]ParserOptions {
+	t.Helper()
+	out := map[string]ParserOptions{}
 	for name, source := range vendors(t) {
 		if unread[name] != "" || kindsOf[name] == "" || kindsOf[name] == Harmony {
 			continue
@@ -107,15 +120,11 @@ func TestCallsInsideReasoning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Tags.Open == "" {
-			continue
+		if p.Tags.Open != "" {
+			out[name] = ParserOptions{Kind: p.Kind, Tags: p.Tags, Open: p.Open, Tools: tools}
 		}
-		seen++
-		run(name, ParserOptions{Kind: p.Kind, Tags: p.Tags, Open: p.Open, Tools: tools})
 	}
-	if seen < 20 {
-		t.Errorf("only %d templates mark reasoning", seen)
-	}
+	return out
 }
 
 // TestStrayTags drops tags of reasoning that open or close nothing, and keeps
