@@ -86,6 +86,12 @@ var answers = []struct {
 	{QwenXML, Tags{}, false, "<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>", answer{"", "", []string{"now{}"}}},
 	{QwenXML, Tags{}, false, "<tool_call>\n<function=get_weather>\n<parameter=city>\nline 1\nline 2 <b>\"q\"\n\n</parameter>\n</function></tool_call> ", answer{"", "", []string{`get_weather{"city": "line 1\nline 2 <b>\"q\"\n"}`}}},
 	{QwenXML, Tags{}, false, "<tool_call>\n<function=now>\noops</function></tool_call>", answer{content: "<tool_call>\n<function=now>\noops</function></tool_call>"}},
+	{Hermes, Tags{}, false, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}}\n</tool_call>", answer{"", "", []string{"now{}"}}},
+	{Hermes, Tags{}, false, "<tool_call>\n{{\"name\": \"now\", \"arguments\": {\"a\": 1}}}\n</tool_call> ok", answer{"ok", "", []string{`now{"a": 1}`}}},
+	{Hermes, Tags{}, false, "<tool_call>\n```json\n{\"name\": \"now\", \"arguments\": {}}\n```\n</tool_call>", answer{"", "", []string{"now{}"}}},
+	{QwenXML, Tags{}, false, "<tool_call>\n<function=python>\n<parameter=code>\nx = '</parameter>' + y\n</parameter>\n</function>\n</tool_call>", answer{"", "", []string{`python{"code": "x = '</parameter>' + y"}`}}},
+	{QwenXML, Tags{}, false, "<tool_call>\n<function=get_weather>\n<parameter=city>\nx\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>", answer{"", "", []string{`get_weather{"city": "x", "days": 3}`}}},
+	{QwenXML, Tags{}, false, "<tool_call>\n<function=get_weather>\n<parameter=city>\nx\n</parameter>\n</tool_call>done", answer{"done", "", []string{`get_weather{"city": "x"}`}}},
 	// GLM
 	{GLM, think, false, "<think>t</think>\nOk\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>", answer{"Ok", "t", []string{`get_weather{"city": "Rome", "days": 2}`}}},
 	{GLM, Tags{}, false, "<tool_call>now</tool_call><tool_call>now\n</tool_call>", answer{"", "", []string{"now{}", "now{}"}}},

@@ -10,6 +10,12 @@ import (
 func jsonCalls(tags ...string) reader {
 	return func(c *cursor) ([]Call, error) {
 		var out []Call
+		extra := len(tags) > 0
+		if extra {
+			if err := c.jsonStart(); err != nil {
+				return nil, err
+			}
+		}
 		for {
 			at := c.i
 			c.space()
@@ -31,13 +37,51 @@ func jsonCalls(tags ...string) reader {
 			}
 			out = append(out, calls...)
 		}
-		if len(tags) > 0 {
+		if extra {
+			if err := c.jsonEnd(tags); err != nil {
+				return nil, err
+			}
 			if err := c.close(tags...); err != nil {
 				return nil, err
 			}
 		}
 		return out, nil
 	}
+}
+
+// jsonStart reads what models wrongly put in front of a call: a fence, or a
+// second brace.
+func (c *cursor) jsonStart() error {
+	c.space()
+	if _, err := c.oneOf("```json", "```"); err != nil {
+		return err
+	}
+	c.space()
+	if len(c.rest()) < 2 && !c.final {
+		return errMore
+	}
+	if strings.HasPrefix(c.rest(), "{{") {
+		c.i++
+	}
+	return nil
+}
+
+// jsonEnd reads what models wrongly put behind a call, if the closing tag
+// follows: braces and a fence.
+func (c *cursor) jsonEnd(tags []string) error {
+	s := strings.TrimLeft(c.rest(), "} \t\r\n")
+	s = strings.TrimLeft(strings.TrimPrefix(s, "```"), " \t\r\n")
+	follows, more := follow(s, tags...)
+	if _, fence := follow(s, "```"); fence && s != "" {
+		more = true
+	}
+	switch {
+	case more && !follows && !c.final:
+		return errMore
+	case follows || s == "":
+		c.i = len(c.s) - len(s)
+	}
+	return nil
 }
 
 // endOr is err, unless the text has ended and may go on.

@@ -27,7 +27,7 @@ func tagCall(tag string) reader {
 			return nil, err
 		}
 		switch first {
-		case '{', '[':
+		case '{', '[', '`':
 			return jsonCalls(tag)(c)
 		case '<':
 			if err := c.lit("<function="); err != nil {

@@ -37,9 +37,15 @@ func functionXML(tag string) reader {
 		var args argList
 		for {
 			c.space()
+			if n := len(args.buf); n > 0 && tag != "" && strings.HasPrefix(c.rest(), tag) {
+				break // the function's own tag is missing
+			}
 			n, err := c.oneOf("<parameter=", "</function>")
 			if err != nil {
 				return nil, err
+			}
+			if n < 0 && !c.final && strings.HasPrefix(tag, c.rest()) {
+				return nil, errMore
 			}
 			if n < 0 {
 				return nil, c.endOr(errBad)
@@ -51,7 +57,7 @@ func functionXML(tag string) reader {
 			if err != nil {
 				return nil, err
 			}
-			value, err := c.until("</parameter>")
+			value, err := c.parameter(call.Name, tag)
 			if err != nil {
 				return nil, err
 			}
@@ -62,4 +68,65 @@ func functionXML(tag string) reader {
 		call.Arguments = args.String()
 		return []Call{call}, c.close(tag)
 	}
+}
+
+// parameter reads a value and its closing tag. A tag inside the value, in front
+// of which no parameter and no call ends, is text. Where the tag is missing, the
+// next parameter of the function ends the value.
+func (c *cursor) parameter(function, tag string) (string, error) {
+	const end = "</parameter>"
+	s := c.rest()
+	props, _ := lookup(c.p.schemas[function], "properties").(*Dict)
+	for at := 0; ; {
+		n := strings.Index(s[at:], end)
+		limit := len(s)
+		if n >= 0 {
+			limit = at + n
+		}
+		if k := nextParameter(s[:limit], props); k >= 0 {
+			c.i += k
+			return s[:k], nil
+		}
+		if n < 0 {
+			return "", c.end()
+		}
+		follows, more := follow(strings.TrimLeft(s[limit+len(end):], " \t\r\n"), "<parameter=", "</function>", tag)
+		if more && !c.final {
+			return "", errMore
+		}
+		if follows || more {
+			c.i += limit + len(end)
+			return s[:limit], nil
+		}
+		at = limit + len(end)
+	}
+}
+
+// nextParameter is where a parameter of the function begins on a line of its
+// own, -1 for nowhere.
+func nextParameter(s string, props *Dict) int {
+	const open = "\n<parameter="
+	for at := 0; ; {
+		n := strings.Index(s[at:], open)
+		if n < 0 {
+			return -1
+		}
+		name, _, whole := strings.Cut(s[at+n+len(open):], ">")
+		if whole && lookup(props, strings.Trim(strings.TrimSpace(name), `"'`)) != nil {
+			return at + n
+		}
+		at += n + len(open)
+	}
+}
+
+// follow reports whether s begins with one of the tags, or may if it goes on.
+func follow(s string, tags ...string) (yes, more bool) {
+	for _, tag := range tags {
+		if tag == "" {
+			continue
+		}
+		yes = yes || strings.HasPrefix(s, tag)
+		more = more || strings.HasPrefix(tag, s)
+	}
+	return yes, more
 }
