@@ -24,8 +24,11 @@ type norm struct {
 	group int
 }
 
+// given reports whether there is a norm.
+func (n *norm) given() bool { return n.w != nil || n.eps != 0 }
+
 func (n *norm) apply(g *graph.Builder, x graph.Value) graph.Value {
-	if n.w == nil && n.eps == 0 {
+	if !n.given() {
 		return x
 	}
 	return g.Norm(x, n.kind, n.w, n.b, n.eps, n.group)

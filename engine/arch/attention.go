@@ -16,9 +16,15 @@ type attention struct {
 	qNorm, kNorm, vNorm  norm
 	rope                 *rotary // nil: no position encoding
 	temper               graph.Temperature
-	gated                bool // each query head is followed by a gate of its result
-	shared               bool // k and v are an earlier layer's
-	loose                bool // without a value matrix, values are the keys before their norm
+	gated                bool          // each query head is followed by a gate of its result
+	normsLast            bool          // qNorm and kNorm follow the rotation
+	gate                 *graph.Weight // of the result, one value per head or per column; nil for none
+	gateFunc             graph.Func
+	outNorm              norm    // before the output matrix
+	clamp                float32 // bound of q, k and v; 0 for none
+	valueScale           float32 // multiplies values; 0 stands for 1
+	shared               bool    // k and v are an earlier layer's
+	loose                bool    // without a value matrix, values are the keys before their norm
 }
 
 // bindAttention binds the projections of a layer: merged or separate, with
@@ -125,14 +131,16 @@ func (a *attention) project(g *graph.Builder, x graph.Value) (q, k, v graph.Valu
 // forward is the whole block, output projection included.
 func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
 	q, k, v := a.project(g, x)
+	if a.clamp != 0 {
+		q, k, v = clamp(g, q, a.clamp), clamp(g, k, a.clamp), clamp(g, v, a.clamp)
+	}
 	gate := graph.None
 	if a.gated {
 		gate = g.Slice(q, 2*a.DimK, a.DimK, a.DimK)
 		q = g.Slice(q, 2*a.DimK, 0, a.DimK)
 	}
-	q = a.qNorm.apply(g, q)
-	if !a.shared {
-		k, v = a.kNorm.apply(g, k), a.vNorm.apply(g, v)
+	if !a.normsLast {
+		q, k = a.norms(g, q, k)
 	}
 	if a.rope != nil {
 		op := a.rope.at(in.Context)
@@ -141,10 +149,46 @@ func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) gr
 			k = g.Rope(k, op)
 		}
 	}
+	if a.normsLast {
+		q, k = a.norms(g, q, k)
+	}
+	if !a.shared {
+		v = a.vNorm.apply(g, v)
+	}
+	if a.valueScale != 0 {
+		v = g.Scale(v, a.valueScale)
+	}
 	q = g.Temperature(q, a.temper)
 	y := g.Attend(q, k, v, a.Attention)
 	if a.gated {
 		y = g.Mul(y, g.Act(gate, graph.Sigmoid))
 	}
-	return g.Linear(y, a.o, a.bo)
+	if a.gate != nil {
+		y = g.Mul(y, g.Act(g.Linear(x, a.gate, nil), a.gateFunc))
+	}
+	return g.Linear(a.outNorm.apply(g, y), a.o, a.bo)
+}
+
+// norms normalises queries and keys.
+func (a *attention) norms(g *graph.Builder, q, k graph.Value) (graph.Value, graph.Value) {
+	if !a.shared {
+		k = a.kNorm.apply(g, k)
+	}
+	return a.qNorm.apply(g, q), k
+}
+
+// wideNorms binds norms over all query heads and all key heads.
+func (a *attention) wideNorms(f *model.File) {
+	a.qNorm = rms(f, blk(a.Layer, "attn_q_norm"), a.Heads*a.DimK)
+	a.kNorm = rms(f, blk(a.Layer, "attn_k_norm"), a.KVHeads*a.DimK)
+}
+
+// bindGate binds a gate of the result with a value for each head, or for each
+// column where wide is set.
+func (a *attention) bindGate(f *model.File, c *model.Config, wide bool, fn graph.Func) {
+	n := a.Heads
+	if wide {
+		n *= a.DimV
+	}
+	a.gate, a.gateFunc = f.Matrix(blk(a.Layer, "attn_gate.weight"), c.Embd, n), fn
 }

@@ -23,8 +23,7 @@ var classifier = []string{"cls.*"}
 // Sources: arXiv 1810.04805, 2402.01613, 2502.07972, 2409.10173.
 type bert struct {
 	decoder
-	types, positions *graph.Weight
-	embdNorm         norm
+	types *graph.Weight
 }
 
 // openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3: embedding

@@ -10,7 +10,9 @@ import (
 type decoder struct {
 	cfg       model.Config
 	embd      *graph.Weight
-	scale     float32 // of the embedding; 0: 1
+	positions *graph.Weight // learned positions, added to the embedding; nil for none
+	embdNorm  norm          // norm after the embedding
+	scale     float32       // of the embedding; 0: 1
 	blocks    []block
 	norm      norm
 	output    *graph.Weight
@@ -25,15 +27,18 @@ type half interface {
 	forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value
 }
 
-// block mixes along the sequence, then works on each position. The norms
-// before and after either half may be missing. A parallel block gives both
-// halves the same input and adds both results.
+// block mixes along the sequence, then processes each position. The norms before
+// and after either half may be missing. A parallel block gives both halves the
+// block's input, behind ffnNorm or else mixNorm, and adds both results. Either half
+// may be missing.
 type block struct {
 	mixNorm, mixPost norm
 	mix              half
 	ffnNorm, ffnPost norm
 	ffn              half
 	parallel         bool
+	sideNorm         norm
+	side             half // reads the block's input and is added to its result; nil for none
 }
 
 // newDecoder reads what every decoder has and binds the embedding, which is
@@ -58,6 +63,10 @@ func (m *decoder) Config() *model.Config { return &m.cfg }
 // Forward records the pass.
 func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, m.scale, graph.ByToken)
+	if m.positions != nil {
+		x = g.Add(x, g.Embed(m.positions, 1, graph.ByPosition))
+	}
+	x = m.embdNorm.apply(g, x)
 	for i := range m.blocks {
 		g.Layer()
 		trim := i == len(m.blocks)-1 && !pooled(&m.cfg, in)
@@ -83,21 +92,42 @@ func (m *decoder) head(g *graph.Builder, in model.Inputs, x graph.Value) graph.V
 // pooled says whether a pass ends in one row a sequence.
 func pooled(c *model.Config, in model.Inputs) bool { return in.Pool || c.Embedding }
 
-// forward computes a block. With trim, which is for the last one, only the
-// wanted rows stay once nothing looks back along the sequence any more.
-func (b *block) forward(g *graph.Builder, x graph.Value, in model.Inputs, scale float32, trim bool) graph.Value {
+// forward computes a block. With trim, for the last block, only the output rows
+// continue after the half that looks back along the sequence.
+func (b *block) forward(g *graph.Builder, x graph.Value, in model.Inputs, scale float32, trim bool) (out graph.Value) {
 	if scale == 0 {
 		scale = 1
 	}
-	n := b.mixNorm.apply(g, x)
-	y := b.mix.forward(g, n, in)
+	n, y := graph.None, graph.None
+	if b.mix != nil {
+		n = b.mixNorm.apply(g, x)
+		y = b.mix.forward(g, n, in)
+	}
+	if b.parallel && b.ffnNorm.given() {
+		n = b.ffnNorm.apply(g, x)
+	}
+	if b.side != nil {
+		input := x
+		if trim {
+			input = g.Gather(x)
+		}
+		defer func() { out = g.Add(out, b.side.forward(g, b.sideNorm.apply(g, input), in)) }()
+	}
 	if trim {
-		x, y = g.Gather(x), g.Gather(y)
+		x = g.Gather(x)
+		if y != graph.None {
+			y = g.Gather(y)
+		}
 		if b.parallel {
 			n = g.Gather(n)
 		}
 	}
-	x = g.Add(x, g.Scale(b.mixPost.apply(g, y), scale))
+	if y != graph.None {
+		x = g.Add(x, g.Scale(b.mixPost.apply(g, y), scale))
+	}
+	if b.ffn == nil {
+		return x
+	}
 	if !b.parallel {
 		n = b.ffnNorm.apply(g, x)
 	}

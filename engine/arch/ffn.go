@@ -12,6 +12,7 @@ type ffn struct {
 	bgate, bup, bdown *graph.Weight
 	f                 graph.Func
 	merged            bool
+	downNorm          norm // before the down matrix
 }
 
 // bindFFN binds a layer's gated block of hidden size n.
@@ -53,6 +54,16 @@ func bindMergedFFN(f *model.File, c *model.Config, layer, n int, fn graph.Func) 
 	}
 }
 
+// bindNamedFFN binds a block without a gate whose tensors have a suffix, such as the
+// shared block of a mixture.
+func bindNamedFFN(f *model.File, c *model.Config, layer int, suffix string, n int, fn graph.Func) *ffn {
+	return &ffn{
+		up:   f.Matrix(blk(layer, "ffn_up_"+suffix+".weight"), c.Embd, n),
+		down: f.Matrix(blk(layer, "ffn_down_"+suffix+".weight"), n, c.Embd),
+		f:    fn,
+	}
+}
+
 // forward computes down(f(gate·x)·(up·x)).
 func (m *ffn) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {
 	var y graph.Value
@@ -66,5 +77,5 @@ func (m *ffn) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Val
 	default:
 		y = g.Glu(g.Linear(x, m.gate, m.bgate), g.Linear(x, m.up, m.bup), m.f, 0)
 	}
-	return g.Linear(y, m.down, m.bdown)
+	return g.Linear(m.downNorm.apply(g, y), m.down, m.bdown)
 }

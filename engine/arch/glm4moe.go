@@ -42,7 +42,7 @@ func bindLead(f *model.File, c *model.Config, layer int, def graph.Gating) half 
 	e := bindExperts(f, c, layer, n, r, graph.SiLU)
 	e.choiceBias(f, layer)
 	if shared := f.IntOr("expert_shared_count", 0); shared > 0 {
-		e.bindShared(f, c, layer, n*shared)
+		e.bindShared(f, c, layer, f.IntOr("expert_shared_feed_forward_length", n*shared))
 	}
 	return e
 }

@@ -23,7 +23,7 @@ func openGraniteHybrid(f *model.File) (model.Model, error) {
 			ffn:     bindLlamaFeed(f, c, i, hidden[i]),
 		}
 		if h[i].kv == 0 {
-			b.mix = bindMamba2(f, c, i)
+			b.mix = bindMamba2(f, c, i, true)
 		} else {
 			b.mix = bindAttention(f, c, h[i], i, rope)
 		}
@@ -48,7 +48,8 @@ type mamba2 struct {
 // models have up to 16,384.
 const maxInner = 1 << 17
 
-func bindMamba2(f *model.File, c *model.Config, layer int) *mamba2 {
+// bindMamba2 binds a layer, with a norm of its result if normed.
+func bindMamba2(f *model.File, c *model.Config, layer int, normed bool) *mamba2 {
 	inner, state, heads, groups := f.Int("ssm.inner_size"), f.Int("ssm.state_size"), f.Int("ssm.time_step_rank"), f.Int("ssm.group_count")
 	if inner%heads != 0 || heads%groups != 0 || heads > maxHeads || state > maxHeadDim || inner > maxInner {
 		f.Fail("ssm", "%d heads in %d groups for an inner size of %d", heads, groups, inner)
@@ -58,7 +59,7 @@ func bindMamba2(f *model.File, c *model.Config, layer int) *mamba2 {
 		f.Fail("attention.causal", "false, and layer %d is recurrent", layer)
 	}
 	conv := inner + 2*groups*state
-	return &mamba2{
+	s := &mamba2{
 		layer: layer,
 		op: graph.DeltaNet{
 			KeyHeads: groups, ValueHeads: heads, KeyDim: state, ValueDim: inner / heads,
@@ -70,12 +71,15 @@ func bindMamba2(f *model.File, c *model.Config, layer int) *mamba2 {
 		dt:    f.Weight(blk(layer, "ssm_dt.bias"), heads),
 		a:     f.Weight(blk(layer, "ssm_a"), 1, heads),
 		skip:  f.Spread(blk(layer, "ssm_d"), heads, inner/heads),
-		norm: norm{
+		out:   f.Matrix(blk(layer, "ssm_out.weight"), inner, c.Embd),
+	}
+	if normed {
+		s.norm = norm{
 			kind: graph.RMS, w: f.Weight(blk(layer, "ssm_norm.weight"), inner/groups, groups),
 			eps: f.Epsilon("attention.layer_norm_rms_epsilon"), group: inner / groups,
-		},
-		out: f.Matrix(blk(layer, "ssm_out.weight"), inner, c.Embd),
+		}
 	}
+	return s
 }
 
 func (s *mamba2) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {

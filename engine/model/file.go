@@ -298,6 +298,14 @@ func (f *File) HasTensor(name string) bool {
 	return ok
 }
 
+// Rows returns the number of rows of a tensor; 0 if it is missing.
+func (f *File) Rows(name string) int {
+	if t, ok := f.gguf.Tensor(name); ok && len(t.Shape) > 1 {
+		return t.Shape[1]
+	}
+	return 0
+}
+
 // Values decodes a small tensor to float32, nil if it is missing.
 func (f *File) Values(name string, n int) []float32 {
 	w := f.Optional(name, n)

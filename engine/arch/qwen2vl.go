@@ -1,0 +1,47 @@
+package arch
+
+import (
+	"godwit/engine/graph"
+	"godwit/engine/model"
+)
+
+func init() {
+	model.Register("qwen2vl", model.Arch{Open: openQwen2VL})
+	model.Register("qwen3vl", model.Arch{Open: openQwen3VL})
+	model.Register("qwen3vlmoe", model.Arch{Open: openQwen3VLMoE})
+}
+
+// sections returns the rotation of models whose RoPE has sections for the coordinates
+// of a picture's tokens. On text all of them are the position, and the pairs of a
+// fourth section do not turn.
+func sections(interleaved bool) func(f *model.File, headDim int) *rotary {
+	return func(f *model.File, headDim int) *rotary {
+		r := f.Rope(headDim)
+		if s := f.Sections(); s != nil {
+			r.Hold(s, interleaved)
+		}
+		return newRope(f, r, headDim, false)
+	}
+}
+
+// openQwen2VL opens the text part of Qwen2-VL and Qwen2.5-VL: Qwen 2 with RoPE in
+// sections. Source: arXiv 2409.12191.
+func openQwen2VL(f *model.File) (model.Model, error) { return plain{rope: sections(false)}.open(f) }
+
+// openQwen3VL opens the text part of Qwen3-VL: Qwen 3 with RoPE in interleaved
+// sections. Source: arXiv 2511.21631.
+func openQwen3VL(f *model.File) (model.Model, error) {
+	return plain{rope: sections(true), attention: headNorms}.open(f)
+}
+
+// openQwen3VLMoE opens the text part of Qwen3-VL's mixtures: the weights of the chosen
+// experts sum to 1.
+func openQwen3VLMoE(f *model.File) (model.Model, error) {
+	return plain{
+		rope: sections(true), attention: headNorms,
+		feed: func(f *model.File, c *model.Config, layer, _ int) half {
+			r := readRouting(f, c, layer, graph.Softmax, true)
+			return bindExperts(f, c, layer, expertSize(f, c, layer, r), r, graph.SiLU)
+		},
+	}.open(f)
+}
