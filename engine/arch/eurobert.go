@@ -1,9 +1,6 @@
 package arch
 
-import (
-	"godwit/engine/graph"
-	"godwit/engine/model"
-)
+import "godwit/engine/model"
 
 func init() {
 	model.Register("eurobert", model.Arch{Open: openEuroBERT, Unread: classifier})
@@ -16,15 +13,10 @@ func openEuroBERT(f *model.File) (model.Model, error) {
 	return plain{halves: true, embedding: true}.open(f)
 }
 
-// openLlamaEmbed opens Llama Embed Nemotron: an embedding model with Llama's blocks,
-// which normalise query and key heads after RoPE without weights.
+// openLlamaEmbed opens Llama Embed Nemotron: Llama with one pooled row per text; the file
+// says whether rows see later ones.
 func openLlamaEmbed(f *model.File) (model.Model, error) {
-	return plain{embedding: true, attention: bareNormsLast}.open(f)
-}
-
-// bareNormsLast is an attention change: norms without weights on each query and key
-// head, after RoPE.
-func bareNormsLast(f *model.File, _ *model.Config, a *attention) {
-	a.qNorm = norm{kind: graph.RMS, eps: f.Epsilon("attention.layer_norm_rms_epsilon"), group: a.DimK}
-	a.kNorm, a.normsLast = a.qNorm, true
+	return plain{embedding: true, attention: func(f *model.File, c *model.Config, a *attention) {
+		a.Bidirectional = !f.BoolOr("attention.causal", true)
+	}}.open(f)
 }

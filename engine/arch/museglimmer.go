@@ -12,7 +12,7 @@ func init() { model.Register("muse-glimmer", model.Arch{Open: openMuseGlimmer}) 
 // in the layers without a window.
 func openMuseGlimmer(f *model.File) (model.Model, error) {
 	m := plain{
-		halves: true, farless: true, ownOutput: true, windows: everyNth(4, 0), near: basedNear(true),
+		farless: true, ownOutput: true, windows: everyNth(4, 0), near: basedNear(false),
 		attention: func(f *model.File, c *model.Config, a *attention) {
 			a.headNorms(f)
 			a.bindGate(f, c, true, graph.Sigmoid)
