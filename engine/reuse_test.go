@@ -175,14 +175,7 @@ func openReuse(t *testing.T, m reuseModel, want kv.Want, slots int, rng *rand.Ra
 // draws some of the combinations, GODWIT_TEST=all takes all; GODWIT_SEED draws
 // the same ones again.
 func TestReuse(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("GODWIT_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("GODWIT_SEED=%d", seed)
+	seed := testSeed(t)
 	models := reuseModels(t)
 	type combination struct {
 		model int
@@ -214,4 +207,19 @@ func TestReuse(t *testing.T) {
 		})
 	}
 	t.Logf("%d combinations, %d of %d prompt tokens from the cache", len(list), used, asked)
+}
+
+// testSeed returns the seed of a test that draws its cases: GODWIT_SEED, or another
+// one each time, which the log names.
+func testSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("GODWIT_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("GODWIT_SEED=%d", seed)
+	return seed
 }
