@@ -69,6 +69,7 @@ type shape struct{ heads, kvHeads, dimK, dimV, chunks int }
 // Pairs of names that become the same forms at a head size are the same layout,
 // which runs once.
 func AttentionMatrix(t T, d backend.Driver, o backend.Options) {
+	o.Unchecked = true
 	m := &matrix{
 		devices: map[string]backend.Backend{}, all: os.Getenv("GODWIT_TEST") == "all", short: t.Short(),
 		distortion: map[*kv.Type]float64{},

@@ -95,9 +95,13 @@ func (c *attentionCase) rows(t T, b *llm.Batch, odd *backend.NotNumbers) {
 		return
 	}
 	width := len(c.input) / vocab
+	used := width
+	if c.MLA { // values are a part of the keys
+		used = (c.Heads + c.KVHeads) * c.DimK
+	}
 	var want []int
 	for r, token := range b.Tokens {
-		if slices.ContainsFunc(c.input[int(token)*width:][:width], func(v float32) bool { return v-v != 0 }) {
+		if slices.ContainsFunc(c.input[int(token)*width:][:used], func(v float32) bool { return v-v != 0 }) {
 			want = append(want, r)
 		}
 	}
