@@ -15,13 +15,16 @@ type reader func(c *cursor) ([]Call, error)
 var (
 	errMore = errors.New("more text is needed")
 	errBad  = errors.New("not a tool call")
+	// errClosed ends a list of items whose closing bracket is missing.
+	errClosed = errors.New("the bracket is missing")
 )
 
 // cursor walks through the text of a call.
 type cursor struct {
 	s     string
 	i     int
-	final bool // nothing follows
+	final bool   // nothing follows
+	gemma string // the function whose call of Gemma 4 is read
 	p     *Parser
 }
 

@@ -126,6 +126,13 @@ var answers = []struct {
 	{Gemma, Tags{}, false, "[link](https://x)", answer{content: "[link](https://x)"}},
 	{Gemma4, Tags{}, false, "<|tool_call>call:get_weather{city:<|\"|>a \"b\" {c}<|\"|>,days:3,hot:true,list:[<|\"|>x<|\"|>,1.5],any:{k:null}}<tool_call|><|tool_call>call:now{}<tool_call|>", answer{"", "", []string{`get_weather{"city": "a \"b\" {c}", "days": 3, "hot": true, "list": ["x", 1.5], "any": {"k": null}}`, "now{}"}}},
 	{Gemma4, Tags{}, false, "<|tool_call>call:now{x}<tool_call|>", answer{content: "<|tool_call>call:now{x}<tool_call|>"}},
+	{Gemma4, Tags{}, false, "<|tool_call>call:get_weather{city:'Köln',days:3}<tool_call|>", answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, "<|tool_call>call:get_weather{city:Köln,days:3}<tool_call|>", answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, `<|tool_call>call:get_weather{city:Köln<|"|>,days:3}<tool_call|>`, answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, `<|tool_call>call:get_weather{city:'Köln<|"|>,days:3}<tool_call|>`, answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, `<|tool_call>call:get_weather{city:<|"|>Köln<|"|>,days:3<tool_call|>`, answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, `<|tool_call>call:get_weather{{"city": "Köln", "days": 3,}}<tool_call|>`, answer{"", "", []string{`get_weather{"city": "Köln", "days": 3}`}}},
+	{Gemma4, Tags{}, false, "<|tool_call>call:get_weather{days:three}<tool_call|>", answer{content: "<|tool_call>call:get_weather{days:three}<tool_call|>"}},
 	// Phi-4, Granite
 	{Phi4, Tags{}, false, `<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Cork"}}]<|/tool_call|>`, answer{"", "", []string{`get_weather{"city": "Cork"}`}}},
 	{Phi4, Tags{}, false, `<|tool_call|>[{"name": "now", "arguments": {}}]`, answer{"", "", []string{"now{}"}}},

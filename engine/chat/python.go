@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -162,6 +163,9 @@ func (c *cursor) items(open, end string, item func() (string, error)) (string, e
 			continue
 		}
 		s, err := item()
+		if errors.Is(err, errClosed) {
+			return open + strings.Join(parts, ", ") + map[string]string{"[": "]", "{": "}"}[open], nil
+		}
 		if err != nil {
 			return "", err
 		}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,8 @@ func init() {
 // gemmaQuote stands around strings in Gemma 4's notation.
 const gemmaQuote = `<|"|>`
 
-// gemma4Call reads call:NAME{KEY:VALUE,…}<tool_call|>.
+// gemma4Call reads call:NAME{KEY:VALUE,…}<tool_call|>. A second brace around
+// the arguments and a missing last one are passed over.
 func gemma4Call(c *cursor) ([]Call, error) {
 	c.space()
 	if err := c.lit("call:"); err != nil {
@@ -41,11 +43,67 @@ func gemma4Call(c *cursor) ([]Call, error) {
 		return nil, errBad
 	}
 	c.i += n
+	if len(c.rest()) < 2 && !c.final {
+		return nil, errMore
+	}
+	if strings.HasPrefix(c.rest(), "{{") {
+		c.i++
+	}
+	c.gemma = call.Name
 	var err error
 	if call.Arguments, err = c.gemmaValue(0); err != nil {
 		return nil, err
 	}
+	if !json.Valid([]byte(call.Arguments)) {
+		return nil, errBad
+	}
+	if err := c.jsonEnd([]string{"<tool_call|>"}); err != nil {
+		return nil, err
+	}
 	return []Call{call}, c.close("<tool_call|>")
+}
+
+// gemmaText reads a string that is not enclosed as it should be: in single
+// quotes, or bare where the schema of the parameter wants text.
+func (c *cursor) gemmaText(text bool) (string, error) {
+	if rest, ok := strings.CutPrefix(c.rest(), "'"); ok {
+		n, m := strings.Index(rest, "'"), strings.Index(rest, gemmaQuote)
+		switch {
+		case n < 0 && m < 0:
+			return "", c.end()
+		case m >= 0 && (n < 0 || m < n):
+			c.i += 1 + m + len(gemmaQuote)
+			return quote(rest[:m]), nil
+		case !c.final && len(rest) <= n+1:
+			return "", errMore
+		}
+		c.i += n + 2
+		return quote(rest[:n]), nil
+	}
+	s := c.rest()
+	n := strings.IndexAny(s, ",}]<")
+	if n < 0 {
+		return "", c.end()
+	}
+	word := strings.TrimSpace(s[:n])
+	closed := strings.HasPrefix(s[n:], gemmaQuote)
+	if !closed && !c.final && strings.HasPrefix(gemmaQuote, s[n:]) {
+		return "", errMore
+	}
+	if !text && !closed || word == "" || strings.ContainsAny(word, `{["'`) || s[n] == '<' && !closed {
+		return "", errBad
+	}
+	c.i += n
+	if closed {
+		c.i += len(gemmaQuote)
+	}
+	return quote(word), nil
+}
+
+// gemmaType reports whether a parameter of the call takes text.
+func (c *cursor) gemmaType(key string) bool {
+	props, _ := lookup(c.p.schemas[c.gemma], "properties").(*Dict)
+	return schemaTypes(lookup(props, key), 0)["string"]
 }
 
 // gemmaValue reads a value of Gemma 4's notation and returns it as JSON.
@@ -64,6 +122,9 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 		return quote(s), err
 	case 1:
 		return c.items("{", "}", func() (string, error) {
+			if depth == 0 && strings.HasPrefix(c.rest(), "<tool_call|>") {
+				return "", errClosed
+			}
 			quoted, err := c.maybe(gemmaQuote)
 			if err != nil {
 				return "", err
@@ -81,8 +142,18 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 					return "", err
 				}
 			}
+			key = strings.Trim(strings.TrimSpace(key), `"'`)
+			if strings.ContainsAny(key, "{\"\n,") {
+				return "", errBad
+			}
+			at := c.i
 			value, err := c.gemmaValue(depth + 1)
-			return quote(strings.Trim(strings.TrimSpace(key), `"`)) + ": " + value, err
+			if errors.Is(err, errBad) {
+				c.i = at
+				c.space()
+				value, err = c.gemmaText(depth == 0 && c.gemmaType(key))
+			}
+			return quote(key) + ": " + value, err
 		})
 	case 2:
 		return c.items("[", "]", func() (string, error) { return c.gemmaValue(depth + 1) })
@@ -98,7 +169,7 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 		c.i += end - 1
 		return s, nil
 	}
-	return c.word(",]} \t\r\n")
+	return c.word(",]}< \t\r\n")
 }
 
 // gemmaNumber is an integer in Gemma 4's notation.
