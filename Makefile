@@ -10,7 +10,7 @@ TOOL  := go tool -modfile=build/tools/go.mod
 STAGE := build/ci/stage.sh
 
 .PHONY: help run build build-page test test-all bench check check-parts fmt lint vet cross generate generate-check \
-	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients bench-ui archives clean
+	notice notice-check tidy-check tools-test gpu-check vuln test-go test-arm64 test-emu test-page test-window test-clients test-agents bench-ui archives clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{print substr($$0, 5)} /^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test-window: ## the real window under Xvfb
 
 test-clients: ## the official clients against the real server
 	@$(STAGE) clients 240 app/api build/ci/clients.sh
+
+test-agents: ## coding agents against the real server, with scripted answers
+	@$(STAGE) agents 360 app/agents build/ci/agents.sh
 
 bench: ## measure this machine and append it to docs/performance.md
 	@build/bench.sh

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# agents.sh runs the coding agents that are pinned in build/agents against the
+# real server with scripted answers. The packages are kept in the cache folder;
+# their programs come as packages of the platform, and no install script runs.
+# GODWIT_TEST=all adds packed caches.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+agents=$PWD/build/agents
+sum=$(cat "$agents/package.json" "$agents/package-lock.json" | sha256sum | cut -c1-16)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/godwit/agents/$sum
+
+if [ ! -e "$cache/ready" ]; then
+	rm -rf "$cache"
+	mkdir -p "$cache"
+	cp "$agents/package.json" "$agents/package-lock.json" "$cache/"
+	(cd "$cache" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+	touch "$cache/ready"
+fi
+
+go vet -tags agents ./app/agents
+limit=25m
+if [ "${GODWIT_TEST:-}" = all ]; then limit=60m; fi
+GODWIT_AGENTS=$cache CI=true go test -tags agents -count=1 -timeout "$limit" ./app/agents
