@@ -178,7 +178,7 @@ func (g *guard) cross(w http.ResponseWriter, r *http.Request) bool {
 		h := w.Header()
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
-		h.Set("Access-Control-Expose-Headers", wire.IgnoredHeader)
+		h.Set("Access-Control-Expose-Headers", wire.IgnoredHeader+", "+wire.NoticeHeader)
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 			// Whatever it asks for: the libraries of OpenAI and Anthropic send a dozen

@@ -178,6 +178,10 @@ func TestResponsesMemory(t *testing.T) {
 	if r := v.ask("DELETE", "/v1/responses/"+id, nil).json(t); r["deleted"] != true {
 		t.Errorf("deleted: %v", r)
 	}
+	// The response that went on from it still has its items.
+	if got, _ := messagesOf(t, &v.memory, `{"input":[{"role":"user","content":"one"},{"type":"item_reference","id":"`+item+`"},{"role":"user","content":"two"}]}`); got != want {
+		t.Errorf("an item of two responses, one of them deleted: %s", got)
+	}
 	for _, c := range [][2]string{{"GET", id}, {"DELETE", id}, {"GET", id + "/input_items"}, {"POST", id + "/cancel"}, {"GET", "resp_x"}} {
 		if r := v.ask(c[0], "/v1/responses/"+c[1], nil); r.status != 404 || at(r.json(t), "error", "code") != "not_found" {
 			t.Errorf("%s %s: %d %s", c[0], c[1], r.status, r.body)

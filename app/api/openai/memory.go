@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 
 	"godwit/app/api/wire"
@@ -23,10 +24,16 @@ const (
 type Memory struct {
 	mu      sync.Mutex
 	byID    map[string]*list.Element // of *kept
-	items   map[string]json.RawMessage
+	items   map[string]held
 	order   list.List // the last used one first
 	bytes   int
 	running int
+}
+
+// held is an item of one or more kept responses.
+type held struct {
+	raw   json.RawMessage
+	users int
 }
 
 // kept is a response with what it answers.
@@ -39,12 +46,12 @@ type kept struct {
 	started bool               // in the background
 }
 
+// all is the conversation with the answer.
+func (k *kept) all() []json.RawMessage { return slices.Concat(k.input, k.output) }
+
 func (k *kept) size() int {
 	n := len(k.body)
-	for _, raw := range k.input {
-		n += len(raw)
-	}
-	for _, raw := range k.output {
+	for _, raw := range k.all() {
 		n += len(raw)
 	}
 	return n
@@ -72,7 +79,7 @@ func (m *Memory) put(k *kept) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byID == nil {
-		m.byID, m.items = map[string]*list.Element{}, map[string]json.RawMessage{}
+		m.byID, m.items = map[string]*list.Element{}, map[string]held{}
 	}
 	if e := m.byID[k.id]; e != nil {
 		k.started = e.Value.(*kept).started
@@ -80,9 +87,9 @@ func (m *Memory) put(k *kept) {
 	}
 	m.byID[k.id] = m.order.PushFront(k)
 	m.bytes += k.size()
-	for _, raw := range append(k.input[:len(k.input):len(k.input)], k.output...) {
+	for _, raw := range k.all() {
 		if id := itemID(raw); id != "" {
-			m.items[id] = raw
+			m.items[id] = held{raw, m.items[id].users + 1}
 		}
 	}
 	for m.order.Len() > 1 && (m.bytes > memoryBytes || m.order.Len() > memoryResponses) {
@@ -94,8 +101,13 @@ func (m *Memory) drop(e *list.Element) {
 	k := m.order.Remove(e).(*kept)
 	delete(m.byID, k.id)
 	m.bytes -= k.size()
-	for _, raw := range append(k.input[:len(k.input):len(k.input)], k.output...) {
-		delete(m.items, itemID(raw))
+	for _, raw := range k.all() {
+		id := itemID(raw)
+		if h := m.items[id]; h.users > 1 {
+			m.items[id] = held{h.raw, h.users - 1}
+		} else {
+			delete(m.items, id)
+		}
 	}
 	if k.cancel != nil {
 		k.cancel()
@@ -123,11 +135,11 @@ func (m *Memory) find(id, param string) (*kept, error) {
 func (m *Memory) item(id, path string) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	raw, ok := m.items[id]
+	h, ok := m.items[id]
 	if !ok {
 		return nil, missing(path, "item", id)
 	}
-	return raw, nil
+	return h.raw, nil
 }
 
 // Body is a kept response.
