@@ -67,7 +67,10 @@ type Options struct {
 	// load, unless NoCalibration says to take types that do without.
 	Calibrations  string
 	NoCalibration bool
-	SparseV       float32 // V of cells with a smaller weight is skipped; 0: off
+	// CalibrateLater loads without a calibration that is missing; [CalibrateFile]
+	// measures it for the next load. Strict types that need one wait for it.
+	CalibrateLater bool
+	SparseV        float32 // V of cells with a smaller weight is skipped; 0: off
 
 	// ContextShift drops the middle of a full sequence instead of ending the answer.
 	ContextShift bool
@@ -80,6 +83,9 @@ type Options struct {
 	Log *slog.Logger // nil: none
 	// Progress is told how far loading is, from 0 to 1; an error cancels.
 	Progress func(share float64) error
+	// Measuring is told how far a calibration is, which comes before loading; an error
+	// cancels. nil: Progress is told, up to a half.
+	Measuring func(share float64) error
 	// Observe is told of every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
 	// Replay returns the tokens of an answer in place of sampled ones, for tests
@@ -91,17 +97,18 @@ type Options struct {
 // Engine is a loaded model on a device.
 type Engine struct {
 	*Model
-	o       Options
-	layout  kv.Layout
-	backend backend.Backend
-	prog    backend.Program
-	cache   *kv.Cache
-	sched   *sched.Sched
-	embed   embedder
-	log     *slog.Logger
-	warned  bool // that scales were saturated; the scheduler's goroutine has it
-	once    sync.Once
-	closed  error
+	o          Options
+	layout     kv.Layout
+	backend    backend.Backend
+	prog       backend.Program
+	cache      *kv.Cache
+	sched      *sched.Sched
+	embed      embedder
+	log        *slog.Logger
+	unmeasured bool // a calibration is missing, and to be measured later
+	warned     bool // that scales were saturated; the scheduler's goroutine has it
+	once       sync.Once
+	closed     error
 	// grammarTokens is the vocabulary as grammars need it, made at first use.
 	grammarTokens func() (*grammar.Tokens, error)
 }

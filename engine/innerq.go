@@ -67,7 +67,7 @@ func (e *Engine) even(ctx context.Context, q kv.InnerQ) (tables [][]kv.Channels,
 	if err != nil {
 		return nil, 0, err
 	}
-	err = e.try(ctx, b, len(tokens), kv.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
+	err = e.try(ctx, b, len(tokens), DefaultUBatch, kv.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
 	if err = errors.Join(err, b.Close()); err != nil {
 		return nil, 0, err
 	}

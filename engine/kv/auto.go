@@ -103,7 +103,10 @@ func (r *resolver) share() error {
 	r.k.t, r.v.t = near, near
 	if c := r.set.Calibration; c == nil || !c.Sensed() {
 		when := "the first load measures it, or:"
-		if r.set.Uncalibrated {
+		switch {
+		case r.set.CalibratedLater:
+			when = "it is measured in the background, for the next load, or:"
+		case r.set.Uncalibrated:
 			when = "a load measures nothing, as kv_calibrate is off, but this does:"
 		}
 		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured; %s godwit kv calibrate MODEL", near.Name, when))

@@ -1,6 +1,10 @@
 package kv
 
-import "math"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
 
 // ChannelStats gathers what the channels of one layer and KV head carry. Its
 // rows are turned back to position 0: the mean of keys as attention reads them
@@ -40,6 +44,48 @@ func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 		rotary: r.Parts, keys: newSums(headDim), queries: newSums(headDim),
 		back: make([]float64, headDim), turn: make([]float64, 0, headDim), pos: -1,
 	}
+}
+
+// ChannelRow is the size of what [ChannelStats.Get] writes for heads of headDim values.
+func ChannelRow(headDim int) int { return 8 * (2*3*headDim + 2) }
+
+// channelArrays are the sums of keys and of queries.
+func (s *ChannelStats) channelArrays() [6][]float64 {
+	k, q := s.keys.arrays(), s.queries.arrays()
+	return [6][]float64{k[0], k[1], k[2], q[0], q[1], q[2]}
+}
+
+// Get writes the sums and counts, so that counting can continue elsewhere.
+func (s *ChannelStats) Get(row []byte) {
+	n := len(s.back)
+	for i, x := range s.channelArrays() {
+		for j, v := range x {
+			binary.LittleEndian.PutUint64(row[8*(i*n+j):], math.Float64bits(v))
+		}
+	}
+	binary.LittleEndian.PutUint64(row[8*6*n:], uint64(s.keys.n))
+	binary.LittleEndian.PutUint64(row[8*(6*n+1):], uint64(s.queries.n))
+}
+
+// Put is the inverse of Get. It rejects sums that are not finite, and more than
+// most rows.
+func (s *ChannelStats) Put(row []byte, most int) error {
+	n := len(s.back)
+	keys, queries := binary.LittleEndian.Uint64(row[8*6*n:]), binary.LittleEndian.Uint64(row[8*(6*n+1):])
+	if keys > uint64(most) || queries > uint64(most)*maxKVHeads {
+		return fmt.Errorf("%w: %d keys and %d queries, at most %d keys are possible", ErrCalibration, keys, queries, most)
+	}
+	for i, x := range s.channelArrays() {
+		for j := range x {
+			v := math.Float64frombits(binary.LittleEndian.Uint64(row[8*(i*n+j):]))
+			if v-v != 0 {
+				return fmt.Errorf("%w: a sum that is not finite", ErrCalibration)
+			}
+			x[j] = v
+		}
+	}
+	s.keys.n, s.queries.n = int(keys), int(queries)
+	return nil
 }
 
 // AddKey counts the key of a position, as attention reads it. Keys that are not

@@ -3,7 +3,6 @@ package kv
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // Own is the calibration that a conversation takes of its own keys, in one
@@ -44,9 +43,8 @@ func NewOwn(headDim int, r Rotary, span int) Own {
 // ownBytes is the memory of an Own.
 func ownBytes(headDim int) int { return ownRow(headDim) + (2*8+2*4)*headDim }
 
-// ownRow is the size of a row of it: the sums of keys and of queries, and how
-// many of each.
-func ownRow(headDim int) int { return 8 * (2*3*headDim + 2) }
+// ownRow is the size of a row of an Own.
+func ownRow(headDim int) int { return ChannelRow(headDim) }
 
 // Add counts the key at pos and the queries that read it, one after another in
 // q. Positions come in order from 0, which begins anew; those from OwnRows on
@@ -86,61 +84,40 @@ func (o *Own) Channels() *Channels {
 	return &o.channels
 }
 
-// arrays are what is measured.
-func (o *Own) arrays() [6][]float64 {
-	k, q := o.keys.arrays(), o.queries.arrays()
-	return [6][]float64{k[0], k[1], k[2], q[0], q[1], q[2]}
-}
-
 // Copy makes o what from is.
 func (o *Own) Copy(from *Own) {
 	o.known, o.keys.n, o.queries.n = from.known, from.keys.n, from.queries.n
-	to := o.arrays()
-	for i, x := range from.arrays() {
+	to := o.channelArrays()
+	for i, x := range from.channelArrays() {
 		copy(to[i], x)
 	}
 	copy(o.channels.Mean, from.channels.Mean)
 	copy(o.channels.Gain, from.channels.Gain)
 }
 
+// ownKnown marks, in the count of keys of a row, a calibration that is complete.
+const ownKnown = 1 << 63
+
 // Get writes what was measured; the row says whether it is complete.
 func (o *Own) Get(row []byte) {
-	n := len(o.back)
-	for i, x := range o.arrays() {
-		for j, v := range x {
-			binary.LittleEndian.PutUint64(row[8*(i*n+j):], math.Float64bits(v))
-		}
-	}
-	counts := row[8*2*3*n:]
-	keys := uint64(o.keys.n)
+	o.ChannelStats.Get(row)
 	if o.known {
-		keys |= 1 << 63
+		counts := row[8*6*len(o.back):]
+		binary.LittleEndian.PutUint64(counts, binary.LittleEndian.Uint64(counts)|ownKnown)
 	}
-	binary.LittleEndian.PutUint64(counts, keys)
-	binary.LittleEndian.PutUint64(counts[8:], uint64(o.queries.n))
 }
 
-// Put is the inverse of Get. What no rows can have measured is an error.
+// Put is the inverse of Get. It rejects what no rows can have measured.
 func (o *Own) Put(row []byte) error {
-	n := len(o.back)
-	counts := row[8*2*3*n:]
-	keys, queries := binary.LittleEndian.Uint64(counts), binary.LittleEndian.Uint64(counts[8:])
-	known := keys>>63 != 0
-	keys &^= 1 << 63
-	if keys > OwnRows || queries > OwnRows*maxKVHeads {
-		return fmt.Errorf("%w: a calibration of %d keys and %d queries, at most %d keys are possible", ErrSession, keys, queries, OwnRows)
+	counts := row[8*6*len(o.back):]
+	keys := binary.LittleEndian.Uint64(counts)
+	binary.LittleEndian.PutUint64(counts, keys&^ownKnown)
+	err := o.ChannelStats.Put(row, OwnRows)
+	binary.LittleEndian.PutUint64(counts, keys)
+	if o.known = false; err != nil {
+		return fmt.Errorf("%w: %w", ErrSession, err)
 	}
-	o.keys.n, o.queries.n, o.known = int(keys), int(queries), false
-	for i, x := range o.arrays() {
-		for j := range x {
-			v := math.Float64frombits(binary.LittleEndian.Uint64(row[8*(i*n+j):]))
-			if v-v != 0 {
-				return fmt.Errorf("%w: a calibration that is not finite", ErrSession)
-			}
-			x[j] = v
-		}
-	}
-	if known {
+	if keys&ownKnown != 0 {
 		o.settle()
 	}
 	return nil

@@ -1,0 +1,93 @@
+package engine
+
+import "godwit/engine/kv"
+
+// headStats gathers statistics over the rows of all layers.
+type headStats struct {
+	layers []kv.LayerInfo
+	from   int                  // first position that counts
+	heads  [][]*kv.ChannelStats // [layer][KV head]
+}
+
+func newHeadStats(layers []kv.LayerInfo) *headStats {
+	s := &headStats{layers: layers, from: calibrationSinks, heads: make([][]*kv.ChannelStats, len(layers))}
+	for i := range layers {
+		in := &layers[i]
+		if !in.Cached || in.Share >= 0 || in.MLA {
+			continue
+		}
+		for range in.KVHeads {
+			s.heads[i] = append(s.heads[i], kv.NewChannelStats(in.HeadDimK, in.Rotary))
+		}
+	}
+	return s
+}
+
+// add counts a row of a layer. Queries of a layer that reads another's keys
+// count there.
+func (s *headStats) add(layer, pos int, q, k []float32) {
+	if pos < s.from {
+		return
+	}
+	in := &s.layers[layer]
+	own := layer
+	if k == nil && in.Share >= 0 {
+		own = in.Share
+	}
+	heads := s.heads[own]
+	if heads == nil {
+		return
+	}
+	d, group := in.HeadDimK, in.Heads/in.KVHeads
+	for h := range in.Heads {
+		heads[h/group].AddQuery(pos, q[h*d:(h+1)*d])
+	}
+	for h := range len(k) / d {
+		heads[h].AddKey(pos, k[h*d:(h+1)*d])
+	}
+}
+
+func (s *headStats) calibration(model string, tokens int) *kv.Calibration {
+	c := &kv.Calibration{Model: model, Tokens: tokens, Layers: make([]kv.LayerCalibration, len(s.layers))}
+	for i, heads := range s.heads {
+		for _, h := range heads {
+			c.Layers[i].Keys = append(c.Layers[i].Keys, h.Moments())
+		}
+	}
+	return c
+}
+
+// row is what put reads: the sums of all heads.
+func (s *headStats) row() []byte {
+	var out []byte
+	for i, heads := range s.heads {
+		for _, h := range heads {
+			n := len(out)
+			out = append(out, make([]byte, kv.ChannelRow(s.layers[i].HeadDimK))...)
+			h.Get(out[n:])
+		}
+	}
+	return out
+}
+
+// put takes over the sums of an earlier run, which has read some tokens. false:
+// they are not those of such a run, and nothing is counted.
+func (s *headStats) put(row []byte, read int) bool {
+	for i, heads := range s.heads {
+		for _, h := range heads {
+			n := kv.ChannelRow(s.layers[i].HeadDimK)
+			if len(row) < n || h.Put(row[:n], read) != nil {
+				s.clear()
+				return false
+			}
+			row = row[n:]
+		}
+	}
+	if len(row) > 0 {
+		s.clear()
+	}
+	return len(row) == 0
+}
+
+// clear forgets what was counted.
+func (s *headStats) clear() { s.heads = newHeadStats(s.layers).heads }

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"reflect"
+	"strings"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// partial is what an unfinished calibration of a model has measured. It is kept
+// beside the calibrations, so that a run that was killed does not begin anew.
+//
+// While keys are read it holds their sums and, as a saved slot, the cells that
+// have been read. Then it holds the finished channels and the sensitivity of one
+// cache after another.
+//
+// The file is a magic number, the format version, a header in JSON, a body, the
+// SHA-256 of all that, and the saved slot, which has a checksum of its own.
+type partial struct {
+	Model string    `json:"model"`
+	Input string    `json:"input"`           // digest of the tokens
+	Read  int       `json:"read"`            // tokens whose keys are in the sums
+	Body  int       `json:"body"`            // bytes of the sums, or of the calibration
+	Sense []float64 `json:"sense,omitempty"` // of the first caches, in the order of measuring
+	body  []byte
+	whole *kv.Calibration // nil while keys are read
+	file  *os.File        // at the saved slot; nil: there is none
+}
+
+const (
+	partialMagic   = "gwcp\r\n\x1a\n"
+	partialVersion = 1
+	partialHeader  = 1 << 20 // most bytes of a header
+	partialBody    = 1 << 28 // most bytes of a body
+	partialSlot    = 1 << 30 // most bytes of cells that are worth keeping
+)
+
+func (m *Model) partialPath(dir string) string {
+	return strings.TrimSuffix(m.CalibrationPath(dir), ".calibration") + ".partial"
+}
+
+// inputDigest names the tokens that a calibration is measured on.
+func inputDigest(lists ...[]llm.Token) string {
+	sum := sha256.New()
+	for _, list := range lists {
+		_ = binary.Write(sum, binary.LittleEndian, int64(len(list))) // a hash takes everything
+		_ = binary.Write(sum, binary.LittleEndian, list)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// readPartial reads what an earlier run kept for the same tokens. Without one the
+// error is fs.ErrNotExist; kv.ErrCalibration says that it cannot be used.
+func (m *Model) readPartial(dir, input string) (*partial, error) {
+	path := m.partialPath(dir)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: it is not an ordinary file (%s)", kv.ErrCalibration, info.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := decodePartial(f)
+	if err == nil {
+		id := m.identity()
+		if p.Model != hex.EncodeToString(id[:]) || p.Input != input {
+			err = fmt.Errorf("%w: it is of another model or text", kv.ErrCalibration)
+		}
+	}
+	if err != nil || p.whole != nil {
+		return p, errors.Join(err, f.Close())
+	}
+	p.file = f
+	return p, nil
+}
+
+// decodePartial reads everything before the saved slot.
+func decodePartial(r io.Reader) (*partial, error) {
+	sum := sha256.New()
+	in := io.TeeReader(r, sum)
+	start := make([]byte, len(partialMagic)+8)
+	if _, err := io.ReadFull(in, start); err != nil {
+		return nil, fmt.Errorf("%w: it ends early", kv.ErrCalibration)
+	}
+	version := binary.LittleEndian.Uint32(start[len(partialMagic):])
+	size := binary.LittleEndian.Uint32(start[len(partialMagic)+4:])
+	if string(start[:len(partialMagic)]) != partialMagic || version != partialVersion || size > partialHeader {
+		return nil, fmt.Errorf("%w: it is not a partial calibration of format version %d", kv.ErrCalibration, partialVersion)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(in, text); err != nil {
+		return nil, fmt.Errorf("%w: it ends early", kv.ErrCalibration)
+	}
+	var p partial
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("%w: its header does not parse: %w", kv.ErrCalibration, err)
+	}
+	if p.Read < 0 || p.Read > calibrationTokens || p.Body < 0 || p.Body > partialBody {
+		return nil, fmt.Errorf("%w: %d tokens and a body of %d bytes", kv.ErrCalibration, p.Read, p.Body)
+	}
+	for _, v := range p.Sense {
+		if !(v >= 0) || v-v != 0 {
+			return nil, fmt.Errorf("%w: a sensitivity of %g", kv.ErrCalibration, v)
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(in, int64(p.Body))) // grows with the file, not with what its header says
+	if err != nil || len(body) < p.Body {
+		return nil, errors.Join(fmt.Errorf("%w: it ends early", kv.ErrCalibration), err)
+	}
+	want := sum.Sum(nil)
+	got := make([]byte, sha256.Size)
+	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
+		return nil, fmt.Errorf("%w: its checksum does not match, it is damaged", kv.ErrCalibration)
+	}
+	p.body = body
+	if p.Read == 0 {
+		p.whole, err = kv.ReadCalibration(bytes.NewReader(body))
+	}
+	return &p, err
+}
+
+// close closes the file of a partial calibration; nil has none.
+func (p *partial) close() error {
+	if p == nil || p.file == nil {
+		return nil
+	}
+	return p.file.Close()
+}
+
+// writePartial replaces the file: slot writes the saved slot, if there is one. It
+// is written beside and renamed; it need not survive a power failure.
+func (m *Model) writePartial(dir string, p *partial, slot func(io.Writer) error) error {
+	id := m.identity()
+	p.Model, p.Body = hex.EncodeToString(id[:]), len(p.body)
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	out := []byte(partialMagic)
+	out = binary.LittleEndian.AppendUint32(out, partialVersion)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
+	out = append(append(out, text...), p.body...)
+	sum := sha256.Sum256(out)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path := m.partialPath(dir)
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(out, sum[:]...))
+	if err == nil && slot != nil {
+		err = slot(f)
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// dropPartial removes what an unfinished calibration kept.
+func (m *Model) dropPartial(dir string) {
+	_ = os.Remove(m.partialPath(dir))          // it may not be there, and a stale one
+	_ = os.Remove(m.partialPath(dir) + ".new") // is replaced by the next run
+}
+
+// resumeKeys puts what an earlier run read into a trial and the statistics, and
+// returns the number of tokens that are counted; 0 where none can be used.
+func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, tokens []llm.Token) int {
+	if p == nil || p.file == nil || p.Read >= len(tokens) || !stats.put(p.body, p.Read) {
+		return 0
+	}
+	at, err := p.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		stats.clear()
+		return 0
+	}
+	n, err := t.sched.Restore(ctx, 0, io.NewSectionReader(p.file, at, partialSlot))
+	if err != nil || n < p.Read {
+		stats.clear()
+		return 0
+	}
+	return p.Read
+}
+
+// resume reads what an earlier run of the same calibration left; nil: nothing.
+func (c *calibrating) resume() *partial {
+	if c.Partial == "" {
+		return nil
+	}
+	known := c.CalibrateOptions.Calibration
+	p, err := c.readPartial(c.Partial, c.input)
+	if err == nil && p.whole != nil {
+		err = p.whole.Check(p.Model, c.layers)
+	}
+	if err == nil && p.whole != nil && known != nil && !sameCalibration(p.whole, known) {
+		err = fmt.Errorf("%w: it is of other channels", kv.ErrCalibration)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		c.Log.Info("measuring begins anew", "err", err)
+		_ = p.close() // it was read
+		return nil
+	}
+	return p
+}
+
+// sameCalibration compares the channels, not the sensitivities.
+func sameCalibration(a, b *kv.Calibration) bool {
+	if a.Tokens != b.Tokens || len(a.Layers) != len(b.Layers) {
+		return false
+	}
+	for i := range a.Layers {
+		if !reflect.DeepEqual(a.Layers[i].Keys, b.Layers[i].Keys) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepKeys keeps the sums of the tokens that have been read, with their cells.
+func (c *calibrating) keepKeys(ctx context.Context, t *trial, stats *headStats, read int) {
+	if t.cells*int64(read)/int64(len(c.Tokens)) > partialSlot {
+		return
+	}
+	c.keep(&partial{Read: read, body: stats.row()}, func(w io.Writer) error {
+		_, err := t.sched.Save(ctx, 0, w)
+		return err
+	})
+}
+
+// keep keeps what has been measured. A failure costs a later run time, no more.
+func (c *calibrating) keep(p *partial, slot func(io.Writer) error) {
+	if c.Partial == "" {
+		return
+	}
+	var err error
+	if p.Input = c.input; p.whole != nil {
+		var b bytes.Buffer
+		err = p.whole.Write(&b)
+		p.body = b.Bytes()
+	}
+	if err == nil {
+		err = c.writePartial(c.Partial, p, slot)
+	}
+	if err != nil && !c.failed {
+		c.failed = true
+		c.Log.Warn("what was measured so far is not kept", "err", err)
+	}
+}

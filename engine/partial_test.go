@@ -1,0 +1,20 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+)
+
+// What is read back as a partial calibration is bounded by the file, whatever it says.
+func FuzzPartial(f *testing.F) {
+	f.Add([]byte(partialMagic))
+	f.Add([]byte(partialMagic + "\x01\x00\x00\x00\xff\xff\xff\xff"))
+	f.Add([]byte(partialMagic + "\x01\x00\x00\x00\x14\x00\x00\x00" + `{"read":4,"body":9e7}`))
+	f.Add([]byte(partialMagic + "\x01\x00\x00\x00\x12\x00\x00\x00" + `{"sense":[1,-1,2]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := decodePartial(bytes.NewReader(data))
+		if err == nil && (len(p.body) > len(data) || p.Read == 0 && p.whole == nil) {
+			t.Errorf("%d bytes from %d, %v", len(p.body), len(data), p.whole)
+		}
+	})
+}
