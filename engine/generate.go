@@ -31,6 +31,9 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 		defer cancel()
 		g, err := e.newGeneration(ctx, &r)
 		if err == nil {
+			if r.Queued != nil {
+				r.Queued()
+			}
 			err = e.submit(ctx, g.job())
 		}
 		if err != nil {

@@ -32,14 +32,15 @@ type Request struct {
 	MaxTokens   int           // of the answer; 0: until the context is full
 	Stop        []string      // texts that end the answer and are not part of it
 	Grammar     *grammar.Grammar
-	Logprobs    bool // tell the log-probability of each token
-	TopLogprobs int  // and of this many alternatives
-	IgnoreEOG   bool // go on behind end-of-generation tokens
-	Special     bool // show control tokens in the text
-	Fresh       bool // compute the whole prompt, reuse nothing
-	Slot        *int // the slot to use; nil: any
-	OneCall     bool // the answer ends before a second tool call
-	Keep        int  // tokens of the start that a context shift keeps; -1: the whole prompt
+	Logprobs    bool   // tell the log-probability of each token
+	TopLogprobs int    // and of this many alternatives
+	IgnoreEOG   bool   // go on behind end-of-generation tokens
+	Special     bool   // show control tokens in the text
+	Fresh       bool   // compute the whole prompt, reuse nothing
+	Slot        *int   // the slot to use; nil: any
+	OneCall     bool   // the answer ends before a second tool call
+	Queued      func() // called once the prompt is in tokens and waits for its turn; may be nil
+	Keep        int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
 	Budget  *Budget  // of the reasoning of messages; nil: no limit
 	Control *Control // may change the answer while it is generated; may be nil

@@ -68,9 +68,10 @@ func (s *Server) Standing(path string) Standing {
 // with an error, or that hangs up, may know of that before the model is let go.
 const parting = time.Second
 
-// Unload unloads the model of a path and waits for it. ErrBusy: it is in use, or
-// being loaded.
+// Unload unloads the model of a path and waits for it, and ends its calibration in
+// the background. ErrBusy: it is in use, or being loaded.
 func (s *Server) Unload(path string) error {
+	s.preparer.stop(path)
 	if !s.pool.drop(path) {
 		return ErrBusy
 	}

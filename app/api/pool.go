@@ -498,6 +498,18 @@ func (p *pool) describe(m hub.Model) status {
 	return s
 }
 
+// busy reports whether a model is in use or being loaded.
+func (p *pool) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if e.users > 0 || e.state == Loading {
+			return true
+		}
+	}
+	return false
+}
+
 // ready reports whether the fixed model is there, or why not.
 func (p *pool) ready() (bool, error) {
 	p.mu.Lock()

@@ -53,6 +53,11 @@ type Options struct {
 	Changed func()
 	// Progress is told how far the load of a model is; an error ends the load; may be nil.
 	Progress func(path string, share float64) error
+	// Measuring is told how far the calibration before a load is; as Progress.
+	Measuring func(path string, share float64) error
+	// Prepared is told of calibrations in the background, where loads leave them for
+	// later. It must not block; may be nil.
+	Prepared func(path string, p Preparing)
 }
 
 // ErrExposed refuses to listen beyond loopback without a key.
@@ -65,6 +70,7 @@ type Server struct {
 	guard    *guard
 	appClose func() error // once
 	pool     *pool
+	preparer preparer
 	states   *states
 	live     atomic.Pointer[applied]
 	loaded   sync.Map // engine.Options of the last load, by path
@@ -121,6 +127,7 @@ func New(o Options) (*Server, error) {
 	if o.Changed != nil {
 		s.pool.changed = o.Changed
 	}
+	s.preparer.init(s.ctx, s.pool.busy, o.Prepared, o.Log)
 	s.counters.init(s)
 	s.handler = s.routes()
 	if o.Model != nil {
@@ -146,12 +153,18 @@ func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engi
 			also(st)
 		}
 	}
-	if s.o.Progress != nil {
-		o.Progress = func(share float64) error { return errors.Join(ctx.Err(), s.o.Progress(path, share)) }
-	} else {
-		o.Progress = func(float64) error { return ctx.Err() }
+	told := func(f func(string, float64) error) func(float64) error {
+		if f == nil {
+			return func(float64) error { return ctx.Err() }
+		}
+		return func(share float64) error { return errors.Join(ctx.Err(), f(path, share)) }
 	}
-	return engine.Open(ctx, path, o)
+	o.Progress, o.Measuring = told(s.o.Progress), told(s.o.Measuring)
+	e, err := engine.Open(ctx, path, o)
+	if err == nil && e.Unmeasured() {
+		s.preparer.add(path, o)
+	}
+	return e, err
 }
 
 // current is the options of a load now.
@@ -218,13 +231,17 @@ func defaults(set *config.Settings) (wire.Defaults, error) {
 func (s *Server) Listen() (net.Listener, error) {
 	set := &s.o.Settings.Server
 	l, err := net.Listen("tcp", net.JoinHostPort(hostOnly(set.Host), strconv.Itoa(set.Port)))
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("--host %s: this machine does not have that address: %w", set.Host, err)
+	case PortForbidden(err):
+		return nil, fmt.Errorf("port %d of %s needs administrator rights; use a port from 1024 up, or --port 0 for any free port: %w", set.Port, set.Host, err)
+	case PortTaken(err):
+		return nil, fmt.Errorf("port %d of %s is not free; use --port 0 for any free port: %w", set.Port, set.Host, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("port %d of %s is not free; --port 0 takes any that is: %w", set.Port, set.Host, err)
-	}
-	return l, nil
+	return nil, fmt.Errorf("port %d of %s cannot be opened; use --port 0 for any free port: %w", set.Port, set.Host, err)
 }
 
 // URL is the address of a listener as clients write it.
@@ -290,6 +307,7 @@ func (s *Server) Close() error {
 	err := s.appClose()
 	s.stop()
 	s.work.Wait()
+	s.preparer.work.Wait()
 	return errors.Join(err, s.pool.close())
 }
 

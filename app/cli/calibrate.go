@@ -58,8 +58,8 @@ func (c *kvCalibrateCmd) Run(r *run) error {
 	if err := m.CanSaveCalibration(r.calibrations()); err != nil {
 		return fmt.Errorf("nothing is measured, since it could not be kept: %w", err)
 	}
-	bar := r.bar("measuring", path)
-	o.Progress = bar.share
+	bar := r.loadBar(path, true)
+	o.Progress, o.Partial, o.Log = bar.measured, r.calibrations(), r.log
 	cal, err := m.Calibrate(r.ctx, o)
 	bar.close()
 	if err == nil && c.Fast {

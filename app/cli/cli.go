@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -63,6 +64,8 @@ type run struct {
 	home   config.Folders
 	file   *config.File
 	window func(*run) error                         // opens the window; nil: headless
+	hide   func(secret string)                      // keeps a secret out of the log
+	flags  map[string]bool                          // on the command line, by name
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // the bar on the terminal
 
 	env      config.Env
@@ -102,6 +105,12 @@ type usage struct{ error }
 
 func (r *run) main(args []string) int {
 	r.drawn = new(atomic.Pointer[progressbar.ProgressBar])
+	if r.hide == nil {
+		r.hide = func(string) {}
+	}
+	if r.env == nil {
+		r.env = os.LookupEnv
+	}
 	if err := r.settings(); err != nil {
 		return r.fail(err)
 	}
@@ -166,8 +175,19 @@ func (r *run) parse(parser *kong.Kong, cmd *root, args []string) (code int) {
 	if err != nil {
 		return r.fail(err)
 	}
-	r.log, r.level, r.app = log.Logger, log.SetLevel, cmd.App
+	r.hide = log.Hide
+	r.log, r.level, r.app, r.flags = log.Logger, log.SetLevel, cmd.App, map[string]bool{}
+	for _, p := range ctx.Path {
+		if p.Flag != nil && !p.Resolved {
+			r.flags[p.Flag.Name] = true
+		}
+	}
 	return r.fail(ctx.Run(r))
+}
+
+// given reports whether the command line has any of these flags.
+func (r *run) given(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return r.flags[name] })
 }
 
 // command is the path of the command that was called, COMMAND where none was.

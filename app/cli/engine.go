@@ -34,9 +34,9 @@ func (r *run) openFor(ctx context.Context, model string, f *loadFlags, tokens in
 	if err != nil {
 		return nil, err
 	}
-	bar := r.bar("loading", path)
+	bar := r.loadBar(path, true)
 	defer bar.close()
-	o.Progress, o.AtLeast = bar.share, tokens
+	o.Progress, o.Measuring, o.AtLeast = bar.share, bar.measured, tokens
 	return engine.Open(ctx, path, o)
 }
 

@@ -18,9 +18,15 @@ import (
 
 // library opens the user's library.
 func (r *run) library(c config.Library) (*hub.Library, error) {
+	if c.HubToken == "" { // no flag has it
+		if token, _, err := r.file.Lookup("library.hub_token", r.env); err == nil && token != nil {
+			c.HubToken = fmt.Sprint(token)
+		}
+	}
+	r.hide(c.HubToken)
 	return hub.Open(hub.Options{
 		Dir: filepath.Join(r.home.Data, "models"), Folders: c.Folders, URL: c.HubURL,
-		Token: os.Getenv("HF_TOKEN"), Log: r.log,
+		Token: c.HubToken, Log: r.log,
 	})
 }
 

@@ -31,22 +31,26 @@ func (r *run) openPage(o *api.Options, native page.Native, notices ...string) (*
 	start.App = r.app
 	p, err := page.New(page.Options{
 		Store: chats, Library: o.Library, File: r.file, Env: r.env, Start: start, Model: o.Model,
-		Engine:  func(c *config.Engine) (engine.Options, error) { return r.optionsQuietly(c, later) },
+		Engine: func(c *config.Engine) (engine.Options, error) {
+			o, err := r.optionsQuietly(c, later)
+			o.CalibrateLater = true // a first answer does not wait for it
+			return o, err
+		},
 		Version: o.Version, Log: o.Log, LogFile: r.logFile, Level: r.level, Native: native, Lab: newPageLab(r), Notices: notices,
 	})
 	if err != nil {
 		return nil, errors.Join(err, chats.Close())
 	}
-	o.Page, o.App, o.Changed, o.Reload = r.page, p, p.Changed, p.Reload
-	shown := o.Progress
-	o.Progress = func(path string, share float64) error {
-		if shown != nil {
-			if err := shown(path, share); err != nil {
-				return err
-			}
-		}
-		return p.Progress(path, share)
-	}
+	o.Page, o.App, o.Changed, o.Reload, o.Prepared = r.page, p, p.Changed, p.Reload, p.Prepared
+	o.Progress, o.Measuring = both(o.Progress, p.Progress), both(o.Measuring, p.Measuring)
 	o.AppClose = func() error { return errors.Join(p.Close(), chats.Close()) }
 	return p, nil
+}
+
+// both tells two of the progress of a load; the first may be nil.
+func both(a, b func(string, float64) error) func(string, float64) error {
+	if a == nil {
+		return b
+	}
+	return func(path string, share float64) error { return errors.Join(a(path, share), b(path, share)) }
 }

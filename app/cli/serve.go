@@ -24,17 +24,31 @@ type serveCmd struct {
 
 // Run serves the API until it is interrupted.
 func (c *serveCmd) Run(r *run) error {
+	if c.UI && !r.given("kv-preset", "cache-type-k", "cache-type-v", "kv-auto") {
+		if err := r.welcome(); err != nil {
+			return err
+		}
+		preset, from, err := r.file.Lookup("kv-preset", r.env)
+		if err != nil {
+			return err
+		}
+		if from != config.FromDefault {
+			c.KVPreset = fmt.Sprint(preset)
+		}
+	}
 	o, err := c.options(r)
 	if err != nil {
 		return err
 	}
 	defer o.Library.Close() //nolint:errcheck // it holds idle connections
-	bar := &bar{}
+	bars := loadBars{r: r}
 	if o.Model != nil {
-		bar = r.bar("loading", o.Model.Name)
-		o.Progress = func(_ string, share float64) error { return bar.share(share) }
+		bar := r.loadBar(o.Model.Name, true)
+		defer bar.close()
+		bars.bars = map[string]*loadBar{o.Model.Path: bar}
+		o.Progress = func(path string, share float64) error { return bars.of(path).share(share) }
 	}
-	defer bar.close()
+	o.Measuring = func(path string, share float64) error { return bars.of(path).measured(share) }
 	var p *page.Page
 	if c.UI {
 		if p, err = r.openPage(&o, nil); err != nil {

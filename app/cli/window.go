@@ -62,7 +62,7 @@ func (r *run) openWindow(window Window) error {
 	for _, key := range settings.Server.APIKey {
 		log.Hide(key)
 	}
-	r.log, r.level = log.Logger, log.SetLevel
+	r.log, r.level, r.hide = log.Logger, log.SetLevel, log.Hide
 	return window(r.ctx, &Desk{Page: r.page, Folders: r.home, Theme: r.app.Theme, run: r})
 }
 
@@ -88,13 +88,13 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	if o.Library, err = r.library(settings.Library); err != nil {
 		return nil, err
 	}
-	l, wanted, err := listen(settings.Server.Host, settings.Server.Port)
+	l, wanted, refused, err := listen(settings.Server.Host, settings.Server.Port)
 	if err != nil {
 		return nil, errors.Join(err, o.Library.Close())
 	}
 	var notices []string
 	if port := l.Addr().(*net.TCPAddr).Port; wanted > 0 && port != wanted {
-		notices = append(notices, fmt.Sprintf("Port %d is taken by another program. Other programs reach the API at port %d until Godwit is closed.", wanted, port))
+		notices = append(notices, portNotice(wanted, port, refused))
 	}
 	s := &Served{done: make(chan error, 1), close: []func() error{o.Library.Close}}
 	if s.Page, err = r.openPage(&o, native, notices...); err != nil {
@@ -134,8 +134,8 @@ func (r *run) welcome() error {
 		return err
 	}
 	changes := map[string]any{"app.welcomed": true}
-	if _, origin, err := r.file.Lookup("engine.kv_preset", r.env); err == nil && origin == config.FromDefault {
-		changes["engine.kv_preset"] = "quality"
+	if r.unchosen() {
+		changes["engine.kv_preset"] = firstPreset
 	}
 	if err := r.file.Save(changes); err != nil && !errors.Is(err, config.ErrDamaged) {
 		r.log.Warn("settings not saved", "err", err)
@@ -143,11 +143,40 @@ func (r *run) welcome() error {
 	return nil
 }
 
-// listen opens a port, or one of the next ones where it is taken, or any.
-func listen(host string, port int) (l net.Listener, wanted int, err error) {
+// firstPreset is the preset of the first start of the page.
+const firstPreset = "quality"
+
+// unchosen reports whether the person has set no cache types.
+func (r *run) unchosen() bool {
+	for _, name := range []string{"engine.kv_preset", "engine.cache_type_k", "engine.cache_type_v", "engine.kv_auto"} {
+		if _, origin, err := r.file.Lookup(name, r.env); err != nil || origin != config.FromDefault {
+			return false
+		}
+	}
+	return true
+}
+
+// portNotice says why the API is not on the port that the settings name.
+func portNotice(wanted, port int, refused error) string {
+	why := "cannot be opened"
+	switch {
+	case api.PortForbidden(refused):
+		why = "needs administrator rights"
+	case api.PortTaken(refused):
+		why = "is taken by another program"
+	}
+	return fmt.Sprintf("Port %d %s. For now the API is on port %d.", wanted, why, port)
+}
+
+// listen opens a port, or one of the next ones if it is taken, or any. refused is
+// why the first one was not opened.
+func listen(host string, port int) (l net.Listener, wanted int, refused, err error) {
 	for i := range portsTried {
 		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port+i)))
-		if err == nil || port == 0 || port+i >= 65535 {
+		if i == 0 {
+			refused = err
+		}
+		if err == nil || port == 0 || port+i >= 65535 || !api.PortTaken(err) {
 			break
 		}
 	}
@@ -155,9 +184,9 @@ func listen(host string, port int) (l net.Listener, wanted int, err error) {
 		l, err = net.Listen("tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
-		return nil, port, fmt.Errorf("no port to listen on: %w", err)
+		return nil, port, refused, fmt.Errorf("no port to listen on: %w", err)
 	}
-	return l, port, nil
+	return l, port, refused, nil
 }
 
 // Log is what the window says something to.

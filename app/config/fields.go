@@ -29,6 +29,7 @@ type Field struct {
 	Applies string   `json:"applies"`           // load, start, now
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
+	GUI     string   `json:"-"` // the help of the page and the window
 
 	form  string // of a text, or of each in a list; see forms
 	index []int  // of the field in Settings
@@ -69,7 +70,7 @@ func readField(section string, sf reflect.StructField, index []int) Field {
 		Name: section + "." + key, Flag: tag.Get("name"), Short: tag.Get("short"), Dash: tag.Get("dash"),
 		Env:     []string{"GODWIT_" + strings.ToUpper(key)},
 		Default: tag.Get("default"), Unit: tag.Get("unit"), From: tag.Get("from"),
-		Applies: tag.Get("applies"), Group: tag.Get("group"), Help: tag.Get("help"),
+		Applies: tag.Get("applies"), Group: tag.Get("group"), Help: tag.Get("help"), GUI: tag.Get("gui"),
 		Kind: kindOf(sf.Type), Auto: sf.Type.Kind() == reflect.Pointer, index: index,
 	}
 	if more := tag.Get("vars"); more != "" {

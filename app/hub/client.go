@@ -203,7 +203,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, header 
 func unreached(err error) error {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return fmt.Errorf("%w: no address is known for %s; is this machine online?", ErrNetwork, dns.Name)
+		return fmt.Errorf("%w: %s was not found; is this computer online?", ErrNetwork, dns.Name)
 	}
 	return fmt.Errorf("%w: %w", ErrNetwork, err)
 }
@@ -211,7 +211,7 @@ func unreached(err error) error {
 // statusError turns an answer other than success into an error that says what
 // to do. what is the repository or file that was asked for.
 func statusError(resp *http.Response, what string, token bool) error {
-	hint := "set HF_TOKEN to a token of an account that may read it"
+	hint := "add an access token of an account that may read it (Settings, Library, or HF_TOKEN)"
 	if token {
 		hint = "check that the token is valid and that its account accepted the licence on the model's page"
 	}
@@ -227,7 +227,7 @@ func statusError(resp *http.Response, what string, token bool) error {
 		if d := retryAfter(resp, time.Now()); d > 0 {
 			wait = d.String()
 		}
-		return fmt.Errorf("%w (429): try again in %s, or set HF_TOKEN", ErrLimited, wait)
+		return fmt.Errorf("%w (429): try again in %s, or add an access token (Settings, Library, or HF_TOKEN)", ErrLimited, wait)
 	case retriable(code):
 		return fmt.Errorf("%w (%d): try again later", ErrServer, code)
 	default:

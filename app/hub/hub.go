@@ -100,7 +100,7 @@ func Open(o Options) (*Library, error) {
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
-	return l, l.Change(o.Folders, o.URL)
+	return l, l.Change(o.Folders, o.URL, o.Token)
 }
 
 // source is where models come from besides the model folder.
@@ -109,10 +109,10 @@ type source struct {
 	hub     *client
 }
 
-// Change has other folders listed and another hub asked from now on; a file that
-// is on its way still comes from the hub that it began with. An empty address is
+// Change has other folders listed and another hub used from now on, with another
+// token; a file that is on its way still comes from the hub that it began with. An empty address is
 // DefaultURL. With an error nothing is changed.
-func (l *Library) Change(folders []string, address string) error {
+func (l *Library) Change(folders []string, address, token string) error {
 	if address == "" {
 		address = DefaultURL
 	}
@@ -120,7 +120,9 @@ func (l *Library) Change(folders []string, address string) error {
 	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return fmt.Errorf("%w: hub address %q, want one like %s", ErrName, address, DefaultURL)
 	}
-	c, err := newClient(base, l.o)
+	o := l.o
+	o.Token = token
+	c, err := newClient(base, o)
 	if err != nil {
 		return err
 	}
@@ -129,6 +131,9 @@ func (l *Library) Change(folders []string, address string) error {
 	}
 	return nil
 }
+
+// RepoURL is the page of a repository on the hub.
+func (l *Library) RepoURL(id string) string { return l.hub().base.JoinPath(id).String() }
 
 func (l *Library) hub() *client { return l.from.Load().hub }
 

@@ -303,14 +303,14 @@ func TestChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"not an address", "ftp://x.example", "https://", "https://u:p@x.example", "https://x.example?q"} {
-		if err := l.Change(nil, bad); err == nil {
+		if err := l.Change(nil, bad, ""); err == nil {
 			t.Errorf("%q is taken for a hub", bad)
 		}
 	}
-	if err := l.Change(nil, "https://other.example"); err != nil || l.hub().base.Host != "other.example" {
+	if err := l.Change(nil, "https://other.example", ""); err != nil || l.hub().base.Host != "other.example" {
 		t.Errorf("the hub is %v, %v", l.hub().base, err)
 	}
-	if err := l.Change(nil, ""); err != nil || l.hub().base.String() != DefaultURL {
+	if err := l.Change(nil, "", ""); err != nil || l.hub().base.String() != DefaultURL {
 		t.Errorf("the hub is %v, %v", l.hub().base, err)
 	}
 }

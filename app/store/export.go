@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -169,7 +170,10 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 		return nil, s.fault("import", fmt.Errorf("%w: not UTF-8 text", ErrInput))
 	}
 	read := readMarkdown
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+	switch start := bytes.TrimSpace(data); {
+	case bytes.HasPrefix(start, []byte("[")) && json.Valid(start):
+		read = readForeign
+	case bytes.HasPrefix(start, []byte("{")):
 		if err := checkHead(data); err != nil {
 			return nil, s.fault("import", err)
 		}
@@ -179,10 +183,15 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 	all := 0
 	err = s.write(ctx, "import", func(tx *sql.Tx) error {
 		folders := folders{tx: tx, ids: map[string]int64{"": 0}}
+		twins, err := knownChats(ctx, tx)
+		if err != nil {
+			return err
+		}
 		return read(data, s.now(), func(e *exportedChat) error {
 			if all += len(e.Messages); len(imported) == maxChats || all > maxAll {
 				return fmt.Errorf("%w: more than %d chats or %d messages", ErrInput, maxChats, maxAll)
 			}
+			twins.rename(&e.Chat)
 			c, err := s.importChat(ctx, tx, e, &folders, fits)
 			if err != nil {
 				return fmt.Errorf("chat %d: %w", len(imported)+1, err)
@@ -195,6 +204,43 @@ func (s *Store) Import(ctx context.Context, r io.Reader, fits func(settings json
 		return nil, err
 	}
 	return imported, nil
+}
+
+// twins are the chats that were there before an import, by title and time.
+type twins map[string]bool
+
+func twinKey(title string, created time.Time) string {
+	return strconv.FormatInt(created.UnixMilli(), 10) + " " + title
+}
+
+func knownChats(ctx context.Context, tx *sql.Tx) (twins, error) {
+	known := twins{}
+	err := each(ctx, tx, "SELECT title, created FROM chat", nil, func(r row) error {
+		var title string
+		var created int64
+		err := r.Scan(&title, &created)
+		known[strconv.FormatInt(created, 10)+" "+title] = true
+		return err
+	})
+	return known, err
+}
+
+// rename gives a chat that is there already a title of its own.
+func (t twins) rename(c *Chat) {
+	title := cleanTitle(c.Title)
+	if title == "" || !t[twinKey(title, c.Created)] {
+		return
+	}
+	for n := 1; n <= maxChats; n++ {
+		c.Title = title + " (imported)"
+		if n > 1 {
+			c.Title = fmt.Sprintf("%s (imported %d)", title, n)
+		}
+		if c.Title = cleanTitle(c.Title); !t[twinKey(c.Title, c.Created)] {
+			break
+		}
+	}
+	t[twinKey(c.Title, c.Created)] = true
 }
 
 // checkHead refuses what is no JSON that ExportJSON wrote.

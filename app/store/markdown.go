@@ -233,7 +233,7 @@ func readHeadings(text string, now time.Time) (exportedChat, error) {
 	c.Created, c.Updated = now, now
 	found := speaker.FindAllStringSubmatchIndex(text, maxMessages+1)
 	if len(found) == 0 {
-		return c, fmt.Errorf("%w: neither an export in JSON nor Markdown with a heading for each speaker, such as \"## User\"", ErrInput)
+		return c, fmt.Errorf("%w: not a chat export that Godwit can read: its own JSON or Markdown, conversations.json of ChatGPT or Claude, or Markdown with a heading for each speaker, such as \"## User\"", ErrInput)
 	}
 	if len(found) > maxMessages {
 		return c, errMessages

@@ -36,7 +36,7 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 async function newChat(page) {
   await page.getByRole('link', { name: 'New chat' }).first().click(); // chats without a name come after it
   await page.getByRole('button', { name: 'Chat actions' }).waitFor({ state: 'detached' });
-  await page.getByText('What is on your mind?').waitFor();
+  await page.getByText('What can I help with?').waitFor();
 }
 
 async function choose(page, menu, item) {
@@ -49,7 +49,7 @@ describe('a chat', () => {
     const page = await visit(browser, server.url);
     await say(page, 'Tell me a long story about a bird.');
     const first = await answered(page);
-    await page.getByText('ended at the limit').waitFor();
+    await page.getByText('Stopped: length limit').waitFor();
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.waitForFunction((n) => document.querySelector('article:not(.mine) .prose').textContent.length > n + 20, first.length);
     const whole = await answered(page);
@@ -64,7 +64,7 @@ describe('a chat', () => {
   it('says of an answer without a word that it has none', async () => {
     const page = await opened('Without a word', ['Hello.', '']);
     const answer = page.locator('article:not(.mine)');
-    await answer.getByText('The model ended its answer before the first word.').waitFor();
+    await answer.getByText('The model returned an empty response.').waitFor();
     assert.deepEqual(await answer.getByRole('button').evaluateAll((all) => all.map((one) => one.title)), ['Regenerate', 'Delete']);
     await leave(page);
   });
@@ -72,12 +72,12 @@ describe('a chat', () => {
   it('shows as placeholders what the settings say, also when they change', async () => {
     const page = await visit(browser, server.url);
     await page.getByRole('button', { name: 'Chat settings' }).click();
-    const [length, heat] = [page.getByRole('spinbutton', { name: /^Longest answer/ }), page.getByRole('spinbutton', { name: 'Temperature' })];
+    const [length, heat] = [page.getByRole('spinbutton', { name: /^Maximum response/ }), page.getByRole('spinbutton', { name: 'Temperature' })];
     const says = (field, text) => field.and(page.locator(`[placeholder="${text}"]`)).waitFor();
     await says(length, '40');
     await says(heat, '0');
     await server.api('POST', '/app/settings', { changes: { 'sampling.predict': null, 'sampling.temperature': 0.5 } });
-    await says(length, 'Until the model ends it');
+    await says(length, 'No limit');
     await says(heat, '0.5');
     await server.api('POST', '/app/settings', { changes: { 'sampling.predict': 40, 'sampling.temperature': 0 } });
     await says(length, '40');
@@ -96,7 +96,7 @@ describe('a chat', () => {
     await choose(page, 'Chat actions', 'Pin');
     await page.getByRole('region', { name: 'Pinned' }).getByRole('link', { name: 'Renamed' }).waitFor();
     await choose(page, 'Chat actions', 'Unpin');
-    await choose(page, 'Chat actions', 'Move to a new folder');
+    await choose(page, 'Chat actions', 'Move to new folder…');
     await page.getByRole('textbox', { name: 'New folder' }).fill('Birds');
     await page.keyboard.press('Enter');
     await page.getByRole('region', { name: 'Birds' }).getByRole('link', { name: 'Renamed' }).waitFor();
@@ -197,7 +197,7 @@ describe('a chat', () => {
     const { settings } = (await server.api('GET', `/app/chats/${id}`)).chat;
     assert.deepEqual(settings, { max_tokens: 5, sampling: { temperature: 0.5, top_p: 0.7, top_k: 9 } });
     await server.api('DELETE', `/app/chats/${id}`);
-    await page.getByText('This chat is not there any more.').waitFor();
+    await page.getByText('This chat no longer exists.').waitFor();
     await leave(page);
   });
 
@@ -436,7 +436,7 @@ describe('files', () => {
     await drop(page, 'article', [['notes.txt', 'The godwit flies far.']]);
     await page.getByRole('list', { name: 'Attached files' }).getByText('notes.txt').waitFor();
     await drop(page, 'nav', [['picture.bin', '\u0000\u0001']]);
-    await told(page, 'is not a text file');
+    await told(page, "can't be attached");
     assert.equal(page.url(), address);
     await page.getByRole('button', { name: 'Remove notes.txt' }).click();
     await page.getByText('notes.txt').waitFor({ state: 'detached' });
@@ -448,7 +448,7 @@ describe('files', () => {
     await drop(page, '.models', [['broken.gguf', 'this is no model']]);
     await page.getByRole('alert').filter({ hasText: /broken/ }).first().waitFor();
     await drop(page, '.models', [['notes.txt', 'words']]);
-    await told(page, 'Notes.txt is no GGUF file');
+    await told(page, "isn't a GGUF file");
     await leave(page);
   });
 });
@@ -463,7 +463,7 @@ describe('the page', () => {
     await page.keyboard.press('Control+,');
     await page.getByRole('heading', { name: 'Settings' }).waitFor();
     await page.keyboard.press('Control+Shift+o');
-    await page.getByText('What is on your mind?').waitFor();
+    await page.getByText('What can I help with?').waitFor();
     await page.getByRole('textbox', { name: 'Message', exact: true }).blur();
     await page.keyboard.press('?');
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
@@ -591,8 +591,8 @@ describe('another run of the program', () => {
     await next.locator('article').last().waitFor();
     await say(next, 'What flies far?');
     await answered(next);
-    await next.getByText(/resumed [\d,]+ tokens/).waitFor();
-    await next.waitForFunction(() => /\d+ \/ 4k.* MiB.*; 40 more are kept for the answer/s.test(document.querySelector('a.meter')?.textContent ?? ''));
+    await next.getByText(/[\d,]+ restored/).waitFor();
+    await next.waitForFunction(() => /4K.* MiB.*; 40 reserved for the response/s.test(document.querySelector('a.meter')?.textContent ?? ''));
     assert.equal(await next.locator('a.meter circle').count(), 3); // the context, what is used, what is kept
     await leave(next);
   });

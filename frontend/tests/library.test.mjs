@@ -31,7 +31,7 @@ describe('the library', () => {
       const { template } = await server.api('GET', '/app/models/small');
       const page = await visit(browser, `${server.url}/#/models`);
       const card = page.getByRole('article', { name: 'small' });
-      for (const text of ['llama', 'Q4_1', /135M parameters/, /made for 8k tokens/, /heads of 64/]) await card.getByText(text).first().waitFor();
+      for (const text of ['llama', 'Q4_1', /135M parameters/, /8K context/]) await card.getByText(text).first().waitFor();
       await card.getByRole('button', { name: 'Details of small' }).click();
       const hash = createHash('sha256').update(template).digest('hex');
       await card.getByText(hash.slice(0, 16)).click();
@@ -70,7 +70,7 @@ describe('the library', () => {
       await card.getByRole('button', { name: 'Load' }).click();
       await card.getByRole('alert').waitFor();
       assert.match(await card.getByRole('alert').innerText(), /cuda/i);
-      await card.getByText('did not load').waitFor();
+      await card.getByText('Failed to load').waitFor();
       await leave(page);
     });
   });
@@ -92,7 +92,7 @@ describe('the hub', () => {
       server = await serve(home, ['--hub-url', hub.url]);
       const next = await visit(browser, `${server.url}/#/models`);
       await next.getByText(/paused/).waitFor();
-      await next.getByRole('button', { name: /^Go on/ }).click();
+      await next.getByRole('button', { name: /^Resume/ }).click();
       await told(next, 'godwit-Q4_1 is ready');
       assert.ok(hub.ranges > 0, 'it began from the start again');
       await leave(next);
@@ -110,12 +110,12 @@ describe('the hub', () => {
       hub.refuse = 401;
       await page.getByLabel('Search the hub').fill('godwit');
       await page.keyboard.press('Enter');
-      await page.getByRole('alert').getByText('The hub could not be asked').waitFor();
+      await page.getByRole('alert').getByText("Couldn't search the hub").waitFor();
       hub.refuse = 0;
       await page.keyboard.press('Enter');
       await page.getByText('birds/godwit-GGUF', { exact: true }).waitFor();
       hub.spoil = true;
-      await page.getByRole('button', { name: /^Get godwit/ }).click();
+      await page.getByRole('button', { name: /^Download godwit/ }).click();
       await page.getByRole('alert').filter({ hasText: /SHA-256/ }).waitFor();
       await leave(page);
     });

@@ -26,7 +26,7 @@ describe('the first start', () => {
   it('shows the message box without a model', async () => {
     const page = await visit(browser, server.url);
     await page.locator('textarea').waitFor();
-    await page.getByText('Begin with a model').waitFor();
+    await page.getByText('Choose a model to get started').waitFor();
     await leave(page);
   });
 
@@ -34,11 +34,11 @@ describe('the first start', () => {
     const page = await visit(browser, `${server.url}/#/models`);
     await page.getByLabel('Path of a GGUF file or a folder').fill('nowhere/x.gguf');
     await page.getByRole('button', { name: 'Add', exact: true }).click();
-    await page.getByText('is no whole path').waitFor();
+    await page.getByText('Enter the full path').waitFor();
     await page.getByLabel('Path of a GGUF file or a folder').fill(modelFile());
     await page.getByRole('button', { name: 'Add', exact: true }).click();
     const card = page.locator('article.card').first();
-    await card.getByText('linked in place').waitFor();
+    await card.getByText(/linked/).first().waitFor();
     await card.getByRole('button', { name: 'Load', exact: true }).click();
     await card.locator('.tag.good').waitFor();
     await card.getByRole('button', { name: 'Unload' }).click();
@@ -143,11 +143,11 @@ describe('chatting', () => {
   it('attaches text, and refuses what is none', async () => {
     const page = await visit(browser, server.url);
     const attach = async (name, buffer) => {
-      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach text or code' }).click()]);
+      const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.getByRole('button', { name: 'Attach files' }).click()]);
       await chooser.setFiles({ name, mimeType: 'application/octet-stream', buffer });
     };
     await attach('picture.png', Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0xff]));
-    await told(page, 'is not a text file');
+    await told(page, "can't be attached");
     await attach('main.go', Buffer.from('package main\n'));
     await page.getByText('main.go').waitFor();
     await say(page, 'What language is this?');
@@ -279,12 +279,12 @@ describe('the cache panel', () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     await server.api('POST', '/app/models/small/load');
     await page.locator('.strip').waitFor(); // it is loaded, so it asks first
-    await page.getByRole('button', { name: 'Find the smallest pair' }).click();
+    await page.getByRole('button', { name: 'Measure on this model' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Measure' }).click();
     await page.getByRole('progressbar', { name: 'Measuring small' }).waitFor();
     await page.waitForFunction(() => document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow') > 0);
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByText('Cancelled. The next measurement goes on from there.').waitFor();
+    await page.getByText('Cancelled. The next run continues from here.').waitFor();
     const pairs = (await server.api('GET', '/app/quality?model=small')).pairs.filter((p) => p.kld !== null);
     const rows = page.getByRole('region', { name: 'Measured on this model' }).locator('tbody tr');
     if (pairs.length > 0) await rows.nth(pairs.length - 1).waitFor(); // the page asks for them again
@@ -295,7 +295,7 @@ describe('the cache panel', () => {
   it('applies the largest context that fits', async () => {
     const page = await visit(browser, `${server.url}/#/settings/kv`);
     const saved = page.waitForResponse((answer) => answer.request().method() === 'POST' && answer.url().endsWith('/app/settings'));
-    await page.getByRole('button', { name: 'Use 8k' }).click();
+    await page.getByRole('button', { name: 'Use 8K' }).click();
     await page.waitForFunction(() => document.querySelector('.short').value === '8192');
     await saved;
     await page.reload();
@@ -319,12 +319,12 @@ describe('the hub', () => {
       await page.getByText('birds/godwit-GGUF', { exact: true }).waitFor();
       await page.getByText('fits', { exact: true }).waitFor();
       hub.slow = true;
-      await page.getByRole('button', { name: /^Get godwit/ }).click();
+      await page.getByRole('button', { name: /^Download godwit/ }).click();
       await page.getByText(/iB\/s/).waitFor();
       await page.getByRole('button', { name: /^Pause/ }).click();
       await page.getByText(/paused/).waitFor();
       hub.slow = false;
-      await page.getByRole('button', { name: /^Go on/ }).click();
+      await page.getByRole('button', { name: /^Resume/ }).click();
       await told(page, 'godwit-Q4_1 is ready');
       assert.ok(hub.ranges > 0, 'it began from the start again');
       await page.getByRole('button', { name: 'Chat', exact: true }).first().click();
@@ -406,7 +406,7 @@ describe('what a model may write', () => {
       const n = Number(/Message (\d+)/.exec(document.querySelector('article.message')?.textContent ?? '')?.[1]);
       return n > 1000 && n < 4000;
     });
-    await page.getByRole('button', { name: 'To the newest message' }).click();
+    await page.getByRole('button', { name: 'Jump to latest' }).click();
     await page.getByText('Message 4999.').waitFor();
     await page.goto(`${server.url}/#/chat/${chats[0].id}/${(await server.api('GET', `/app/chats/${chats[0].id}/messages?before=101&limit=1`)).messages[0].id}`);
     await page.locator('article.marked', { hasText: 'Message 100.' }).waitFor();
@@ -463,7 +463,7 @@ describe('how it looks', () => {
 
   /** Views with what is there when they are. */
   const views = {
-    '#/chat': (page) => page.getByText('What is on your mind?'),
+    '#/chat': (page) => page.getByText('What can I help with?'),
     '#/chat/1': (page) => page.locator('article .hljs-keyword'),
     '#/models': (page) => page.getByRole('region', { name: 'Library' }).getByRole('article'),
     '#/models/hub': (page) => page.getByRole('heading', { name: 'Find a model' }),
@@ -554,9 +554,9 @@ describe('how it looks', () => {
     const port = Number(new URL(server.url).port);
     const home = server.home;
     await server.stop();
-    await page.getByText('Godwit does not answer').waitFor();
+    await page.getByText("Can't reach Godwit").waitFor();
     server = await serve(home, [], port);
-    await page.getByText('Godwit does not answer').waitFor({ state: 'detached' });
+    await page.getByText("Can't reach Godwit").waitFor({ state: 'detached' });
     assert.equal(await page.getByRole('textbox', { name: 'Message', exact: true }).inputValue(), 'Half a mess');
     await say(page, 'Are you there?');
     assert.ok((await answered(page)).length > 0);

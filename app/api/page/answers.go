@@ -26,9 +26,23 @@ func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt
 
 // waiting says what an answer does before its first word.
 type waiting struct {
-	Phase string `json:"phase"` // queue, load, prefill
-	Done  int    `json:"done"`
-	Total int    `json:"total"`
+	Phase string  `json:"phase"` // prepare, measure, load, queue, prefill
+	Done  int     `json:"done"`
+	Total int     `json:"total"`
+	Left  float64 `json:"left_s,omitempty"` // seconds; 0: not known
+}
+
+// figures are what an answer comes to while it is written.
+type figures struct {
+	Prompt  int     `json:"prompt"`      // tokens
+	Cached  int     `json:"cached"`      // tokens of the prompt that were not read again
+	Resumed int     `json:"resumed"`     // tokens among them that came from the disk
+	Tokens  int     `json:"tokens"`      // of the answer
+	Speed   float64 `json:"tok_s"`       // of the answer, or of the prompt while that is read
+	Millis  float64 `json:"ms"`          // since the first token
+	Context int     `json:"context"`     // tokens that the chat may hold
+	Bytes   int64   `json:"bytes"`       // of the whole cache
+	Token   int64   `json:"token_bytes"` // of the cache for one token
 }
 
 // answer is a message that is being written.
@@ -41,6 +55,7 @@ type answer struct {
 	content   strings.Builder
 	reasoning strings.Builder
 	waiting   waiting
+	figures   figures
 	watchers  map[chan struct{}]struct{}
 	final     store.Message
 }
@@ -424,7 +439,12 @@ type follower struct {
 	content, reasoning int
 	begun              bool
 	waiting            waiting
+	figures            figures
+	figured            time.Time
 }
+
+// figuresEvery is the time between two events with figures.
+const figuresEvery = 250 * time.Millisecond
 
 // piece is text that is added, or with Reset all there is.
 type piece struct {
@@ -435,13 +455,19 @@ type piece struct {
 // catchUp sends what is new.
 func (f *follower) catchUp(a *answer) error {
 	a.mu.Lock()
-	content, reasoning, now := a.content.String(), a.reasoning.String(), a.waiting
+	content, reasoning, now, live := a.content.String(), a.reasoning.String(), a.waiting, a.figures
 	a.mu.Unlock()
 	first := !f.begun
 	f.begun = true
 	if now != f.waiting && content == "" && reasoning == "" {
 		f.waiting = now
 		if err := f.out.send("waiting", now); err != nil {
+			return err
+		}
+	}
+	if live != f.figures && time.Since(f.figured) >= figuresEvery {
+		f.figures, f.figured = live, time.Now()
+		if err := f.out.send("figures", live); err != nil {
 			return err
 		}
 	}

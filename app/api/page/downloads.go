@@ -92,7 +92,7 @@ func (p *Page) searchHub(_ http.ResponseWriter, r *http.Request) (any, error) {
 	out := make([]found, 0, len(repos))
 	machine := p.machine()
 	for _, repo := range repos {
-		f := found{Repo: repo}
+		f := found{Repo: repo, URL: p.o.Library.RepoURL(repo.ID)}
 		for _, m := range repo.Models {
 			f.Models = append(f.Models, file{m, fit(m.Size, machine)})
 		}
@@ -118,6 +118,7 @@ func (p *Page) find(ctx context.Context, query string) ([]hub.Repo, error) {
 // found is a repository with a word on each file.
 type found struct {
 	hub.Repo
+	URL    string `json:"url"` // its page on the hub
 	Models []file `json:"models"`
 }
 

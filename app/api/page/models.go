@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"godwit/app/api"
 	"godwit/app/hub"
@@ -30,17 +28,23 @@ type model struct {
 	Context  int       `json:"loaded_context,omitempty"`
 	Bytes    int64     `json:"loaded_bytes,omitempty"`
 	Stale    bool      `json:"stale,omitempty"` // settings of a load have changed since
+	// Measuring is how far the calibration before the load is; nil: there is none.
+	Measuring *progress `json:"measuring,omitempty"`
+	// Preparing is the calibration in the background, for the next load; nil: there is none.
+	Preparing *preparing `json:"preparing,omitempty"`
 }
 
 // library is what the page knows of the model files, and the loads under way.
 type library struct {
-	mu       sync.Mutex
-	models   []hub.Model
-	progress map[string]float64 // by path
-	stopped  map[string]bool    // loads to end, by path
-	copying  map[string]bool    // files that are being copied in, by name
-	watchers map[string]map[*func(float64)]struct{}
-	reading  sync.Mutex // one look at the files at a time
+	mu        sync.Mutex
+	models    []hub.Model
+	progress  map[string]float64   // by path
+	measuring map[string]*measured // calibrations before loads, by path
+	preparing map[string]preparing // in the background, by path
+	stopped   map[string]bool      // loads to end, by path
+	copying   map[string]bool      // files that are being copied in, by name
+	watchers  map[string]map[*func(waiting)]struct{}
+	reading   sync.Mutex // one look at the files at a time
 }
 
 func (l *library) find(name string) (hub.Model, bool) {
@@ -56,14 +60,14 @@ func (l *library) find(name string) (hub.Model, bool) {
 
 // watch has f told how far the load of a path is, until the returned function is
 // called.
-func (l *library) watch(path string, f func(share float64)) func() {
+func (l *library) watch(path string, f func(w waiting)) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watchers == nil {
-		l.watchers = map[string]map[*func(float64)]struct{}{}
+		l.watchers = map[string]map[*func(waiting)]struct{}{}
 	}
 	if l.watchers[path] == nil {
-		l.watchers[path] = map[*func(float64)]struct{}{}
+		l.watchers[path] = map[*func(waiting)]struct{}{}
 	}
 	l.watchers[path][&f] = struct{}{}
 	return func() {
@@ -108,12 +112,18 @@ func (p *Page) standing(f *hub.Model) model {
 	m.Template = ""
 	p.library.mu.Lock()
 	defer p.library.mu.Unlock()
+	if now, ok := p.library.preparing[f.Path]; ok {
+		m.Preparing = &now
+	}
 	switch st.State {
 	case api.Loaded:
 		now, err := p.Reload()
 		m.Stale = err == nil && !reflect.DeepEqual(st.Options, now)
 	case api.Loading:
 		m.Progress = p.library.progress[f.Path]
+		if now := p.library.measuring[f.Path]; now != nil {
+			m.Measuring = &now.progress
+		}
 	case api.Failed:
 		if errors.Is(st.Err, errStopped) {
 			m.State = api.Unloaded
@@ -177,16 +187,17 @@ func (p *Page) Progress(path string, share float64) error {
 	if l.progress == nil {
 		l.progress = map[string]float64{}
 	}
+	delete(l.measuring, path)
 	step := int(100*share) != int(100*l.progress[path])
 	l.progress[path] = share
-	var told []func(float64)
+	var told []func(waiting)
 	for f := range l.watchers[path] {
 		told = append(told, *f)
 	}
 	l.mu.Unlock()
 	if step && p.used.Load() {
 		for _, f := range told {
-			f(share)
+			f(waiting{Phase: "load", Done: int(1000 * share), Total: 1000})
 		}
 		p.modelsChanged()
 	}
@@ -379,6 +390,26 @@ func (p *Page) linking(file string) func(hub.Progress) {
 	}
 }
 
+// examplePath is a path as this system writes one.
+func examplePath() string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = string(filepath.Separator)
+	}
+	return filepath.Join(home, "model.gguf")
+}
+
+// unreadable says why a path cannot be used.
+func unreadable(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return bad("there is no file or folder %s", path)
+	case errors.Is(err, fs.ErrPermission):
+		return bad("Godwit may not read %s", path)
+	}
+	return bad("%v", err)
+}
+
 // ggufs is the file of a path, or the model files in a folder.
 func ggufs(path string) ([]string, error) {
 	if path = strings.TrimSpace(path); path == "" {
@@ -390,18 +421,18 @@ func ggufs(path string) ([]string, error) {
 		}
 	}
 	if !filepath.IsAbs(path) {
-		return nil, bad("%.256q is no whole path: it has to begin at the root", path)
+		return nil, bad("enter the full path, such as %s", examplePath())
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, bad("%v", err)
+		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, bad("%v", err)
+		return nil, unreadable(path, err)
 	}
 	var files []string
 	for _, e := range entries {
@@ -413,80 +444,4 @@ func ggufs(path string) ([]string, error) {
 		return nil, bad("there is no GGUF file in %s", path)
 	}
 	return files, nil
-}
-
-// uploadModel copies a file that was dropped on a page in a browser, which does
-// not tell where the file lies.
-func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
-	name := r.URL.Query().Get("name")
-	if !fileName(name) {
-		return nil, bad("%.128q is not the name of a GGUF file", name)
-	}
-	if !p.library.copy(name) {
-		return nil, &refusal{http.StatusConflict, "busy", "a file " + name + " is being copied already"}
-	}
-	defer p.library.copied(name)
-	dir := filepath.Join(p.o.Library.Dir(), "imported")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close() //nolint:errcheck // a folder opened for reading
-	if _, err := root.Stat(name); err == nil {
-		return nil, fmt.Errorf("%w: a file %s was copied before", hub.ErrExists, name)
-	}
-	if err := copyIn(root, name, r.Body); err != nil {
-		return nil, err
-	}
-	added, err := p.link(r.Context(), []string{filepath.Join(dir, name)})
-	if err != nil {
-		err = errors.Join(err, root.Remove(name)) // the copy is ours, and of no use
-	}
-	return added, err
-}
-
-// fileName reports whether every system takes the name for a file.
-func fileName(name string) bool {
-	return strings.EqualFold(filepath.Ext(name), ".gguf") && !strings.HasPrefix(name, ".") && len(name) <= 200 &&
-		utf8.ValidString(name) && !strings.ContainsAny(name, `/\:*?"<>|`) && strings.IndexFunc(name, unicode.IsControl) < 0
-}
-
-// copy enters that a file is being copied; false: it is already.
-func (l *library) copy(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.copying[name] {
-		return false
-	}
-	if l.copying == nil {
-		l.copying = map[string]bool{}
-	}
-	l.copying[name] = true
-	return true
-}
-
-func (l *library) copied(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.copying, name)
-}
-
-// copyIn writes a file under a name that it gets when it is whole.
-func copyIn(root *os.Root, name string, from io.Reader) error {
-	part := name + ".part"
-	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, from)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, root.Remove(part))
-	}
-	return root.Rename(part, name)
 }

@@ -36,6 +36,7 @@ type Models interface {
 	Acquire(ctx context.Context, m hub.Model) (*api.Lease, error)
 	Standing(path string) api.Standing
 	Unload(path string) error
+	StopPreparing(path string)
 	Apply(s *config.Settings) error
 }
 

@@ -55,6 +55,7 @@ func (p *Page) endpoints() map[string]handler {
 		"POST /app/models/{name}/load":   p.loadModel,
 		"POST /app/models/{name}/cancel": p.cancelLoad,
 		"POST /app/models/{name}/unload": p.unloadModel,
+		"POST /app/models/{name}/settle": p.stopPreparing,
 		"POST /app/models/{name}/reload": p.reloadModel,
 		"POST /app/models/{name}/reveal": p.revealModel,
 		"POST /app/library/import":       p.importModel,

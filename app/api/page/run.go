@@ -41,7 +41,7 @@ func (p *Page) run(ctx context.Context, m hub.Model, d *store.Draft, goOn bool) 
 	a := &answer{chat: message.Chat, message: message.ID, cancel: cancel, done: make(chan struct{})}
 	a.content.WriteString(message.Content)
 	a.reasoning.WriteString(message.Reasoning)
-	a.waiting = waiting{Phase: "queue"}
+	a.waiting = waiting{Phase: "prepare"}
 	w := writer{p: p, a: a, d: d, m: m, request: request, start: time.Now(), message: message}
 	w.message.Model = m.Name
 	p.answers.add(a)
@@ -161,8 +161,9 @@ func (w *writer) forgetState() {
 // load waits for the model, and tells how far it is.
 func (w *writer) load(ctx context.Context) (*api.Lease, error) {
 	if w.p.models.Standing(w.m.Path).State != api.Loaded {
-		forget := w.p.library.watch(w.m.Path, func(share float64) {
-			w.a.change(func() { w.a.waiting = waiting{"load", int(1000 * share), 1000} })
+		w.a.change(func() { w.a.waiting = waiting{Phase: "load", Total: 1000} })
+		forget := w.p.library.watch(w.m.Path, func(now waiting) {
+			w.a.change(func() { w.a.waiting = now })
 		})
 		defer forget()
 	}
@@ -170,13 +171,27 @@ func (w *writer) load(ctx context.Context) (*api.Lease, error) {
 }
 
 func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result, error) {
+	w.a.change(func() { w.a.waiting = waiting{Phase: "prepare"} })
+	w.request.Queued = func() { w.a.change(func() { w.a.waiting = waiting{Phase: "queue"} }) }
+	layout := lease.Engine.KV()
+	live := figures{Resumed: w.resumed, Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
+	var began, first time.Time // to read, to write
 	for ev, err := range lease.Engine.Generate(ctx, w.request) {
 		if err != nil {
 			return nil, err
 		}
 		switch ev.Kind {
 		case engine.Prefill:
-			w.a.change(func() { w.a.waiting = waiting{"prefill", ev.Done, ev.Total} })
+			if began.IsZero() {
+				began, live.Cached, live.Resumed = time.Now(), ev.Done, min(w.resumed, ev.Done)
+			}
+			live.Prompt = ev.Total
+			if span := time.Since(began).Seconds(); span > 0 {
+				live.Speed = float64(ev.Done-live.Cached) / span
+			}
+			w.a.change(func() {
+				w.a.waiting, w.a.figures = waiting{Phase: "prefill", Done: ev.Done, Total: ev.Total}, live
+			})
 		case engine.Text, engine.Reasoning:
 			if w.first.IsZero() {
 				w.first = time.Now()
@@ -185,7 +200,19 @@ func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result
 			if ev.Kind == engine.Reasoning {
 				into = &w.a.reasoning
 			}
-			w.a.change(func() { into.WriteString(ev.Text) })
+			if first.IsZero() {
+				first = time.Now()
+			}
+			live.Tokens += len(ev.IDs)
+			span := time.Since(first)
+			if live.Speed = 0; span > 0 && live.Tokens > 1 {
+				live.Speed = float64(live.Tokens-1) / span.Seconds()
+			}
+			live.Millis = ms(span)
+			w.a.change(func() {
+				into.WriteString(ev.Text)
+				w.a.figures = live
+			})
 			if err := w.d.Save(ctx, w.text); err != nil && ctx.Err() == nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,6 +33,7 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 		if f.Hidden || p.inert()[f.Name] {
 			continue
 		}
+		f.Help = cmp.Or(f.GUI, f.Help)
 		x := setting{Field: f, Value: f.Value(&s), Origin: config.FromDefault}
 		if _, ok := p.flags[f.Name]; ok {
 			x.Origin = config.FromFlag
@@ -39,8 +41,13 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 			x.Origin = origin
 		}
 		if f.Secret {
-			keys, _ := x.Value.([]string)
-			x.Value, x.Given = nil, len(keys) > 0
+			switch secret := x.Value.(type) {
+			case []string:
+				x.Given = len(secret) > 0
+			case string:
+				x.Given = secret != ""
+			}
+			x.Value = nil
 		}
 		list = append(list, x)
 	}
@@ -95,7 +102,7 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 // apply has the settings that need no reload take effect.
 func (p *Page) apply(s *config.Settings) error {
 	p.o.Store.SetStateBudget(budget(s))
-	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL); err != nil {
+	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL, s.Library.HubToken); err != nil {
 		return err
 	}
 	if err := p.models.Apply(s); err != nil {

@@ -43,7 +43,7 @@ async function send(url: string, init: RequestInit): Promise<Response> {
     answer = await fetch(url, init);
   } catch (err) {
     if (init.signal?.aborted) throw err;
-    throw new ApiError(0, 'offline', 'Godwit does not answer. Is it still running?');
+    throw new ApiError(0, 'offline', "Can't reach Godwit. Is it still running?");
   }
   if (!answer.ok) throw await refusal(answer);
   return answer;
@@ -94,8 +94,13 @@ export const get = <T>(path: string, signal?: AbortSignal) => call<T>('GET', pat
 export const post = <T = void>(path: string, body: unknown = {}) => call<T>('POST', path, body);
 export const remove = (path: string) => call('DELETE', path);
 
-/** The words of an error for a person. */
+/** Says whether a word is a name, which keeps its letters; the page knows its models. */
+export const names = { has: (_: string): boolean => false };
+
+/** The words of an error for a person. A name at its start stays as it is written. */
 export function explain(err: unknown): string {
   const text = err instanceof Error ? err.message : String(err);
+  const [first = ''] = /^\S*?(?=[,:;]?(?:\s|$))/.exec(text) ?? [];
+  if (!/^[a-z]+$/.test(first) || names.has(first)) return text;
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

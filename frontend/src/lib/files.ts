@@ -13,9 +13,9 @@ export async function readFiles(files: Iterable<File>): Promise<Attachment[]> {
     try {
       text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     } catch {
-      throw new Error(`${file.name} is not a text file: text and code can be attached`);
+      throw new Error(`${file.name} can't be attached: only text files are supported`);
     }
-    if (text.includes('\0')) throw new Error(`${file.name} is not a text file: text and code can be attached`);
+    if (text.includes('\0')) throw new Error(`${file.name} can't be attached: only text files are supported`);
     list.push({ name: file.name, type: file.type || 'text/plain', text });
   }
   return list;

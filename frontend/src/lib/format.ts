@@ -1,11 +1,12 @@
-// Numbers and times as people read them. The language is the browser's; a
-// language that Intl does not know, such as "C", is English.
+// Numbers and times as people read them, in the language of the page, which is
+// English: where the browser's is another English, such as en-GB, its dates count.
 
 function language(): string {
   try {
-    return Intl.getCanonicalLocales(navigator.language)[0] ?? 'en';
+    const own = Intl.getCanonicalLocales(navigator.language)[0] ?? 'en';
+    return own.split('-')[0] === 'en' ? own : 'en';
   } catch {
-    return 'en';
+    return 'en'; // a language that Intl does not know, such as "C"
   }
 }
 
@@ -34,15 +35,12 @@ export function bytes(n: number): string {
   return `${unit === 0 ? whole.format(n) : figure(n)} ${units[unit]}`;
 }
 
-/** Tokens in short: 512, 4k, 128k, 1M where that is exact, else 1.5k. */
+/** Tokens in short: 8K and 1M for multiples of 1,024, as contexts are named, else thousands: 3.01k. */
 export function tokens(n: number): string {
-  for (const [size, suffix] of [
-    [1 << 20, 'M'],
-    [1 << 10, 'k'],
-  ] as const) {
-    if (n >= size) return `${n % size === 0 ? n / size : figure(n / size, 3)}${suffix}`;
-  }
-  return String(n);
+  if (n >= 1 << 20 && n % (1 << 20) === 0) return `${n >> 20}M`;
+  if (n >= 1 << 10 && n < 1 << 20 && n % (1 << 10) === 0) return `${n >> 10}K`;
+  if (n >= 999_500) return `${figure(n / 1e6)}M`;
+  return n >= 1000 ? `${figure(n / 1000)}k` : String(n);
 }
 
 /** What bounds weights and cache: the memory of the device that computes. */

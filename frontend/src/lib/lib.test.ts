@@ -29,7 +29,7 @@ describe('numbers for people', () => {
     expect([0, 1023, 1024, 1536, 1 << 20, 2.5 * 2 ** 30].map(bytes)).toEqual(['0 B', '1,023 B', '1 KiB', '1.5 KiB', '1 MiB', '2.5 GiB']);
   });
   it('shortens tokens', () => {
-    expect([512, 1024, 4096, 5000, 131072, 1 << 20].map(tokens)).toEqual(['512', '1k', '4k', '4.88k', '128k', '1M']);
+    expect([512, 1000, 1024, 3005, 4096, 5000, 131072, 999_999, 1 << 20, 4_000_000, 16_000_000].map(tokens)).toEqual(['512', '1k', '1K', '3.01k', '4K', '5k', '128K', '1M', '1M', '4M', '16M']);
   });
   it('tells durations and sizes of models', () => {
     expect([12, 1500, 61_000, 3_700_000].map(duration)).toEqual(['12 ms', '1.5 s', '1 min 1 s', '1 h 1 min']);

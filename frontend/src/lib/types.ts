@@ -123,6 +123,16 @@ export interface Model {
   loaded_bytes?: number;
   /** Settings of a load have changed since this model was loaded. */
   stale?: boolean;
+  /** The calibration that comes before a load, while it is measured. */
+  measuring?: Share;
+  /** The calibration in the background, which the next load uses. */
+  preparing?: Share & { state: 'waiting' | 'measuring' | 'done' | 'failed'; error?: string };
+}
+
+/** How far something is, from 0 to 1, and about how many seconds are left; 0: not known. */
+export interface Share {
+  share: number;
+  left_s: number;
 }
 
 export interface ModelDetail extends Model {
@@ -325,6 +335,8 @@ export interface HubFile {
 
 export interface HubRepo {
   id: string;
+  /** Its page on the hub. */
+  url?: string;
   licence?: string;
   gated: boolean;
   downloads: number;

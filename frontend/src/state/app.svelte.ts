@@ -1,4 +1,4 @@
-import { ApiError, connect, explain, get } from '../lib/api';
+import { ApiError, connect, explain, get, names } from '../lib/api';
 import { stream } from '../lib/sse';
 import type { Download, Measuring, Model, Notice, Parameter, Preset, Progress } from '../lib/types';
 import { chats } from './chats.svelte';
@@ -73,7 +73,7 @@ class App {
     } catch (err) {
       const locked = err instanceof ApiError && err.status === 401;
       this.phase = locked ? 'locked' : 'broken';
-      this.failure = !locked ? explain(err) : key ? 'That is not a key of this server.' : '';
+      this.failure = !locked ? explain(err) : key ? 'Incorrect API key.' : '';
     }
     this.started = false;
   }
@@ -164,3 +164,5 @@ class App {
 }
 
 export const app = new App();
+
+names.has = (word) => app.models.some((m) => m.name === word);

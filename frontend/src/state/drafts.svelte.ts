@@ -24,6 +24,8 @@ const joined = (a: string, b: string) => (a && b ? `${a}\n${b}` : a || b);
 class Draft {
   #text;
   #files;
+  /** It is to be sent as soon as the answer in its chat has ended. */
+  queued = $state(false);
   /** On its way to the server, which may refuse it. */
   private sending: Pick<Kept, 'text' | 'files'> | undefined;
 

@@ -29,13 +29,13 @@ class Dropped {
     event.preventDefault();
     this.over = false;
     const { files, folders } = contents(event.dataTransfer);
-    if (folders && !desktop()) complain(new Error('A browser does not say where a folder lies: type its path under Models.'));
+    if (folders && !desktop()) complain(new Error('Browsers hide folder paths. Enter it under Models.'));
     const models = files.filter(isModel);
     const others = files.filter((file) => !isModel(file));
     if (models.length > 0) void (desktop() ? tellWindow(event, models) : this.upload(models));
     if (others.length === 0) return;
     if (route.now.view === 'chat') void attach(route.now.chat, others);
-    else if (!desktop()) complain(new Error(`${others[0]!.name} is no GGUF file.`));
+    else if (!desktop()) complain(new Error(`${others[0]!.name} isn't a GGUF file.`));
   }
 
   /** A browser does not say where a file lies, so it is copied. */

@@ -22,9 +22,24 @@ interface Part {
 
 /** What a running answer is doing before its first word. */
 export interface Waiting {
-  phase: 'queue' | 'load' | 'prefill' | 'answer';
+  phase: 'prepare' | 'measure' | 'load' | 'queue' | 'prefill' | 'answer';
   done: number;
   total: number;
+  /** Seconds that are left, about. */
+  left_s?: number;
+}
+
+/** What a running answer comes to. */
+export interface Figures {
+  prompt: number;
+  cached: number;
+  resumed: number;
+  tokens: number;
+  tok_s: number;
+  ms: number;
+  context: number;
+  bytes: number;
+  token_bytes: number;
 }
 
 /** An answer that is followed, with what its stream has told. */
@@ -50,7 +65,8 @@ class Open {
   /** Why the messages could not be read. */
   fault = $state('');
   waiting = $state<Record<number, Waiting>>({});
-  usage = $state<Usage>();
+  figures = $state<Record<number, Figures>>({});
+  private measuredUsage = $state<Usage>();
   /** Settings for the chat that begins with the next message. */
   fresh = $state<Pick<Partial<Chat>, 'system' | 'settings' | 'folder'>>(recall(newSettings) ?? {});
   /** Chats in which an answer was asked for that has not begun. */
@@ -65,6 +81,17 @@ class Open {
   last = $derived(this.end === this.total ? this.messages.at(-1) : undefined);
   /** The answer that is being written; it may be outside of the window. */
   running = $derived(this.followed.keys().next().value);
+  /** What of the context is used, by the newest figures there are. */
+  usage = $derived.by(() => {
+    const known = this.measuredUsage;
+    const live = this.running === undefined ? undefined : this.figures[this.running];
+    if (!live) return known;
+    const used = live.prompt + live.tokens;
+    return {
+      model: '', reserved: 0, k: '', v: '', ...known,
+      used, context: live.context, bytes: live.bytes, bytes_used: Math.min(used * live.token_bytes, live.bytes),
+    };
+  });
   /** An answer is asked for or written; the next one has to wait. */
   busy = $derived(this.running !== undefined || this.asking.includes(this.id));
 
@@ -90,7 +117,7 @@ class Open {
     this.first = this.total = 0;
     this.loading = false;
     this.fault = '';
-    this.usage = undefined;
+    this.measuredUsage = undefined;
   }
 
   /** Reads the chat for the first time, or again after a fault. */
@@ -284,7 +311,7 @@ class Open {
   private async measure() {
     const [turn, asked] = [this.turn, ++this.measured];
     const usage = await get<Usage>(`/app/chats/${this.id}/usage`).catch(() => undefined);
-    if (turn === this.turn && asked === this.measured) this.usage = usage;
+    if (turn === this.turn && asked === this.measured) this.measuredUsage = usage;
   }
 
   /** Follows an answer while it is written. */
@@ -300,6 +327,7 @@ class Open {
     if (this.followed.get(id) !== f) return; // it is followed anew
     this.followed.delete(id);
     delete this.waiting[id];
+    delete this.figures[id];
   }
 
   private async read(id: number, f: Followed) {
@@ -326,6 +354,9 @@ class Open {
     switch (name) {
       case 'waiting':
         this.waiting[id] = data as unknown as Waiting;
+        break;
+      case 'figures':
+        this.figures[id] = data as unknown as Figures;
         break;
       case 'text':
         f.content = data.reset ? data.text : (f.content ?? '') + data.text;

@@ -55,17 +55,6 @@ export function typed({ kind }: Field, text: string): Value {
   return (kind === 'int' || kind === 'float') && Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
 }
 
-/** What there is to know of a setting, in the words of this page: the text is that of the command line. */
-export function explained(field: Field, fields: Field[]): string {
-  return field.help
-    .replace(' May be given several times.', '')
-    .replace('Unset: ', 'Automatic: ')
-    .replace(/--([a-z][a-z-]*)/g, (written, flag) => {
-      const other = fields.find((f) => f.flag === flag);
-      return other ? `“${label(other.name)}”` : written;
-    });
-}
-
 /** What the server says of settings, in the words of this page. */
 export function inWords(text: string): string {
   return text.replace(/^(?:engine|sampling|server|library|app)\.[a-z_]+/gm, (name) => label(name)).replace(': bad value:', ':');
@@ -75,43 +64,44 @@ export function inWords(text: string): string {
 export function label(name: string): string {
   const known: Record<string, string> = {
     'engine.ctx_size': 'Context length',
-    'engine.kv_cells': 'Tokens of all chats together',
-    'engine.parallel': 'Conversations at the same time',
-    'engine.mmap': 'Map the model file',
-    'engine.mlock': 'Lock the weights in memory',
-    'engine.repack': 'Lay weights out for the CPU',
-    'engine.gpu_layers': 'Layers on the GPU',
+    'engine.kv_cells': 'Total tokens, all chats',
+    'engine.parallel': 'Parallel chats',
+    'engine.mmap': 'Load from disk (mmap)',
+    'engine.mlock': 'Lock model in memory',
+    'engine.repack': 'Repack weights for the CPU',
+    'engine.gpu_layers': 'GPU layers',
     'engine.batch_size': 'Batch size',
-    'engine.ubatch_size': 'Rows of one step',
+    'engine.ubatch_size': 'Micro-batch size',
     'engine.lora': 'LoRA adapters',
-    'engine.kv_policy': 'Boundary V and other layer policies',
-    'engine.boundary_by': 'What a layer policy counts',
-    'engine.auto_asymmetric': 'Raise keys where they are shared',
-    'engine.swa_bypass': 'Leave sliding windows at f16',
-    'engine.kv_strict': 'Refuse other types than asked',
+    'engine.kv_policy': 'Layer policy (Boundary V)',
+    'engine.boundary_by': 'Layer policy counts',
+    'engine.auto_asymmetric': 'Protect shared keys',
+    'engine.swa_bypass': 'Keep sliding-window layers at f16',
+    'engine.kv_strict': 'Require exact types',
     'engine.sparse_v': 'Sparse V',
-    'engine.exact_window': 'Newest tokens kept exact',
-    'engine.exact_sinks': 'First tokens kept exact',
-    'engine.kv_auto': 'Bits shared out over the layers',
-    'engine.kv_calibrate': 'Measure keys before their first use',
-    'engine.innerq': 'Even out the channels of keys',
-    'engine.attn_math': 'Arithmetic of attention',
-    'engine.context_shift': 'Drop the middle of a full chat',
+    'engine.exact_window': 'Uncompressed recent tokens',
+    'engine.exact_sinks': 'Uncompressed first tokens',
+    'engine.kv_auto': 'Automatic bits per layer',
+    'engine.kv_calibrate': 'Calibrate keys',
+    'engine.innerq': 'Equalise key channels',
+    'engine.attn_math': 'Attention precision',
+    'engine.context_shift': 'Context shift',
     'sampling.top_k': 'Top K',
     'sampling.top_p': 'Top P',
     'sampling.min_p': 'Min P',
-    'sampling.predict': 'Longest answer',
+    'sampling.predict': 'Maximum response',
     'server.api_key': 'API keys',
     'server.allowed_host': 'Allowed host names',
     'server.allowed_origin': 'Allowed origins',
-    'server.keep_alive': 'Keep an idle model loaded for',
-    'server.slot_save_path': 'Folder of saved conversations',
-    'server.state_budget': 'Disk for saved states of chats',
-    'server.chat_template_kwargs': 'Variables of the chat template',
-    'server.reasoning': 'Thinking before the answer',
+    'server.keep_alive': 'Unload idle models after',
+    'server.slot_save_path': 'Folder for saved chat states',
+    'server.state_budget': 'Disk limit for chat states',
+    'server.chat_template_kwargs': 'Template variables (JSON)',
+    'server.reasoning': 'Reasoning',
     'server.request_log': 'Log requests',
     'library.hub_url': 'Model hub',
-    'library.folders': 'Folders with models',
+    'library.hub_token': 'Hub access token',
+    'library.folders': 'Model folders',
     'app.log_level': 'Log level',
   };
   const key = name.slice(name.indexOf('.') + 1).replaceAll('_', ' ');

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { address, parse } from './route.svelte';
-import type { Field } from '../lib/types';
-import { explained, inWords, label } from './settings.svelte';
+import { inWords, label } from './settings.svelte';
 
 describe('addresses', () => {
   it('come back as they were', () => {
@@ -20,12 +19,5 @@ describe('names of settings', () => {
   it('stand in what the server refuses', () => {
     expect(inWords('engine.ctx_size: bad value: -7 is not 0 to 16777216')).toBe('Context length: -7 is not 0 to 16777216');
     expect(inWords('server.port was given on the command line')).toBe('Port was given on the command line');
-  });
-  it('stand in texts for the flags of the command line', () => {
-    const field = (name: string, flag: string, help: string) => ({ name, flag, help }) as Field;
-    const context = field('engine.ctx_size', 'ctx-size', 'Unset: what fits, not --other.');
-    const cells = field('engine.kv_cells', 'kv-cells', '0: as many as --ctx-size. May be given several times.');
-    expect(explained(cells, [context, cells])).toBe('0: as many as “Context length”.');
-    expect(explained(context, [context, cells])).toBe('Automatic: what fits, not --other.');
   });
 });

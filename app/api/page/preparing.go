@@ -1,0 +1,91 @@
+package page
+
+import (
+	"net/http"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/telemetry"
+)
+
+// progress is how far something is.
+type progress struct {
+	Share float64 `json:"share"`  // from 0 to 1
+	Left  float64 `json:"left_s"` // 0: not known
+}
+
+// preparing is a calibration in the background.
+type preparing struct {
+	State string `json:"state"`
+	progress
+	Error string `json:"error,omitempty"`
+}
+
+// measured is a calibration before a load.
+type measured struct {
+	progress
+	pace telemetry.Pace
+}
+
+// Measuring tells the page how far the calibration before a load is; as Progress.
+func (p *Page) Measuring(path string, share float64) error {
+	l := &p.library
+	l.mu.Lock()
+	if l.stopped[path] {
+		delete(l.stopped, path)
+		l.mu.Unlock()
+		return errStopped
+	}
+	if l.measuring == nil {
+		l.measuring = map[string]*measured{}
+	}
+	now := l.measuring[path]
+	if now == nil {
+		now = &measured{}
+		l.measuring[path] = now
+	}
+	step := int(100*share) != int(100*now.Share)
+	now.Share, now.Left = share, now.pace.Left(share, time.Now()).Seconds()
+	left := now.Left
+	var told []func(waiting)
+	for f := range l.watchers[path] {
+		told = append(told, *f)
+	}
+	l.mu.Unlock()
+	if step && p.used.Load() {
+		for _, f := range told {
+			f(waiting{Phase: "measure", Done: int(1000 * share), Total: 1000, Left: left})
+		}
+		p.modelsChanged()
+	}
+	return nil
+}
+
+// Prepared tells the page of a calibration in the background.
+func (p *Page) Prepared(path string, q api.Preparing) {
+	l := &p.library
+	l.mu.Lock()
+	if l.preparing == nil {
+		l.preparing = map[string]preparing{}
+	}
+	was, now := l.preparing[path], preparing{State: q.State, progress: progress{q.Share, q.Left.Seconds()}}
+	if q.Reason != nil {
+		now.Error = q.Reason.Error()
+	}
+	if l.preparing[path] = now; q.State == api.Stopped {
+		delete(l.preparing, path)
+	}
+	l.mu.Unlock()
+	if p.used.Load() && (was.State != now.State || int(100*was.Share) != int(100*now.Share)) {
+		p.modelsChanged()
+	}
+}
+
+// stopPreparing ends the calibration of a model in the background.
+func (p *Page) stopPreparing(_ http.ResponseWriter, r *http.Request) (any, error) {
+	m, err := p.named(r)
+	if err == nil {
+		p.models.StopPreparing(m.Path)
+	}
+	return nil, err
+}

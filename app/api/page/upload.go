@@ -1,0 +1,91 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"godwit/app/hub"
+)
+
+// uploadModel copies a file that was dropped on a page in a browser, which does
+// not tell where the file lies.
+func (p *Page) uploadModel(w http.ResponseWriter, r *http.Request) (any, error) {
+	name := r.URL.Query().Get("name")
+	if !fileName(name) {
+		return nil, bad("%.128q is not the name of a GGUF file", name)
+	}
+	if !p.library.copy(name) {
+		return nil, &refusal{http.StatusConflict, "busy", "a file " + name + " is being copied already"}
+	}
+	defer p.library.copied(name)
+	dir := filepath.Join(p.o.Library.Dir(), "imported")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // a folder opened for reading
+	if _, err := root.Stat(name); err == nil {
+		return nil, fmt.Errorf("%w: a file %s was copied before", hub.ErrExists, name)
+	}
+	if err := copyIn(root, name, r.Body); err != nil {
+		return nil, err
+	}
+	added, err := p.link(r.Context(), []string{filepath.Join(dir, name)})
+	if err != nil {
+		err = errors.Join(err, root.Remove(name)) // the copy is ours, and of no use
+	}
+	return added, err
+}
+
+// fileName reports whether every system takes the name for a file.
+func fileName(name string) bool {
+	return strings.EqualFold(filepath.Ext(name), ".gguf") && !strings.HasPrefix(name, ".") && len(name) <= 200 &&
+		utf8.ValidString(name) && !strings.ContainsAny(name, `/\:*?"<>|`) && strings.IndexFunc(name, unicode.IsControl) < 0
+}
+
+// copy enters that a file is being copied; false: it is already.
+func (l *library) copy(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.copying[name] {
+		return false
+	}
+	if l.copying == nil {
+		l.copying = map[string]bool{}
+	}
+	l.copying[name] = true
+	return true
+}
+
+func (l *library) copied(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.copying, name)
+}
+
+// copyIn writes a file under a name that it gets when it is whole.
+func copyIn(root *os.Root, name string, from io.Reader) error {
+	part := name + ".part"
+	f, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, root.Remove(part))
+	}
+	return root.Rename(part, name)
+}

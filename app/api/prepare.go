@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"godwit/app/telemetry"
+	"godwit/engine"
+)
+
+// Preparing is a calibration in the background. The next load of the model uses it.
+type Preparing struct {
+	State  string  // measuring, waiting, done, failed or stopped
+	Share  float64 // from 0 to 1
+	Left   time.Duration
+	Reason error // of a failure
+}
+
+// The states of a calibration in the background.
+const (
+	Measuring = "measuring"
+	Waiting   = "waiting" // for an answer or a load
+	Prepared  = "done"
+	Unready   = "failed"
+	Stopped   = "stopped" // by a person; the next load begins it again
+)
+
+// preparer measures what loads have left for later, one model at a time and only
+// while no model is in use.
+type preparer struct {
+	ctx     context.Context
+	busy    func() bool
+	tell    func(path string, p Preparing)
+	log     *slog.Logger
+	measure func(ctx context.Context, path string, o engine.Options, progress func(float64) error) error
+	work    sync.WaitGroup
+	rest    time.Duration // without use, before it begins
+	look    time.Duration // between looks whether a model is in use
+
+	mu     sync.Mutex
+	queue  []prepared
+	now    string             // path of what is measured
+	cancel context.CancelFunc // ends it; nil: nothing is measured
+	idle   chan struct{}      // closed when nothing is measured
+}
+
+type prepared struct {
+	path    string
+	options engine.Options
+}
+
+// Times of a preparer.
+const (
+	prepareRest = 3 * time.Second
+	prepareLook = 100 * time.Millisecond
+)
+
+func (p *preparer) init(ctx context.Context, busy func() bool, tell func(string, Preparing), log *slog.Logger) {
+	p.ctx, p.busy, p.tell, p.log = ctx, busy, tell, log
+	p.measure, p.rest, p.look = engine.CalibrateFile, prepareRest, prepareLook
+	if p.tell == nil {
+		p.tell = func(string, Preparing) {}
+	}
+}
+
+// add enters a model that was loaded with some options. It is measured once, even
+// if it is loaded again meanwhile.
+func (p *preparer) add(path string, o engine.Options) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.queue {
+		if p.queue[i].path == path {
+			p.queue[i].options = o
+			return
+		}
+	}
+	if p.now == path || p.ctx.Err() != nil {
+		return
+	}
+	p.queue = append(p.queue, prepared{path, o})
+	if p.cancel == nil {
+		p.next()
+	}
+}
+
+// next starts the first of the queue; p.mu is held.
+func (p *preparer) next() {
+	if len(p.queue) == 0 || p.ctx.Err() != nil {
+		p.now, p.cancel = "", nil
+		return
+	}
+	q := p.queue[0]
+	p.queue = p.queue[1:]
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(p.ctx)
+	p.now, p.idle = q.path, make(chan struct{})
+	p.work.Add(1)
+	go p.run(ctx, q, p.cancel, p.idle)
+}
+
+func (p *preparer) run(ctx context.Context, q prepared, cancel context.CancelFunc, idle chan struct{}) {
+	defer p.work.Done()
+	defer cancel()
+	err := p.prepare(ctx, q)
+	end := Preparing{State: Prepared, Share: 1}
+	switch {
+	case errors.Is(err, context.Canceled):
+		end = Preparing{State: Stopped}
+	case err != nil:
+		end = Preparing{State: Unready, Reason: err}
+		p.log.Warn("keys not measured", "model", q.path, "err", err)
+	default:
+		p.log.Info("keys measured, for the next load", "model", q.path)
+	}
+	p.mu.Lock()
+	p.next()
+	p.mu.Unlock()
+	close(idle)
+	p.tell(q.path, end)
+}
+
+// prepare measures, while no model is in use.
+func (p *preparer) prepare(ctx context.Context, q prepared) error {
+	var pace telemetry.Pace
+	last := Preparing{State: Waiting}
+	p.tell(q.path, last)
+	if err := p.quiet(ctx, p.rest, nil); err != nil {
+		return err
+	}
+	p.log.Info("measuring keys in the background, once for this model", "model", q.path)
+	return p.measure(ctx, q.path, q.options, func(share float64) error {
+		err := p.quiet(ctx, 0, func(waited time.Duration) {
+			if waited == 0 {
+				p.tell(q.path, Preparing{State: Waiting, Share: share, Left: last.Left})
+				return
+			}
+			pace.Rest(waited)
+		})
+		last = Preparing{State: Measuring, Share: share, Left: pace.Left(share, time.Now())}
+		p.tell(q.path, last)
+		return err
+	})
+}
+
+// quiet waits until no model has been in use for a time. waits is called when it
+// begins to wait, with 0, and then with how long it waited; nil: nobody is.
+func (p *preparer) quiet(ctx context.Context, rest time.Duration, waits func(time.Duration)) error {
+	start := time.Now()
+	since, waited := start, false
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if p.busy() {
+			if since = time.Now(); !waited && waits != nil {
+				waits(0)
+			}
+			waited = true
+			if rest == 0 {
+				rest = p.rest // an answer may be followed by another
+			}
+		} else if time.Since(since) >= rest {
+			break
+		}
+		select {
+		case <-time.After(p.look):
+		case <-ctx.Done():
+		}
+	}
+	if waited && waits != nil {
+		waits(time.Since(start))
+	}
+	return nil
+}
+
+// stop ends the calibration of a path, or takes it off the queue, and waits for it.
+func (p *preparer) stop(path string) {
+	p.mu.Lock()
+	for i := range p.queue {
+		if p.queue[i].path == path {
+			p.queue = append(p.queue[:i], p.queue[i+1:]...)
+			break
+		}
+	}
+	if p.now != path || p.cancel == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.cancel()
+	idle := p.idle
+	p.mu.Unlock()
+	<-idle
+}
+
+// StopPreparing ends the calibration of a model in the background. What it has
+// measured is kept, and the next load begins it again.
+func (s *Server) StopPreparing(path string) { s.preparer.stop(path) }

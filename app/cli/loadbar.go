@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"godwit/app/telemetry"
+)
+
+// loadBar shows a load, and a calibration before it: as a bar on a terminal, else
+// the calibration as a line of the log now and then.
+type loadBar struct {
+	r    *run
+	name string
+	drew bool // the bar, where there is a terminal
+
+	mu        sync.Mutex
+	bar       *bar
+	measuring bool
+	pace      telemetry.Pace
+	last      time.Time // of a line of the log
+}
+
+// Between lines about a calibration.
+const (
+	firstLine = 2 * time.Second
+	nextLines = 10 * time.Second
+)
+
+// loadBar starts one for a model; without drawn it only logs.
+func (r *run) loadBar(name string, drawn bool) *loadBar {
+	b := &loadBar{r: r, name: filepath.Base(name), drew: drawn, bar: &bar{}}
+	if drawn {
+		b.bar = r.bar("loading", name)
+	}
+	return b
+}
+
+// share moves the bar of the load.
+func (b *loadBar) share(s float64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.measuring {
+		b.measuring = false
+		b.bar.close()
+		if b.drew {
+			b.bar = b.r.bar("loading", b.name)
+		}
+	}
+	return b.bar.share(s)
+}
+
+// measured moves the bar of the calibration.
+func (b *loadBar) measured(s float64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if !b.measuring {
+		b.measuring = true
+		b.last = now.Add(firstLine - nextLines)
+		b.bar.close()
+		if b.drew {
+			b.bar = b.r.bar("measuring keys of", b.name)
+		}
+	}
+	left := b.pace.Left(s, now)
+	if b.bar.p == nil && now.Sub(b.last) >= nextLines {
+		b.last = now
+		b.r.log.Info("measuring keys", "model", b.name, "done", fmt.Sprintf("%.0f%%", 100*s), "left", left.Round(time.Second))
+	}
+	return b.bar.share(s)
+}
+
+func (b *loadBar) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bar.close()
+}
+
+// loadBars are those of the models of a server, by path.
+type loadBars struct {
+	r    *run
+	mu   sync.Mutex
+	bars map[string]*loadBar
+}
+
+// of is the bar of a path, which only logs if it is made here.
+func (l *loadBars) of(path string) *loadBar {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bars == nil {
+		l.bars = map[string]*loadBar{}
+	}
+	if l.bars[path] == nil {
+		l.bars[path] = l.r.loadBar(path, false)
+	}
+	return l.bars[path]
+}

@@ -1,0 +1,20 @@
+package config
+
+import (
+	"regexp"
+	"testing"
+)
+
+// The page has texts of its own: short, without flags or the command line's form
+// of special values.
+func TestGUI(t *testing.T) {
+	terminal := regexp.MustCompile(`--|(?i)\b(unset|auto|-?[0-9]+): |several times|godwit [a-z]+`)
+	for _, f := range Fields() {
+		if f.Hidden {
+			continue
+		}
+		if f.GUI == "" || len(f.GUI) > 140 || terminal.MatchString(f.GUI) {
+			t.Errorf("%s: the page says %q", f.Name, f.GUI)
+		}
+	}
+}
