@@ -52,12 +52,23 @@ func (p pageLab) Recommend(ctx context.Context, m hub.Model, c *config.Engine, t
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	l.Progress = func(s eval.Progress) {
-		tell(page.Step{Doing: fmt.Sprintf("%s %v", s.Task, s.Pair), Share: s.Share, Left: s.Left})
+		tell(page.Step{Doing: doing(s), Share: s.Share, Left: s.Left})
 	}
 	if _, err := cmd.recommend(ctx, &p.run, l); err != nil {
 		return nil, err
 	}
 	return known(l)
+}
+
+// doing says what a lab does, for a person.
+func doing(s eval.Progress) string {
+	task, ok := map[eval.Task]string{
+		eval.TaskKLD: "Comparing predictions", eval.TaskAgree: "Comparing responses", eval.TaskCopy: "Testing recall",
+	}[s.Task]
+	if !ok {
+		task = string(s.Task)
+	}
+	return fmt.Sprintf("%s with %v", task, s.Pair)
 }
 
 // known gathers the finished cells of the lab's build and size.

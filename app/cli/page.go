@@ -19,13 +19,13 @@ func (r *run) openPage(o *api.Options, native page.Native, notices ...string) (*
 	})
 	var damage *store.Damage
 	if errors.As(err, &damage) {
-		notices = append(notices, "The chats could not be read. They were set aside as "+damage.Aside+" and nothing was deleted; an empty list is in use.")
+		notices = append(notices, "The chats could not be read. They were set aside as "+damage.Aside+". Nothing was deleted; Godwit started with an empty list.")
 		r.log.Error("chats set aside", "err", damage)
 	} else if err != nil {
 		return nil, err
 	}
 	if r.problems != nil {
-		notices = append(notices, "Settings with faults are not in use:\n"+r.problems.Error())
+		notices = append(notices, "Some settings were ignored:\n"+r.problems.Error())
 	}
 	start := o.Settings
 	start.App = r.app

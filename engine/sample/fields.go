@@ -16,25 +16,25 @@ func mass(v float64) float64 {
 var fields = []Field{
 	{
 		Name: "repeat_penalty", Flag: "repeat-penalty", Aliases: []string{"repetition_penalty", "penalty_repeat"},
-		Help: "Divides the logits of tokens seen before; 1 is off.", Max: 10, Default: 1,
+		Help: "Discourages repeating recent tokens; 1 is off.", Max: 10, Default: 1,
 		get: func(p *Params) float64 { return p.RepeatPenalty },
 		set: func(p *Params, v float64) { p.RepeatPenalty = v },
 	},
 	{
 		Name: "frequency_penalty", Flag: "frequency-penalty", Aliases: []string{"penalty_freq"},
-		Help: "Taken from a logit for each time its token was seen.", Min: -2, Max: 2,
+		Help: "Penalty that grows with each repetition of a token.", Min: -2, Max: 2,
 		get: func(p *Params) float64 { return p.FrequencyPenalty },
 		set: func(p *Params, v float64) { p.FrequencyPenalty = v },
 	},
 	{
 		Name: "presence_penalty", Flag: "presence-penalty", Aliases: []string{"penalty_present"},
-		Help: "Taken once from the logit of a token seen before.", Min: -2, Max: 2,
+		Help: "Penalty for any token that was used before.", Min: -2, Max: 2,
 		get: func(p *Params) float64 { return p.PresencePenalty },
 		set: func(p *Params, v float64) { p.PresencePenalty = v },
 	},
 	{
 		Name: "repeat_last_n", Flag: "repeat-last-n", Aliases: []string{"penalty_last_n"},
-		Help: "Newest tokens that the penalties look at; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
+		Help: "How many recent tokens the penalties look at; 0 is none, -1 all.", Integer: true, Min: -1, Max: maxCount, Default: 64,
 		get: func(p *Params) float64 { return float64(p.RepeatLastN) },
 		set: func(p *Params, v float64) { p.RepeatLastN = int(v) },
 	},
@@ -88,7 +88,7 @@ var fields = []Field{
 	},
 	{
 		Name: "xtc_probability", Flag: "xtc-probability",
-		Help: "Chance that a draw leaves out the top choices; 0 is off.", Max: 1,
+		Help: "Chance of skipping the most likely tokens; 0 is off.", Max: 1,
 		get: func(p *Params) float64 { return p.XTCProbability },
 		set: func(p *Params, v float64) { p.XTCProbability = v },
 	},
@@ -100,13 +100,13 @@ var fields = []Field{
 	},
 	{
 		Name: "temperature", Flag: "temp",
-		Help: "More is more varied and less sure; 0 always takes the most likely token.", Max: 2, Default: 0.8,
+		Help: "Higher is more creative, lower more focused; 0 always picks the likeliest token.", Max: 2, Default: 0.8,
 		get: func(p *Params) float64 { return p.Temperature },
 		set: func(p *Params, v float64) { p.Temperature = v },
 	},
 	{
 		Name: "seed", Flag: "seed",
-		Help: "Start of the random numbers; -1 takes another each time.", Integer: true, Min: math.MinInt64, Max: math.MaxInt64, Default: -1,
+		Help: "Same seed, same answer; -1 uses a new one each time.", Integer: true, Min: math.MinInt64, Max: math.MaxInt64, Default: -1,
 		get: func(p *Params) float64 { return float64(p.Seed) },
 		set: func(p *Params, v float64) {
 			if v >= math.MaxInt64 { // 2⁶³ as a float

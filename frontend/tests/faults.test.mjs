@@ -17,7 +17,7 @@ const box = (page) => page.getByRole('textbox', { name: 'Message', exact: true }
 describe('a first chat', () => {
   let server;
   before(async () => {
-    server = await serve(newHome(true, 'predict = 200\n'));
+    server = await serve(newHome(true, 'predict = 200\n', 'kv_calibrate = true\n')); // no types, so the page chooses them
   });
   after(async () => {
     await server?.stop();

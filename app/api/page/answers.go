@@ -20,7 +20,7 @@ import (
 )
 
 // errAnswering refuses a change to a chat that is being answered.
-var errAnswering = errors.New("an answer is being written in this chat; stop it first")
+var errAnswering = errors.New("wait for the current response or stop it first")
 
 func keyOf(kind string, id int64) string { return kind + "/" + strconv.FormatInt(id, 10) }
 
@@ -285,7 +285,7 @@ func (p *Page) regenerate(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	defer p.answers.give(message.Chat)
 	if message.Role != store.Assistant {
-		return nil, bad("only an answer can be had again")
+		return nil, bad("only a response can be regenerated")
 	}
 	return p.begin(context.WithoutCancel(r.Context()), m, message.Chat, message.Parent)
 }
@@ -343,9 +343,9 @@ func (p *Page) modelFor(name string) (hub.Model, error) {
 	}
 	switch {
 	case name == "":
-		return m, bad("no model is chosen; get one under Models")
+		return m, bad("add a model under Models first")
 	case !ok:
-		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("the model %q is not in the library any more; choose another one", name)}
+		return m, &refusal{http.StatusNotFound, "not_found", fmt.Sprintf("%q is no longer in your library; choose another model", name)}
 	case m.Error != "":
 		return m, &refusal{http.StatusConflict, "unusable", fmt.Sprintf("%s cannot be used: %s", name, m.Error)}
 	}

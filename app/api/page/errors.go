@@ -31,7 +31,7 @@ func bad(format string, args ...any) error {
 }
 
 // gone is what a person reads about something that was deleted.
-const gone = "this is not there any more; it was deleted, maybe in another window"
+const gone = "this no longer exists; it may have been deleted in another window"
 
 // classes are the statuses of errors of the packages below.
 var classes = []struct {

@@ -72,7 +72,7 @@ func (p *Page) nativeOpen(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	u, err := url.Parse(q.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
-		return nil, bad("%.256q is no address of the web", q.URL)
+		return nil, bad("%.256q is not a web address", q.URL)
 	}
 	return nil, p.o.Native.Open(u.String())
 }

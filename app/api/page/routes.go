@@ -112,7 +112,7 @@ func (p *Page) handle(h handler) http.Handler {
 func id(r *http.Request) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || n <= 0 {
-		return 0, bad("%.32q is no id", r.PathValue("id"))
+		return 0, bad("%.32q is not an id", r.PathValue("id"))
 	}
 	return n, nil
 }
@@ -125,7 +125,7 @@ func number(r *http.Request, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, bad("%s: %.32q is no number", name, text)
+		return 0, bad("%s: %.32q is not a number", name, text)
 	}
 	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -134,8 +135,8 @@ func (w *writer) write(ctx context.Context) {
 	if result != nil {
 		held = w.p.hold(lease, w.a.chat, w.a.message, result)
 	}
-	// Who is told, and asks again or unloads the model, finds what it holds, and
-	// nobody in it.
+	// Publish only after the lease is released and the state is recorded, so that a
+	// listener that retries or unloads sees both.
 	if held != nil && held.now {
 		w.tell(stored)
 		w.p.saveNow(w.a.chat, held)
@@ -313,15 +314,24 @@ func (w *writer) stats(lease *api.Lease, result *engine.Result, m *store.Message
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// grouped is a number with a comma between thousands.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 // advice is an error with what to do about it.
 func advice(err error) string {
 	text := err.Error()
 	var long *engine.TooLong
 	switch {
 	case errors.As(err, &long):
-		return fmt.Sprintf("With this message the chat takes %d tokens, the context holds %d. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or begin a new chat.", long.Prompt, long.Context)
+		return fmt.Sprintf("This chat would need %s tokens; the context holds %s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat.", grouped(long.Prompt), grouped(long.Context))
 	case errors.Is(err, engine.ErrClosed):
-		return "The model was unloaded while it answered. Regenerate to load it again."
+		return "The model was unloaded during the response. Regenerate to load it again."
 	case strings.Contains(text, "not enough memory"):
 		return text + ". Choose a shorter context or smaller cache types under Settings, KV cache, or a smaller model."
 	}

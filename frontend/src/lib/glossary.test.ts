@@ -1,0 +1,28 @@
+import { describe, expect, it } from 'vitest';
+import { glossary } from './glossary';
+
+const sources = import.meta.glob<string>(['../**/*.svelte', '../state/*.ts', '../lib/{api,files,format}.ts'], { query: '?raw', import: 'default', eager: true });
+
+/** What a source shows: without its styles, comments, and the names that only code has. */
+function shown(path: string, text: string): string {
+  const words = text
+    .replace(/<style>[\s\S]*<\/style>/, '')
+    .replace(/\/\*[\s\S]*?\*\/|<!--[\s\S]*?-->/g, '')
+    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/\s\/\/ .*$/gm, '');
+  return path.endsWith('.ts') ? (words.match(/'[^'\n]*'|"[^"\n]*"|`[^`]*`/g) ?? []).join('\n') : words;
+}
+
+describe('the words of the page', () => {
+  it('are those of the glossary', () => {
+    expect(Object.keys(sources).length).toBeGreaterThan(40);
+    const found: string[] = [];
+    for (const [path, text] of Object.entries(sources)) {
+      const words = shown(path, text).toLowerCase();
+      for (const [term, avoided] of Object.entries(glossary)) {
+        for (const word of avoided) if (words.includes(word)) found.push(`${path}: “${word}”, say “${term}”`);
+      }
+    }
+    expect(found).toEqual([]);
+  });
+});
