@@ -177,7 +177,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 	}
 	defer l.release()
 	tallyOf(ctx).use(l.Name)
-	m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
+	m := &wire.Model{Name: l.Name, Info: l.Info, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
 	if err != nil {
 		send(item{err: err})
@@ -252,7 +252,7 @@ func (s *Server) explain(err error) *wire.Error {
 		return wire.Bad(wrong.Path, "%s", wrong.Msg)
 	case errors.Is(err, engine.ErrSlot):
 		return wire.Bad("id_slot", "%v", err)
-	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding):
+	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrSession), errors.Is(err, engine.ErrEmbedding), errors.Is(err, engine.ErrRank):
 		return wire.Bad("", "%s", strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "))
 	case errors.Is(err, engine.ErrFull):
 		return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", err)

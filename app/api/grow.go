@@ -33,7 +33,7 @@ func (p *pool) grow(path string, least int) <-chan struct{} {
 	if e.state != Loading {
 		e.least = max(e.least, least)
 	}
-	loaded := e.state == Loaded && e.least > e.engine.Context() && e.least > e.tried
+	loaded := e.state == Loaded && (e.stale || e.least > e.engine.Context() && e.least > e.tried)
 	switch {
 	case e.state == Loading && least > e.least && least > 0:
 		return e.change
@@ -46,6 +46,22 @@ func (p *pool) grow(path string, least int) <-chan struct{} {
 		e.idle = make(chan struct{})
 	}
 	return e.idle
+}
+
+// renew has every model loaded again before its next use, once its users are gone.
+func (p *pool) renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		switch e.state {
+		case Loaded:
+			if e.stale = true; e.users == 0 {
+				p.unload(e)
+			}
+		case Loading:
+			e.stale = true
+		}
+	}
 }
 
 // lease loads the model of a call.

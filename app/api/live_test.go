@@ -320,3 +320,20 @@ func (v *live) open(t testing.TB, path string, body any) io.ReadCloser {
 	}
 	return resp.Body
 }
+
+// follow sends the lines of an answer as they come, until it ends.
+func follow(t testing.TB, r *http.Request, out chan<- string) {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	for s := bufio.NewScanner(resp.Body); s.Scan(); {
+		select {
+		case out <- s.Text():
+		case <-r.Context().Done():
+			return
+		}
+	}
+}

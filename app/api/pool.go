@@ -62,6 +62,7 @@ type entry struct {
 	took   time.Duration // of the load
 	least  int           // tokens that the context of the next load holds at least
 	tried  int           // least of the last load
+	stale  bool          // loaded with options that have changed
 }
 
 // lease is a loaded model in use.
@@ -372,7 +373,7 @@ func (p *pool) release(e *entry, keep *time.Duration) {
 // unload closes an idle model; p.mu is held. It returns what to wait for.
 func (p *pool) unload(e *entry) <-chan struct{} {
 	eng := e.engine
-	e.state, e.engine, e.change = Unloading, nil, make(chan struct{})
+	e.state, e.engine, e.change, e.stale = Unloading, nil, make(chan struct{}), false
 	if e.timer != nil {
 		e.timer.Stop()
 	}

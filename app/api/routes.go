@@ -42,7 +42,8 @@ func calls[T wire.Call](parse func([]byte) (T, error)) parser {
 
 // table lists all endpoints.
 func (s *Server) table() []route {
-	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes(), refusalRoutes())
+	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes(), refusalRoutes(),
+		mount(llamaserver.Routes(service{s}, service{s})))
 }
 
 func (s *Server) openaiRoutes() []route {
@@ -87,6 +88,8 @@ func (s *Server) llamaRoutes() []route {
 		{"POST", "/apply-template", "Write a conversation as the model reads it.", s.applyTemplate, openai.ChatRequest{}, llamaserver.Prompt{}, nil},
 		{"POST", "/completion", "Go on with a text.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}, nil},
 		{"POST", "/completions", "Same as /completion.", completion, llamaserver.CompletionRequest{}, llamaserver.Completion{}, nil},
+		{"GET", "/lora-adapters", "List the LoRA adapters with their scales.", s.loras, nil, []llamaserver.Adapter{}, nil},
+		{"POST", "/lora-adapters", "Set the scales of the LoRA adapters; those that the list lacks are switched off.", s.setLoras, []llamaserver.AdapterScale{}, llamaserver.Done{}, nil},
 		{"POST", "/infill", "Fill in between two texts.", s.generate(calls(llamaserver.ParseInfill)), llamaserver.InfillRequest{}, llamaserver.Completion{}, nil},
 	}
 }
@@ -187,6 +190,8 @@ var forms = map[string]func(*wire.Error) any{
 	"/slots": llamaserver.ErrorForm, "/metrics": llamaserver.ErrorForm, "/tokenize": llamaserver.ErrorForm,
 	"/detokenize": llamaserver.ErrorForm, "/apply-template": llamaserver.ErrorForm, "/completion": llamaserver.ErrorForm,
 	"/completions": llamaserver.ErrorForm, "/infill": llamaserver.ErrorForm,
+	"/embedding": llamaserver.ErrorForm, "/embeddings": llamaserver.ErrorForm, "/lora-adapters": llamaserver.ErrorForm,
+	"/rerank": llamaserver.ErrorForm, "/reranking": llamaserver.ErrorForm, "/v1/rerank": llamaserver.ErrorForm, "/v1/reranking": llamaserver.ErrorForm,
 }
 
 // formsBelow are those of all that lies below a path, and what is there not too:
@@ -200,6 +205,7 @@ var formsBelow = []struct {
 	{"/api/", ollama.ErrorForm},
 	{"/v1/messages/", anthropic.ErrorForm},
 	{"/slots/", llamaserver.ErrorForm},
+	{"/models/", llamaserver.ErrorForm},
 }
 
 // formOf is the form of errors of the dialect that a path belongs to.

@@ -84,8 +84,4 @@ func (s *stream) write() error {
 func (s *stream) flush() error { return s.control.Flush() }
 
 // writeJSON sends a whole answer.
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(wire.JSON(body), '\n')) // a client that has gone cannot be told so
-}
+func writeJSON(w http.ResponseWriter, status int, body any) { wire.WriteJSON(w, status, body) }

@@ -90,6 +90,8 @@ type Server struct {
 	ending   ending
 	free     func(*engine.Engine) int64 // bytes of the device; 0: unknown
 	controls controls
+
+	stocks // what clients have set and begun
 }
 
 // New makes a server. With Options.Model its load begins at once.
@@ -122,10 +124,10 @@ func New(o Options) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.pool = &pool{
 		open: s.open, library: o.Library, keep: time.Duration(set.KeepAlive), log: o.Log,
-		ctx: s.ctx, parting: parting, entries: make(map[string]*entry), changed: func() {},
+		ctx: s.ctx, parting: parting, entries: make(map[string]*entry), changed: s.changes.tell,
 	}
 	if o.Changed != nil {
-		s.pool.changed = o.Changed
+		s.pool.changed = func() { s.changes.tell(); o.Changed() }
 	}
 	s.preparer.init(s.ctx, s.pool.busy, o.Prepared, o.Log)
 	s.counters.init(s)
@@ -145,6 +147,7 @@ func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engi
 		return nil, err
 	}
 	o = widen(o, least)
+	o.LoRA = s.scales.apply(o.LoRA)
 	s.loaded.Store(path, o)
 	also := o.Observe
 	o.Log, o.Observe = s.log, func(st engine.Step) {

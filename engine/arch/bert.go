@@ -13,7 +13,7 @@ func init() {
 }
 
 // classifier is the head of a classifier or reranker. The pooled row, which is the
-// result here, is computed before it.
+// result unless the pooling is rank, is computed before it.
 var classifier = []string{"cls.*"}
 
 // bert is BERT and its successors for embeddings: every row sees the whole
@@ -24,6 +24,28 @@ var classifier = []string{"cls.*"}
 type bert struct {
 	decoder
 	types *graph.Weight
+	cls   classifierHead
+}
+
+// classifierHead turns the pooled row of a reranker into its score.
+type classifierHead struct {
+	dense, denseBias, out, outBias *graph.Weight // dense may be nil
+}
+
+// bindClassifier binds the head of a model whose pooling is rank.
+func bindClassifier(f *model.File, c *model.Config) classifierHead {
+	h := classifierHead{out: f.Matrix("cls.output.weight", c.Embd, 1), outBias: f.Optional("cls.output.bias", 1)}
+	if h.dense = f.OptionalMatrix("cls.weight", c.Embd, c.Embd); h.dense != nil {
+		h.denseBias = f.Optional("cls.bias", c.Embd)
+	}
+	return h
+}
+
+func (h *classifierHead) apply(g *graph.Builder, x graph.Value) graph.Value {
+	if h.dense != nil {
+		x = g.Act(g.Linear(x, h.dense, h.denseBias), graph.Tanh)
+	}
+	return g.Linear(x, h.out, h.outBias)
 }
 
 // openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3: embedding
@@ -50,6 +72,9 @@ func openBERT(f *model.File) (model.Model, error) {
 			ffn:     bindBERTFeed(f, c, i, hidden[i]),
 			ffnPost: biased(f, blk(i, "layer_output_norm"), c.Embd),
 		})
+	}
+	if c.Rank {
+		m.cls = bindClassifier(f, c)
 	}
 	return m, nil
 }
@@ -83,5 +108,9 @@ func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 		x = b.mixPost.apply(g, g.Add(x, b.mix.forward(g, x, in)))
 		x = b.ffnPost.apply(g, g.Add(x, b.ffn.forward(g, x, in)))
 	}
-	return g.Pool(x, m.cfg.Pooling)
+	x = g.Pool(x, m.cfg.Pooling)
+	if m.cfg.Rank {
+		x = m.cls.apply(g, x)
+	}
+	return x
 }

@@ -372,7 +372,7 @@ func (f *File) Config() Config {
 		Layers:  f.Layers(),
 		Embd:    f.Int("embedding_length"),
 		Context: f.Int("context_length"),
-		Pooling: f.pooling(),
+		Pooling: f.pooling(), Rank: f.IntOr("pooling_type", 1) == poolRank,
 	}
 	if n := f.IntOr("nextn_predict_layers", 0); n < c.Layers {
 		c.Layers -= n
@@ -400,6 +400,10 @@ func (f *File) vocabulary() int {
 	return 0
 }
 
+// poolRank is the pooling_type of models that score a document for a query: the
+// first row goes through a classifier.
+const poolRank = 4
+
 // pooling reads pooling_type; what does not say, or says none, gets the mean.
 func (f *File) pooling() graph.PoolKind {
 	switch n := f.IntOr("pooling_type", 1); n {
@@ -409,8 +413,13 @@ func (f *File) pooling() graph.PoolKind {
 		return graph.PoolFirst
 	case 3:
 		return graph.PoolLast
+	case poolRank:
+		if !strings.Contains(f.arch, "bert") {
+			f.Fail(f.key("pooling_type"), "4 (rank) is supported for BERT models only")
+		}
+		return graph.PoolFirst
 	default:
-		f.Fail(f.key("pooling_type"), "%d; known: 0 none, 1 mean, 2 first, 3 last", n)
+		f.Fail(f.key("pooling_type"), "%d; known: 0 none, 1 mean, 2 first, 3 last, 4 rank", n)
 		return graph.PoolMean
 	}
 }

@@ -34,6 +34,8 @@ type Config struct {
 	// Embedding models give one pooled row a sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
+	// Rank models give one score a sequence: how well a document answers a query.
+	Rank bool
 }
 
 // Inputs are the choices that shape a forward pass.

@@ -2,7 +2,9 @@ package llamaserver
 
 import (
 	"encoding/json"
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
@@ -26,7 +28,7 @@ type Completion struct {
 	Truncated  bool            `json:"truncated"`
 	StopType   string          `json:"stop_type"` // eos, word, limit
 	StopWord   string          `json:"stopping_word"`
-	Timings    Timings         `json:"timings"`
+	Timings    wire.Timings    `json:"timings"`
 	Probs      json.RawMessage `json:"completion_probabilities,omitempty"`
 }
 
@@ -40,96 +42,102 @@ type Piece struct {
 	Predicted int             `json:"tokens_predicted"`
 	Evaluated int             `json:"tokens_evaluated"`
 	Probs     json.RawMessage `json:"completion_probabilities,omitempty"`
-}
-
-// Timings are the counts and times of an answer.
-type Timings struct {
-	Cached          int     `json:"cache_n"`
-	Prompt          int     `json:"prompt_n"` // computed, not taken from the cache
-	PromptMS        float64 `json:"prompt_ms"`
-	PromptPerToken  float64 `json:"prompt_per_token_ms"`
-	PromptPerSecond float64 `json:"prompt_per_second"`
-	Decoded         int     `json:"predicted_n"`
-	DecodedMS       float64 `json:"predicted_ms"`
-	PerToken        float64 `json:"predicted_per_token_ms"`
-	PerSecond       float64 `json:"predicted_per_second"`
-}
-
-func timings(r *engine.Result) Timings {
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	share := func(a, b float64) float64 {
-		if b == 0 {
-			return 0
-		}
-		return a / b
-	}
-	t := Timings{Cached: r.Cached, Prompt: r.Prompt - r.Cached, PromptMS: ms(r.Prefill), Decoded: r.Completion, DecodedMS: ms(r.Decode)}
-	t.PromptPerToken, t.PromptPerSecond = share(t.PromptMS, float64(t.Prompt)), share(1000*float64(t.Prompt), t.PromptMS)
-	t.PerToken, t.PerSecond = share(t.DecodedMS, float64(t.Decoded)), share(1000*float64(t.Decoded), t.DecodedMS)
-	return t
+	Timings   *wire.Timings   `json:"timings,omitempty"`
+	Progress  *wire.Progress  `json:"prompt_progress,omitempty"`
 }
 
 // Settings are what the answer was generated with.
 type Settings struct {
-	Context     int      `json:"n_ctx"`
-	Predict     int      `json:"n_predict"`
-	Model       string   `json:"model"`
-	Seed        int64    `json:"seed"`
-	Temperature float64  `json:"temperature"`
-	TopK        int      `json:"top_k"`
-	TopP        float64  `json:"top_p"`
-	MinP        float64  `json:"min_p"`
-	Repeat      float64  `json:"repeat_penalty"`
-	Presence    float64  `json:"presence_penalty"`
-	Frequency   float64  `json:"frequency_penalty"`
-	Stop        []string `json:"stop"`
-	Stream      bool     `json:"stream"`
+	Context      int      `json:"n_ctx"`
+	Predict      int      `json:"n_predict"`
+	MaxTokens    int      `json:"max_tokens"`
+	Model        string   `json:"model"`
+	Seed         int64    `json:"seed"`
+	Temperature  float64  `json:"temperature"`
+	TopK         int      `json:"top_k"`
+	TopP         float64  `json:"top_p"`
+	MinP         float64  `json:"min_p"`
+	TypicalP     float64  `json:"typical_p"`
+	XTC          float64  `json:"xtc_probability"`
+	XTCThreshold float64  `json:"xtc_threshold"`
+	Repeat       float64  `json:"repeat_penalty"`
+	RepeatLastN  int      `json:"repeat_last_n"`
+	Presence     float64  `json:"presence_penalty"`
+	Frequency    float64  `json:"frequency_penalty"`
+	DRY          float64  `json:"dry_multiplier"`
+	DRYBase      float64  `json:"dry_base"`
+	DRYAllowed   int      `json:"dry_allowed_length"`
+	DRYLastN     int      `json:"dry_penalty_last_n"`
+	DRYBreakers  []string `json:"dry_sequence_breakers"`
+	LogitBias    []Bias   `json:"logit_bias"`
+	Stop         []string `json:"stop"`
+	Keep         int      `json:"n_keep"`
+	Probs        int      `json:"n_probs"`
+	IgnoreEOS    bool     `json:"ignore_eos"`
+	Grammar      string   `json:"grammar"`
+	Stream       bool     `json:"stream"`
+	TimingsPer   bool     `json:"timings_per_token"`
+}
+
+// Bias is a change of a token's logit; one that bans the token is -9999.
+type Bias struct {
+	Token llm.Token `json:"token"`
+	Bias  float64   `json:"bias"`
 }
 
 // NewSettings describes a request.
 func NewSettings(m *wire.Model, r *engine.Request, stream bool) Settings {
 	p := &r.Sampling
 	s := Settings{
-		Predict: -1, Model: m.Name, Seed: p.Seed, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP,
-		MinP: p.MinP, Repeat: p.RepeatPenalty, Presence: p.PresencePenalty, Frequency: p.FrequencyPenalty,
-		Stop: append([]string{}, r.Stop...), Stream: stream,
+		Predict: -1, MaxTokens: -1, Model: m.Name, Seed: p.Seed, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP,
+		MinP: p.MinP, TypicalP: p.TypicalP, XTC: p.XTCProbability, XTCThreshold: p.XTCThreshold,
+		Repeat: p.RepeatPenalty, RepeatLastN: p.RepeatLastN, Presence: p.PresencePenalty, Frequency: p.FrequencyPenalty,
+		DRY: p.DRYMultiplier, DRYBase: p.DRYBase, DRYAllowed: p.DRYAllowedLength, DRYLastN: p.DRYLastN,
+		DRYBreakers: append([]string{}, p.DRYBreakers...), LogitBias: []Bias{},
+		Stop: append([]string{}, r.Stop...), Keep: r.Keep, Probs: r.TopLogprobs, IgnoreEOS: r.IgnoreEOG, Stream: stream,
+	}
+	for _, t := range slices.Sorted(maps.Keys(p.LogitBias)) {
+		s.LogitBias = append(s.LogitBias, Bias{t, max(p.LogitBias[t], banned)})
 	}
 	if m.Engine != nil {
 		s.Context = m.Engine.Context()
 	}
 	if r.MaxTokens > 0 {
-		s.Predict = r.MaxTokens
+		s.Predict, s.MaxTokens = r.MaxTokens, r.MaxTokens
 	}
 	return s
 }
 
-// answer is what both kinds of answers keep.
+// banned stands for minus infinity, which JSON does not have.
+const banned = -9999
+
+// answer is what both kinds of answers keep of one choice.
 type answer struct {
 	c     *Call
 	m     *wire.Model
+	index int
 	probs []Prob
 	line  bool // a line break was seen
 	final Completion
+	watch wire.Watch
 }
 
-func (c *Call) answer(m *wire.Model) answer { return answer{c: c, m: m} }
+func (c *Call) answers(m *wire.Model) []answer {
+	list := make([]answer, len(c.requests))
+	for i := range list {
+		list[i] = answer{c: c, m: m, index: i}
+	}
+	return list
+}
 
 // end is the last message of an answer.
 func (a *answer) end(r *engine.Result) Completion {
-	base, err := a.m.Base(&a.c.Sampling)
-	if err != nil { // it was translated before
-		panic("llamaserver: " + err.Error())
-	}
-	base.Stop, base.MaxTokens = a.c.Stop, 0
-	if a.c.Predict != nil {
-		base.MaxTokens = max(*a.c.Predict, 0)
-	}
 	f := Completion{
-		Tokens: []llm.Token{}, Slot: r.Slot, Stop: true, Model: a.m.Name, Predicted: r.Completion, Evaluated: r.Prompt,
-		Cached: r.Cached, HasNewLine: a.line, Truncated: r.Full || r.Shifts > 0, StopType: "eos", StopWord: r.Stop, Timings: timings(r),
-		Settings: NewSettings(a.m, &base, a.c.Options.Stream),
+		Index: a.index, Tokens: []llm.Token{}, Slot: r.Slot, Stop: true, Model: a.m.Name, Predicted: r.Completion, Evaluated: r.Prompt,
+		Cached: r.Cached, HasNewLine: a.line, Truncated: r.Full || r.Shifts > 0, StopType: "eos", StopWord: r.Stop, Timings: wire.NewTimings(r),
+		Settings: NewSettings(a.m, &a.c.requests[a.index], a.c.Options.Stream),
 	}
-	f.Settings.Seed = r.Seed
+	f.Settings.Seed, f.Settings.Grammar, f.Settings.TimingsPer = r.Seed, a.c.Grammar, a.c.TimingsPerToken
 	switch {
 	case r.Stop != "":
 		f.StopType = "word"
@@ -137,9 +145,36 @@ func (a *answer) end(r *engine.Result) Completion {
 		f.StopType = "limit"
 	}
 	if a.c.nothing() {
-		f.Predicted = 0
+		f.Predicted, f.Settings.Predict, f.Settings.MaxTokens = 0, 0, 0
 	}
 	return f
+}
+
+// shown is the last message with the fields that are wanted, all by default.
+func (a *answer) shown() any {
+	if len(a.c.Fields) == 0 {
+		return &a.final
+	}
+	var all map[string]any
+	if err := json.Unmarshal(wire.JSON(&a.final), &all); err != nil {
+		panic("llamaserver: " + err.Error())
+	}
+	out := map[string]any{}
+	for _, path := range a.c.Fields {
+		var v any = all
+		there := true
+		for _, key := range strings.Split(path, "/") {
+			m, ok := v.(map[string]any)
+			if v, there = m[key]; !ok || !there {
+				there = false
+				break
+			}
+		}
+		if there {
+			out[path] = v
+		}
+	}
+	return out
 }
 
 // seen notes what the last message tells of the text.
@@ -173,80 +208,109 @@ func probs(tokens []engine.Token) []Prob {
 	return out
 }
 
-// whole collects an answer.
+// whole collects the answers.
 type whole struct {
-	answer
-	text string
+	answers []answer
+	texts   []string
 }
 
-// Whole starts an answer that is sent at once.
-func (c *Call) Whole(m *wire.Model) wire.Whole { return &whole{answer: c.answer(m)} }
+// Whole starts answers that are sent at once.
+func (c *Call) Whole(m *wire.Model) wire.Whole {
+	return &whole{answers: c.answers(m), texts: make([]string, len(c.requests))}
+}
 
 // Add takes an event in.
-func (w *whole) Add(_ int, ev *engine.Event) {
+func (w *whole) Add(i int, ev *engine.Event) {
+	a := &w.answers[i]
 	switch ev.Kind {
 	case engine.Text:
-		w.text += ev.Text
-		w.seen(ev.Text)
-		w.probs = append(w.probs, probs(ev.Tokens)...)
+		w.texts[i] += ev.Text
+		a.seen(ev.Text)
+		a.probs = append(a.probs, probs(ev.Tokens)...)
 	case engine.End:
-		w.final = w.end(ev.Result)
-		if w.c.ReturnTokens {
-			w.final.Tokens = ev.Result.Tokens
+		a.final = a.end(ev.Result)
+		if a.c.ReturnTokens {
+			a.final.Tokens = ev.Result.Tokens
 		}
 	}
 }
 
-// Body is the answer.
+// Body is the answer, or a list of them where more than one was asked for.
 func (w *whole) Body() any {
-	if !w.c.nothing() {
-		w.final.Content = w.text
+	list := make([]any, len(w.answers))
+	for i := range w.answers {
+		a := &w.answers[i]
+		if !a.c.nothing() {
+			a.final.Content = w.texts[i]
+		}
+		if a.c.Probs != nil && *a.c.Probs > 0 {
+			a.final.Probs = wire.JSON(a.probs)
+		}
+		list[i] = a.shown()
 	}
-	if w.c.Probs != nil && *w.c.Probs > 0 {
-		w.final.Probs = wire.JSON(w.probs)
+	if len(list) == 1 {
+		return list[0]
 	}
-	return &w.final
+	return list
 }
 
-// stream sends an answer piece by piece.
+// stream sends the answers piece by piece.
 type stream struct {
-	answer
-	piece Piece
+	answers []answer
+	pieces  []Piece
 }
 
-// Stream starts an answer that is sent piece by piece.
-func (c *Call) Stream(m *wire.Model) wire.Stream { return &stream{answer: c.answer(m)} }
+// Stream starts answers that are sent piece by piece.
+func (c *Call) Stream(m *wire.Model) wire.Stream {
+	s := &stream{answers: c.answers(m), pieces: make([]Piece, len(c.requests))}
+	for i := range s.pieces {
+		s.pieces[i].Index = i
+	}
+	return s
+}
 
 // Start sends nothing.
 func (s *stream) Start(wire.Sender) error { return nil }
 
 // Add sends an event.
-func (s *stream) Add(out wire.Sender, _ int, ev *engine.Event) error {
+func (s *stream) Add(out wire.Sender, i int, ev *engine.Event) error {
+	a, p := &s.answers[i], &s.pieces[i]
 	switch ev.Kind {
 	case engine.Prefill:
-		s.piece.Slot, s.piece.Evaluated = ev.Slot, ev.Total
+		p.Slot, p.Evaluated = ev.Slot, ev.Total
+		progress := a.watch.Prefill(ev)
+		if a.c.Progress {
+			q := *p
+			q.Tokens, q.Progress = []llm.Token{}, &progress
+			return out.Send("", &q)
+		}
 	case engine.Text:
-		if s.c.nothing() {
+		times := a.watch.Tokens(len(ev.IDs))
+		if a.c.nothing() {
 			return nil
 		}
-		s.seen(ev.Text)
-		s.piece.Predicted += len(ev.IDs)
-		s.piece.Content, s.piece.Tokens, s.piece.Probs = ev.Text, ev.IDs, nil
+		a.seen(ev.Text)
+		p.Predicted += len(ev.IDs)
+		p.Content, p.Tokens, p.Probs = ev.Text, ev.IDs, nil
 		if ev.IDs == nil {
-			s.piece.Tokens = []llm.Token{}
+			p.Tokens = []llm.Token{}
 		}
-		if s.c.Probs != nil && *s.c.Probs > 0 {
-			s.piece.Probs = wire.JSON(probs(ev.Tokens))
+		if a.c.Probs != nil && *a.c.Probs > 0 {
+			p.Probs = wire.JSON(probs(ev.Tokens))
 		}
-		return out.Send("", &s.piece)
+		if a.c.TimingsPerToken {
+			p.Timings = &times
+		}
+		return out.Send("", p)
 	case engine.End:
-		s.final = s.end(ev.Result)
+		a.final = a.end(ev.Result)
+		return out.Send("", a.shown())
 	}
 	return nil
 }
 
-// End sends the last message.
-func (s *stream) End(out wire.Sender) error { return out.Send("", &s.final) }
+// End sends nothing: every answer has sent its last message.
+func (s *stream) End(wire.Sender) error { return nil }
 
 // Fail sends an error in the stream.
 func (s *stream) Fail(out wire.Sender, e *wire.Error) error { return out.Send("", ErrorForm(e)) }

@@ -6,6 +6,7 @@ package llamaserver
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
@@ -15,7 +16,7 @@ import (
 
 // CompletionRequest is the body of POST /completion.
 type CompletionRequest struct {
-	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, or a list that mixes both."`
+	Prompt json.RawMessage `json:"prompt" doc:"A text, a list of token ids, a list that mixes both, or a list of such prompts, each with an answer of its own."`
 	Options
 }
 
@@ -36,6 +37,11 @@ type Options struct {
 	Keep          *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
 	ReturnTokens  bool            `json:"return_tokens" doc:"Send the ids of the answer too."`
 	SpecialTokens bool            `json:"special" doc:"Show control tokens in the text."`
+
+	Completions     *int     `json:"n_cmpl" min:"1" max:"16" doc:"Number of answers to each prompt."`
+	Progress        bool     `json:"return_progress" doc:"Say in a stream how far the prompt has been read."`
+	TimingsPerToken bool     `json:"timings_per_token" doc:"Send counts and times with every piece of a stream."`
+	Fields          []string `json:"response_fields" most:"64" doc:"Fields that the last message has; a slash leads into an object."`
 }
 
 // InfillRequest is the body of POST /infill.
@@ -56,10 +62,14 @@ type File struct {
 // Call is a completion or a filling in.
 type Call struct {
 	Options
-	parts   []part
-	infill  *InfillRequest
-	grammar *engine.Grammar
+	prompts  [][]part
+	infill   *InfillRequest
+	grammar  *engine.Grammar
+	requests []engine.Request // translated
 }
+
+// maxAnswers bounds the answers to a request.
+const maxAnswers = 16
 
 // part is text, in which special tokens count, or tokens.
 type part struct {
@@ -75,8 +85,11 @@ func ParseCompletion(body []byte) (*Call, error) {
 	}
 	c := &Call{Options: r.Options}
 	var err error
-	if c.parts, err = readParts(r.Prompt, "prompt"); err != nil {
+	if c.prompts, err = readPrompts(r.Prompt, "prompt"); err != nil {
 		return nil, err
+	}
+	if n := len(c.prompts) * c.each(); n > maxAnswers {
+		return nil, wire.Bad("prompt", "%d answers to each of %d prompts, at most %d together", c.each(), len(c.prompts), maxAnswers)
 	}
 	return c, c.compile()
 }
@@ -93,7 +106,7 @@ func ParseInfill(body []byte) (*Call, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.parts = []part{{text: s}}
+		c.prompts = [][]part{{{text: s}}}
 	}
 	return c, c.compile()
 }
@@ -108,6 +121,41 @@ func (c *Call) compile() (err error) {
 		c.grammar, err = wire.SchemaGrammar(c.JSONSchema, "json_schema")
 	}
 	return err
+}
+
+// each is the number of answers to each prompt.
+func (c *Call) each() int {
+	if c.Completions == nil {
+		return 1
+	}
+	return *c.Completions
+}
+
+// readPrompts reads a prompt, or a list of prompts: a list is one prompt where it
+// has numbers, which are tokens, beside its texts.
+func readPrompts(raw json.RawMessage, path string) ([][]part, error) {
+	_, list, err := wire.TextOrList(raw, path)
+	if err != nil {
+		return nil, err
+	}
+	numbers := false
+	for _, item := range list {
+		numbers = numbers || wire.Kind(item) == "a number"
+	}
+	if list == nil || numbers {
+		one, err := readParts(raw, path)
+		return [][]part{one}, err
+	}
+	if len(list) > maxAnswers {
+		return nil, wire.Bad(path, "%d prompts, at most %d", len(list), maxAnswers)
+	}
+	out := make([][]part, len(list))
+	for i, item := range list {
+		if out[i], err = readParts(item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // readParts reads a text, or a list of texts and token ids in any order.
@@ -169,11 +217,25 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 		r.MaxTokens = 1 // the prompt is read for the first token, which is not shown
 	}
 	if c.infill != nil {
-		r.Tokens, err = m.Engine.GapPrompt(c.gap())
-	} else {
-		err = c.prompt(m, &r)
+		if r.Tokens, err = m.Engine.GapPrompt(c.gap()); err != nil {
+			return nil, err
+		}
+		c.requests = wire.Choices(r, c.each())
+		return slices.Clone(c.requests), nil
 	}
-	return []engine.Request{r}, err
+	c.requests = nil
+	for i, parts := range c.prompts {
+		path := "prompt"
+		if len(c.prompts) > 1 {
+			path = fmt.Sprintf("prompt[%d]", i)
+		}
+		one := r
+		if err := prompt(m, &one, parts, path); err != nil {
+			return nil, err
+		}
+		c.requests = append(c.requests, wire.Choices(one, c.each())...)
+	}
+	return slices.Clone(c.requests), nil
 }
 
 // nothing reports whether only the prompt is to be read.
@@ -185,19 +247,19 @@ func (c *Call) nothing() bool {
 	return n != nil && *n == 0
 }
 
-// prompt puts the parts into a request.
-func (c *Call) prompt(m *wire.Model, r *engine.Request) error {
-	for i, p := range c.parts {
-		path := "prompt"
-		if len(c.parts) > 1 {
-			path = fmt.Sprintf("prompt[%d]", i)
+// prompt puts the parts of a prompt into a request.
+func prompt(m *wire.Model, r *engine.Request, parts []part, path string) error {
+	for i, p := range parts {
+		at := path
+		if len(parts) > 1 {
+			at = fmt.Sprintf("%s[%d]", path, i)
 		}
-		if err := m.Check(p.tokens, path); err != nil {
+		if err := m.Check(p.tokens, at); err != nil {
 			return err
 		}
 	}
-	if len(c.parts) == 1 {
-		if r.Prompt, r.Tokens = c.parts[0].text, c.parts[0].tokens; r.Prompt == "" && r.Tokens == nil {
+	if len(parts) == 1 {
+		if r.Prompt, r.Tokens = parts[0].text, parts[0].tokens; r.Prompt == "" && r.Tokens == nil {
 			r.Pieces = []engine.Piece{}
 		}
 		return nil
@@ -206,7 +268,7 @@ func (c *Call) prompt(m *wire.Model, r *engine.Request) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range c.parts {
+	for i, p := range parts {
 		if p.tokens != nil {
 			r.Tokens = append(r.Tokens, p.tokens...)
 		} else {
@@ -222,8 +284,8 @@ func (c *Call) gap() engine.Gap {
 	for _, f := range c.infill.Extra {
 		g.Files = append(g.Files, engine.GapFile{Name: f.Name, Text: f.Text})
 	}
-	for _, p := range c.parts {
-		g.Begin += p.text
+	for _, parts := range c.prompts {
+		g.Begin += parts[0].text
 	}
 	return g
 }

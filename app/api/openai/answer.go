@@ -36,13 +36,14 @@ func (u *Usage) add(r *engine.Result, first bool) {
 
 // ChatCompletion is an answer sent at once.
 type ChatCompletion struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Fingerprint string       `json:"system_fingerprint"`
-	Choices     []ChatChoice `json:"choices"`
-	Usage       Usage        `json:"usage"`
+	ID          string        `json:"id"`
+	Object      string        `json:"object"`
+	Created     int64         `json:"created"`
+	Model       string        `json:"model"`
+	Fingerprint string        `json:"system_fingerprint"`
+	Choices     []ChatChoice  `json:"choices"`
+	Usage       Usage         `json:"usage"`
+	Timings     *wire.Timings `json:"timings,omitempty"`
 }
 
 // ChatChoice is one answer.
@@ -166,6 +167,10 @@ func (w *chatWhole) Add(i int, ev *engine.Event) {
 	case engine.End:
 		c.Finish = ev.Result.Finish
 		w.Usage.add(ev.Result, i == 0)
+		if i == 0 {
+			times := wire.NewTimings(ev.Result)
+			w.Timings = &times
+		}
 	}
 }
 
@@ -202,6 +207,8 @@ type ChatChunk struct {
 	Fingerprint string          `json:"system_fingerprint"`
 	Choices     []ChunkChoice   `json:"choices"`
 	Usage       json.RawMessage `json:"usage,omitempty"`
+	Timings     *wire.Timings   `json:"timings,omitempty"`
+	Progress    *wire.Progress  `json:"prompt_progress,omitempty"`
 }
 
 // ChunkChoice is what a chunk adds to an answer.
@@ -227,6 +234,10 @@ type chatStream struct {
 	logprobs bool
 	asked    bool // for usage
 	usage    Usage
+	each     bool // timings with every chunk
+	progress bool // of the prompt
+	watch    []wire.Watch
+	times    *wire.Timings // of the first choice
 }
 
 // Stream starts an answer that is sent piece by piece.
@@ -237,6 +248,7 @@ func (c *Chat) Stream(m *wire.Model) wire.Stream {
 	if c.N != nil {
 		s.n = *c.N
 	}
+	s.each, s.progress, s.watch = c.TimingsPerToken, c.Progress, make([]wire.Watch, s.n)
 	if s.asked = c.StreamOptions != nil && c.StreamOptions.IncludeUsage; s.asked {
 		s.chunk.Usage = json.RawMessage("null")
 	}
@@ -262,7 +274,14 @@ func (s *chatStream) Start(out wire.Sender) error {
 // Add sends an event.
 func (s *chatStream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	c := ChunkChoice{Index: i}
+	s.chunk.Timings = nil
+	if s.each && (ev.Kind == engine.Text || ev.Kind == engine.Reasoning || ev.Kind == engine.Call) {
+		times := s.watch[i].Tokens(len(ev.IDs))
+		s.chunk.Timings = &times
+	}
 	switch ev.Kind {
+	case engine.Prefill:
+		return s.read(out, i, ev)
 	case engine.Text:
 		c.Delta.Content = &ev.Text
 		if s.logprobs {
@@ -280,16 +299,31 @@ func (s *chatStream) Add(out wire.Sender, i int, ev *engine.Event) error {
 	case engine.End:
 		s.usage.add(ev.Result, i == 0)
 		c.Finish = &ev.Result.Finish
+		times := wire.NewTimings(ev.Result)
+		if s.chunk.Timings = &times; i == 0 {
+			s.times = &times
+		}
 	default:
 		return nil
 	}
 	return s.send(out, c)
 }
 
+// read says how far the prompt has been read, where that is wanted.
+func (s *chatStream) read(out wire.Sender, i int, ev *engine.Event) error {
+	p := s.watch[i].Prefill(ev)
+	if !s.progress {
+		return nil
+	}
+	chunk := s.chunk
+	chunk.Choices, chunk.Progress = []ChunkChoice{{Index: i}}, &p
+	return out.Send("", &chunk)
+}
+
 // End sends the counts, where they are wanted, and the mark of the end.
 func (s *chatStream) End(out wire.Sender) error {
 	if s.asked {
-		s.chunk.Choices, s.chunk.Usage = []ChunkChoice{}, wire.JSON(s.usage)
+		s.chunk.Choices, s.chunk.Usage, s.chunk.Timings = []ChunkChoice{}, wire.JSON(s.usage), s.times
 		if err := out.Send("", &s.chunk); err != nil {
 			return err
 		}

@@ -48,12 +48,14 @@ type ChatRequest struct {
 
 // Local are the extensions of local servers.
 type Local struct {
-	Grammar     string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
-	JSONSchema  json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
-	CachePrompt *bool           `json:"cache_prompt" doc:"false: compute the whole prompt again."`
-	IgnoreEOS   bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
-	Slot        *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
-	Keep        *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
+	Grammar         string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
+	JSONSchema      json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
+	CachePrompt     *bool           `json:"cache_prompt" doc:"false: compute the whole prompt again."`
+	IgnoreEOS       bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
+	Slot            *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
+	Keep            *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
+	Progress        bool            `json:"return_progress" doc:"Say in a stream how far the prompt has been read."`
+	TimingsPerToken bool            `json:"timings_per_token" doc:"Send counts and times with every chunk of a stream."`
 }
 
 // StreamOptions are options of a stream.

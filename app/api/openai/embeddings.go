@@ -18,7 +18,16 @@ type EmbeddingRequest struct {
 	Format     string          `json:"encoding_format" enum:"float,base64"`
 	Dimensions *int            `json:"dimensions" min:"1" doc:"Only the model's own size is supported."`
 
-	prompts []prompt
+	prompts Inputs
+}
+
+// Inputs are texts or lists of tokens.
+type Inputs []prompt
+
+// ReadInputs reads a text, a list of token ids, or a list of either.
+func ReadInputs(raw json.RawMessage, path string) (Inputs, error) {
+	list, err := readPrompts(raw, path)
+	return list, err
 }
 
 // ParseEmbedding reads and checks a body.
@@ -38,9 +47,15 @@ type Encoder interface {
 
 // Tokens are the inputs as tokens. None is empty or longer than most.
 func (r *EmbeddingRequest) Tokens(t Encoder, vocab, most int) ([][]llm.Token, error) {
-	out := make([][]llm.Token, len(r.prompts))
-	for i, p := range r.prompts {
-		path := fmt.Sprintf("input[%d]", i)
+	return r.prompts.Tokens(t, vocab, most, "input")
+}
+
+// Tokens are the inputs as tokens. None is empty or longer than most; field is
+// where they stand in the request.
+func (in Inputs) Tokens(t Encoder, vocab, most int, field string) ([][]llm.Token, error) {
+	out := make([][]llm.Token, len(in))
+	for i, p := range in {
+		path := fmt.Sprintf("%s[%d]", field, i)
 		if out[i] = p.tokens; p.tokens == nil {
 			if p.text == "" {
 				return nil, wire.Bad(path, "the text is empty")

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"godwit/app/hub"
 	"godwit/engine"
 	"godwit/engine/llm"
 )
@@ -61,6 +62,7 @@ type Plain string
 // Model is what answers a call.
 type Model struct {
 	Name     string
+	Info     hub.Model
 	Engine   *engine.Engine
 	Defaults Defaults
 	Load     time.Duration // that the call waited for the model

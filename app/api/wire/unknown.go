@@ -29,8 +29,12 @@ func Ignored(body []byte, request any) string {
 	if request == nil {
 		return ""
 	}
+	t := reflect.TypeOf(request)
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
 	var u unknown
-	u.object(body, reflect.TypeOf(request), "")
+	u.object(body, t, "")
 	if u.more > 0 {
 		u.names = append(u.names, fmt.Sprintf("and %d more", u.more))
 	}

@@ -1,0 +1,128 @@
+package llamaserver
+
+import (
+	"net/http"
+	"time"
+
+	"godwit/app/api/wire"
+)
+
+// ModelEvent is a message of GET /models/sse.
+type ModelEvent struct {
+	Model string `json:"model"`
+	Event string `json:"event"` // model_status, model_remove, models_reload, download_progress, download_finished, download_failed
+	Data  any    `json:"data,omitempty"`
+}
+
+// ModelStatus is the data of a model_status.
+type ModelStatus struct {
+	Status string `json:"status"`
+}
+
+// FileProgress is how far a download is, by the name of the file or model.
+type FileProgress struct {
+	Done  int64 `json:"done"`
+	Total int64 `json:"total"`
+}
+
+// eventsBeat is how often a quiet stream shows that it is alive, and eventsWrite
+// how long a client may take to take in a message.
+const (
+	eventsBeat  = 15 * time.Second
+	eventsWrite = 30 * time.Second
+)
+
+// standing is what a client of GET /models/sse has been told.
+type standing struct {
+	models    map[string]string
+	downloads map[string]wire.Download
+}
+
+// events answers GET /models/sse.
+func events(m wire.Shelf, w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	changed := m.Changed(ctx)
+	control := http.NewResponseController(w)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache, no-store")
+	write := func(text []byte) error {
+		if err := control.SetWriteDeadline(time.Now().Add(eventsWrite)); err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	beat := time.NewTicker(eventsBeat)
+	defer beat.Stop()
+	told := standing{}
+	for {
+		for _, e := range told.news(m) {
+			if write(append(append([]byte("data: "), wire.JSON(e)...), "\n\n"...)) != nil {
+				return nil // the client has gone
+			}
+		}
+		if told.models == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, open := <-changed:
+			if !open {
+				return nil // the server ends
+			}
+		case <-beat.C:
+			if write([]byte(": alive\n\n")) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// news are the events since the last call; at first, the state of every model.
+func (s *standing) news(m wire.Shelf) (list []ModelEvent) {
+	models, err := m.Models()
+	if err != nil {
+		return nil
+	}
+	first := s.models == nil
+	now := map[string]string{}
+	for _, x := range models {
+		state := x.State
+		if state == "failed" {
+			state = "unloaded"
+		}
+		now[x.Name] = state
+		if old, there := s.models[x.Name]; !there || old != state {
+			list = append(list, ModelEvent{x.Name, "model_status", ModelStatus{state}})
+		}
+		if _, there := s.models[x.Name]; !there && !first {
+			list = append(list, ModelEvent{"*", "models_reload", nil})
+		}
+	}
+	for name := range s.models {
+		if _, there := now[name]; !there {
+			list = append(list, ModelEvent{name, "model_remove", nil})
+		}
+	}
+	s.models = now
+	seen := map[string]wire.Download{}
+	for _, d := range m.Downloads() {
+		seen[d.ID] = d
+		old, there := s.downloads[d.ID]
+		switch {
+		case first || there && old.Status == d.Status && old.Done == d.Done:
+		case d.Status == "completed":
+			list = append(list, ModelEvent{d.Name, "download_finished", nil})
+		case d.Status == "failed":
+			list = append(list, ModelEvent{d.Name, "download_failed", map[string]string{"message": d.Err}})
+		default:
+			list = append(list, ModelEvent{d.Name, "download_progress", map[string]FileProgress{d.Name: {d.Done, d.Total}}})
+		}
+	}
+	s.downloads = seen
+	return list
+}

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// Handler answers a request, or returns an error before it has sent anything.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Route is an endpoint of a dialect.
+type Route struct {
+	Method, Path string // Path in the notation of http.ServeMux
+	About        string
+	Do           Handler
+	Request      any // wire type of the body; nil: none
+	Answer       any // wire type of the answer; nil: not JSON
+	Query        []string
+}
+
+// On is a route.
+func On(method, path, about string, do Handler, request, answer any, query ...string) Route {
+	return Route{method, path, about, do, request, answer, query}
+}
+
+// Service is what the endpoints of a dialect need of the server.
+type Service interface {
+	// Body reads the body of a request within the limits.
+	Body(w http.ResponseWriter, r *http.Request) ([]byte, error)
+	// Answer runs a call and sends its answer.
+	Answer(w http.ResponseWriter, r *http.Request, c Call) error
+	// Use runs do with a loaded model.
+	Use(r *http.Request, h Head, do func(ctx context.Context, m *Model) error) error
+}
+
+// Shelf is the models of the server: which there are, and what comes and goes.
+type Shelf interface {
+	// Models lists the models with their state.
+	Models() ([]ModelState, error)
+	// Unload unloads a model; an error says that it is in use.
+	Unload(name string) error
+	// Remove takes a model out of the library.
+	Remove(ctx context.Context, name string) error
+	// Download begins to download a model in the background.
+	Download(name string) (Download, error)
+	// Downloads lists the downloads of this server, the newest last.
+	Downloads() []Download
+	// Changed returns a channel that receives after a model or a download has
+	// changed, until the context ends.
+	Changed(ctx context.Context) <-chan struct{}
+}
+
+// Download is a download of a model.
+type Download struct {
+	ID, Name  string
+	Status    string // downloading, completed, failed
+	Total     int64
+	Done      int64
+	Speed     float64 // bytes a second
+	Started   time.Time
+	Completed time.Time
+	Err       string // why it failed
+	Present   bool   // the model was there already; nothing else is set
+}
+
+// ModelState is a model of the library and where it stands.
+type ModelState struct {
+	hub.Model
+	State   string // unloaded, loading, loaded, unloading, failed
+	Context int    // tokens that the loaded model may hold
+	Bytes   int64  // weights and cache of the loaded model
+	Until   time.Time
+}
+
+// Loaded reports whether the model is loaded.
+func (m *ModelState) Loaded() bool { return m.State == "loaded" }
+
+// Read reads and decodes the body of a request.
+func Read(s Service, w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := s.Body(w, r)
+	if err != nil {
+		return err
+	}
+	return Decode(body, into)
+}
+
+// Generate is the handler of an endpoint that answers a call.
+func Generate[T Call](s Service, parse func(body []byte) (T, error)) Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := s.Body(w, r)
+		if err != nil {
+			return err
+		}
+		c, err := parse(body)
+		if err != nil {
+			return err
+		}
+		return s.Answer(w, r, c)
+	}
+}
+
+// WriteJSON sends a whole answer.
+func WriteJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(JSON(body), '\n')) // a client that has gone cannot be told so
+}
+
+// Timings are the counts and times of an answer, as llama-server has them.
+type Timings struct {
+	Cached          int     `json:"cache_n"`
+	Prompt          int     `json:"prompt_n"` // computed, not taken from the cache
+	PromptMS        float64 `json:"prompt_ms"`
+	PromptPerToken  float64 `json:"prompt_per_token_ms"`
+	PromptPerSecond float64 `json:"prompt_per_second"`
+	Decoded         int     `json:"predicted_n"`
+	DecodedMS       float64 `json:"predicted_ms"`
+	PerToken        float64 `json:"predicted_per_token_ms"`
+	PerSecond       float64 `json:"predicted_per_second"`
+}
+
+// NewTimings describes a finished answer.
+func NewTimings(r *engine.Result) Timings {
+	return newTimings(r.Prompt, r.Cached, r.Completion, r.Prefill, r.Decode)
+}
+
+func newTimings(prompt, cached, decoded int, prefill, decode time.Duration) Timings {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	share := func(a, b float64) float64 {
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	}
+	t := Timings{Cached: cached, Prompt: prompt - cached, PromptMS: ms(prefill), Decoded: decoded, DecodedMS: ms(decode)}
+	t.PromptPerToken, t.PromptPerSecond = share(t.PromptMS, float64(t.Prompt)), share(1000*float64(t.Prompt), t.PromptMS)
+	t.PerToken, t.PerSecond = share(t.DecodedMS, float64(t.Decoded)), share(1000*float64(t.Decoded), t.DecodedMS)
+	return t
+}
+
+// Watch follows the events of an answer for the timings of its pieces.
+type Watch struct {
+	begun, first          time.Time
+	total, cached, tokens int
+}
+
+// Progress is how far a prompt has been read, as llama-server has it.
+type Progress struct {
+	Total     int   `json:"total"`
+	Cache     int   `json:"cache"`
+	Processed int   `json:"processed"`
+	MS        int64 `json:"time_ms"`
+}
+
+// Prefill takes in an event about the prompt.
+func (w *Watch) Prefill(ev *engine.Event) Progress {
+	if w.begun.IsZero() {
+		w.begun, w.cached = time.Now(), ev.Done
+	}
+	w.total = ev.Total
+	return Progress{Total: ev.Total, Cache: w.cached, Processed: ev.Done, MS: time.Since(w.begun).Milliseconds()}
+}
+
+// Tokens takes in generated tokens and returns the timings so far.
+func (w *Watch) Tokens(n int) Timings {
+	now := time.Now()
+	if w.begun.IsZero() {
+		w.begun = now
+	}
+	if w.first.IsZero() {
+		w.first = now
+	}
+	w.tokens += n
+	return newTimings(w.total, w.cached, w.tokens, w.first.Sub(w.begun), now.Sub(w.first))
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/engine/llm"
+	"godwit/engine/tokenizer"
+)
+
+// ErrRank is returned when a model that scores no documents is asked to.
+var ErrRank = errors.New("this is not a reranker: its pooling type is not rank; load a model made for reranking, such as a BGE reranker, as GGUF")
+
+// Rank returns how well a document answers a query: a score without bounds, the
+// higher the better. It also returns the tokens that were read.
+func (e *Engine) Rank(ctx context.Context, query, document string) (score float32, tokens int, err error) {
+	if !e.Config().Rank {
+		return 0, 0, ErrRank
+	}
+	t, err := e.Tokenizer()
+	if err != nil {
+		return 0, 0, err
+	}
+	pair := rankPair(t, query, document)
+	row, err := e.Embed(ctx, pair)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(row) != 1 {
+		return 0, 0, fmt.Errorf("engine: a score of %d values", len(row))
+	}
+	return row[0], len(pair), nil
+}
+
+// rankPair joins a query and a document as rerankers are trained: BERT separates
+// them with one [SEP], RoBERTa's descendants with two </s>.
+func rankPair(t *tokenizer.Tokenizer, query, document string) []llm.Token {
+	bos, end := t.BOS(), t.EOS()
+	wordPiece := t.Kind() == tokenizer.WPM
+	if wordPiece && t.Sep() >= 0 {
+		end = t.Sep()
+	}
+	var out []llm.Token
+	if bos >= 0 {
+		out = append(out, bos)
+	}
+	out = append(out, t.EncodeText(query, false, false)...)
+	if end >= 0 {
+		out = append(out, end)
+		if !wordPiece {
+			out = append(out, end)
+		}
+	}
+	out = append(out, t.EncodeText(document, false, false)...)
+	if end >= 0 {
+		out = append(out, end)
+	}
+	return out
+}
