@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,10 +26,11 @@ func widen(o engine.Options, least int) engine.Options {
 // grow makes room for a longer context than a model is loaded with: it waits for
 // its users and unloads it, and the next load has that context. nil: there is
 // nothing to wait for. p.mu is held.
-func (p *pool) grow(path string, least int) <-chan struct{} {
-	e := p.entries[path]
+func (p *pool) grow(info hub.Model, least int) <-chan struct{} {
+	e := p.entries[info.Path]
 	if e == nil {
-		return nil
+		e = &entry{info: info, state: Unloaded}
+		p.entries[info.Path] = e
 	}
 	if e.state != Loading {
 		e.least = max(e.least, least)
@@ -74,14 +76,14 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*lease, error) {
 	if trained := m.Info.Context; trained > 0 {
 		least = min(least, trained)
 	}
-	if err := s.fits(&m, least); err != nil {
+	if err := s.fits(&m, least, cmp.Or(head.ContextField, "options.num_ctx")); err != nil {
 		return nil, err
 	}
 	return s.pool.lend(ctx, m, head.KeepAlive, least)
 }
 
 // fits refuses a context for which a loaded model would be unloaded in vain.
-func (s *Server) fits(m *hub.Model, least int) error {
+func (s *Server) fits(m *hub.Model, least int, field string) error {
 	s.pool.mu.Lock()
 	var now *engine.Engine
 	if e := s.pool.entries[m.Path]; e != nil && e.state == Loaded {
@@ -115,7 +117,7 @@ func (s *Server) fits(m *hub.Model, least int) error {
 			high = mid
 		}
 	}
-	e := wire.Bad("options.num_ctx", "%d tokens take %s of cache, %s are free; the largest context that fits is about %d tokens", least, gib(bytes), gib(free), low)
+	e := wire.Bad(field, "%d tokens take %s of cache, %s are free; the largest context that fits is about %d tokens", least, gib(bytes), gib(free), low)
 	e.Status, e.Code = http.StatusBadRequest, "insufficient_memory"
 	return e
 }

@@ -222,7 +222,7 @@ func (p *pool) try(info hub.Model, keep *time.Duration, least int) (*lease, <-ch
 	if p.closed {
 		return nil, nil, errStopping
 	}
-	if wait := p.grow(info.Path, least); wait != nil {
+	if wait := p.grow(info, least); wait != nil {
 		return nil, wait, nil
 	}
 	e := p.start(info)

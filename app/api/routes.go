@@ -43,7 +43,7 @@ func calls[T wire.Call](parse func([]byte) (T, error)) parser {
 // table lists all endpoints.
 func (s *Server) table() []route {
 	return slices.Concat(s.openaiRoutes(), s.anthropicRoutes(), s.llamaRoutes(), s.ollamaRoutes(), s.ownRoutes(), refusalRoutes(),
-		mount(llamaserver.Routes(service{s}, service{s})))
+		mount(llamaserver.Routes(service{s}, service{s})), mount(lmstudio.Routes(service{s}, service{s}, s.embeddings)))
 }
 
 func (s *Server) openaiRoutes() []route {
@@ -202,6 +202,7 @@ var formsBelow = []struct {
 }{
 	{"/api/kv/", (*wire.Error).Body},
 	{"/api/v0/", (*wire.Error).Body},
+	{"/api/v1/", (*wire.Error).Body},
 	{"/api/", ollama.ErrorForm},
 	{"/v1/messages/", anthropic.ErrorForm},
 	{"/slots/", llamaserver.ErrorForm},

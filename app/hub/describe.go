@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"godwit/engine/dtype"
 	"godwit/engine/gguf"
@@ -25,6 +26,7 @@ type Info struct {
 	Vocab      int    `json:"vocab"`
 	Template   string `json:"template,omitempty"` // chat template; List leaves it out
 	Licence    string `json:"licence,omitempty"`
+	Tools      bool   `json:"-"` // the chat template knows tools
 }
 
 // Describe reads the head of a model file.
@@ -60,6 +62,7 @@ func describe(f *gguf.File) Info {
 	}
 	i.Title, i.Licence = f.KV.Line("general.name"), f.KV.Line("general.license")
 	i.Template, _ = f.KV.String("tokenizer.chat_template")
+	i.Tools = strings.Contains(i.Template, "tools")
 	if i.HeadDim == 0 && i.Heads > 0 {
 		i.HeadDim = i.Embedding / i.Heads
 	}

@@ -26,14 +26,16 @@ type Call interface {
 
 // Head is what has to be known of a call before a model is there.
 type Head struct {
-	Model     string
-	Stream    bool
-	Lines     bool           // stream JSON lines instead of server-sent events
-	OneCall   bool           // the answer ends after its first tool call
-	Context   int            // tokens that the context has to hold; 0: as loaded
-	KeepAlive *time.Duration // how long the model stays loaded; nil: as set
-	Notices   Notices        // what is done differently from what the call asks for
-	Unused    []string       // fields of the call that are known and have no effect
+	Model   string
+	Stream  bool
+	Lines   bool // stream JSON lines instead of server-sent events
+	OneCall bool // the answer ends after its first tool call
+	Context int  // tokens that the context has to hold; 0: as loaded
+	// ContextField is where the request has Context; empty: options.num_ctx.
+	ContextField string
+	KeepAlive    *time.Duration // how long the model stays loaded; nil: as set
+	Notices      Notices        // what is done differently from what the call asks for
+	Unused       []string       // fields of the call that are known and have no effect
 }
 
 // Whole collects an answer that is sent at once.

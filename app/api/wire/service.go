@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"godwit/app/hub"
@@ -75,6 +76,17 @@ type ModelState struct {
 	Bytes   int64  // weights and cache of the loaded model
 	Until   time.Time
 }
+
+// Publisher is who published a model that came from a hub.
+func (m *ModelState) Publisher() string {
+	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
+		return name
+	}
+	return "local"
+}
+
+// Embeds reports whether a model only makes embeddings.
+func (m *ModelState) Embeds() bool { return strings.Contains(m.Arch, "bert") }
 
 // Loaded reports whether the model is loaded.
 func (m *ModelState) Loaded() bool { return m.State == "loaded" }
