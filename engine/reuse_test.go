@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"godwit/engine"
-	"godwit/engine/internal/golden"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
 )
@@ -130,10 +129,10 @@ type reuseModel struct {
 	path func(t testing.TB) string
 }
 
-// reuseModels are the tiny models, and with all of them the demo models.
+// reuseModels are the small models, and with all of them the demo models.
 func reuseModels(t *testing.T) (list []reuseModel) {
-	for _, m := range manifest(t).Tiny {
-		list = append(list, reuseModel{m.Name, func(t testing.TB) string { return golden.Path(t, "models", m.File) }})
+	for _, m := range smallModels(t) {
+		list = append(list, reuseModel{m.Name, m.small})
 	}
 	for name, make := range peerModels() {
 		if strings.Contains(name, "bert") || strings.Contains(name, "embed") {

@@ -47,10 +47,10 @@ func (m modelFile) write(t *testing.T) string {
 	return path
 }
 
-// tiny takes a golden model apart.
+// tiny takes a small model apart.
 func tiny(t *testing.T, name string) modelFile {
 	t.Helper()
-	data, err := os.ReadFile(golden.Path(t, "models", filepath.Join("tiny", name+".gguf")))
+	data, err := os.ReadFile(golden.Small(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
