@@ -63,7 +63,7 @@ test-clients: ## the official clients against the real server
 test-agents: ## coding agents against the real server, with scripted answers
 	@$(STAGE) agents 360 app/agents build/ci/agents.sh
 
-bench: ## measure this machine and append it to docs/performance.md
+bench: ## measure this machine and append it to docs/measurements.md
 	@build/bench.sh
 
 bench-ui: ## measure the page in a real browser: opening, long chats, streaming

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # bench.sh measures this machine: its limits, the two demo models, the cache
 # types by depth, and every kernel against its generic Go version. It appends
-# what it found to docs/performance.md, with date, machine and commit, and fails
+# what it found to docs/measurements.md, with date, machine and commit, and fails
 # if a kernel is slower than generic Go. It takes minutes, many on a busy machine.
 #   build/bench.sh [threads]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-page=docs/performance.md
+page=docs/measurements.md
 threads=${1:-0}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -74,6 +74,5 @@ slower=0
 	python3 build/bench/slower.py $tiers <"$tmp/kernels" || slower=$?
 } >"$tmp/entry"
 cat "$tmp/entry"
-grep -q '^## Measurements$' "$page" || printf '\n## Measurements\n\nEntries by `make bench`, oldest first.\n' >>"$page"
 cat "$tmp/entry" >>"$page"
 exit "$slower"
