@@ -2,7 +2,7 @@
 # Writes docs/quality.md: what each pair of cache types costs on the two demo
 # models, by the procedure of the perplexity goldens. With --long it writes
 # docs/quality-long.md instead: windows of 8,192 and 32,768 tokens. Finished cells
-# are kept, so that an interrupted run goes on where it was.
+# are kept, so that an interrupted run continues where it was.
 #   build/quality.sh [--long] [threads]
 # GODWIT=BINARY measures with that one instead of building it.
 set -euo pipefail

@@ -90,13 +90,13 @@ func (a *api) bind(find func(name string) (uintptr, error)) error {
 	return nil
 }
 
-// result codes that are told apart; the same in both libraries.
+// result codes that are handled; the same in both libraries.
 const (
 	success        = 0
 	outOfMemory    = 2
 	notInitialized = 3 // of calls after an initialisation that found no device
 	noDevice       = 100
-	invalidDevice  = 101 // what HIP's initialisation says where there is none
+	invalidDevice  = 101 // HIP's initialisation result without a device
 )
 
 // call calls a function of the library. A pointer among the arguments is written

@@ -2,7 +2,7 @@
 
 // Package cuda runs the kernels on NVIDIA cards through the CUDA driver API and
 // on AMD cards through HIP's, which has the same shape. The driver's library is
-// opened when a device is asked for; no toolkit is needed, and a machine
+// opened when a device is needed; no toolkit is needed, and a machine
 // without a driver gets an error that says so.
 //
 // NVIDIA's driver compiles the PTX that is part of this package; AMD's kernels
@@ -109,7 +109,7 @@ func load(f flavor) (*api, error) {
 func (a *api) begin() error {
 	if err := a.call("init", a.start, 0); err != nil {
 		if says(err, noDevice, invalidDevice) {
-			return nil // there is none to list
+			return nil // no device to list
 		}
 		return err
 	}

@@ -96,7 +96,7 @@ func (d *device) codeObject(k *shaders.Kernel, c shaders.Constants) ([]byte, err
 }
 
 // codePath is where the code of a kernel is kept: in the user's cache folder,
-// by a hash of all that it depends on. It is empty where there is no such folder.
+// by a hash of everything it depends on. It is empty without such a folder.
 func codePath(what, name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -16,7 +16,7 @@ var libraries = [2][]string{
 // compilers are the libraries that may hold hiprtc, beside the driver's own.
 var compilers = []string{"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"}
 
-// library opens the first of some libraries that is there.
+// library opens the first library of names that exists.
 func library(names []string) (find func(string) (uintptr, error), err error) {
 	for _, name := range names {
 		lib, e := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)

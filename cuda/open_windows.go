@@ -16,7 +16,7 @@ var libraries = [2][]string{
 // compilers are the libraries that may hold hiprtc, beside the driver's own.
 var compilers = []string{"hiprtc0701.dll", "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll"}
 
-// library opens the first of some libraries that is there. Only the system's
+// library opens the first library of names that exists. Only the system's
 // folder is searched.
 func library(names []string) (find func(string) (uintptr, error), err error) {
 	for _, name := range names {

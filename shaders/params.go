@@ -2,7 +2,7 @@ package shaders
 
 // The parameter structs, as Kernel.Params names them. Sizes are in elements.
 type (
-	// UnaryParams: Func is a graph.Func, By multiplies its result; Cap 0 is none.
+	// UnaryParams: Func is a graph.Func, By multiplies its result; Cap is 0 for none.
 	UnaryParams struct {
 		Count uint32
 		Func  uint32
@@ -17,7 +17,7 @@ type (
 		Mul   uint32 // 0: add
 	}
 
-	// GluParams: Func is a graph.Func; Limit 0 is none.
+	// GluParams: Func is a graph.Func; Limit is 0 for none.
 	GluParams struct {
 		Count uint32
 		Func  uint32
@@ -163,7 +163,7 @@ type (
 	// KvStoreParams: values First to First+Dim of each head go to byte At of its
 	// cell in a part of the cache, as cell_of in cells.h finds it. Side is the kv.Side
 	// that counts what is saturated; Inspects is 1 for the launch that counts rows
-	// that are no numbers.
+	// with NaN or infinity.
 	KvStoreParams struct {
 		Side      uint32
 		Inspects  uint32

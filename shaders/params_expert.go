@@ -6,7 +6,7 @@ var RouteExperts = []int{64, 512}
 
 // The parameter structs of the kernels about experts beside their products.
 type (
-	// RouteParams: Gating is a graph.Gating; Groups 0 is none, the others are
+	// RouteParams: Gating is a graph.Gating; Groups is 0 for none, the others are
 	// those of graph.Routing.
 	RouteParams struct {
 		Experts    uint32

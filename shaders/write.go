@@ -12,7 +12,7 @@ type Target struct {
 	Passing int  // in units of 64 bytes
 	Sinks   int  // positions of a sequence
 	Side    kv.Side
-	Inspect bool // rows that are no numbers are counted
+	Inspect bool // count rows with NaN or infinity
 }
 
 // Encode lists the launches that write rows of x to a part of the cache; c is the

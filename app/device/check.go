@@ -44,7 +44,7 @@ func (v *Verdict) String() string {
 }
 
 // Check compares what the first device of a backend computes with the oracle:
-// every op, every weight type and every cache type. progress is told what
+// every op, every weight type and every cache type. progress is called with what
 // begins. The error is that of ctx, or says why there is nothing to check, as the
 // verdict does.
 func Check(ctx context.Context, name string, progress func(what string)) (Verdict, error) {

@@ -237,7 +237,7 @@ func (a *assembler) choose() (keys []string, changed int) {
 func (a *assembler) check(archs []string) error {
 	for _, arch := range archs {
 		if !slices.Contains(served, arch) {
-			return fmt.Errorf("sm_%s is none of those that are served: %v", arch, served)
+			return fmt.Errorf("sm_%s is not supported; supported are %v", arch, served)
 		}
 	}
 	var jobs []*job

@@ -191,7 +191,7 @@ var comments = regexp.MustCompile(`(?m)^\s*(//.*)?\n`)
 // slim leaves out comments, empty lines and the zero at the end.
 func slim(ptx []byte) []byte { return comments.ReplaceAll(bytes.TrimRight(ptx, "\x00"), nil) }
 
-// fetch asks for a size and then for so many bytes.
+// fetch reads a size and then that many bytes.
 func fetch(program, size, data uintptr) ([]byte, error) {
 	var n uintptr
 	if err := call("size", size, program, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {

@@ -7,7 +7,7 @@ import (
 
 func init() { model.Register("command-r", model.Arch{Open: openCommandR}) }
 
-// openCommandR opens Command-R and R+: attention and feed-forward side by side
+// openCommandR opens Command-R and R+: parallel attention and feed-forward
 // behind one layer norm; the largest also has norms on query and key heads.
 func openCommandR(f *model.File) (model.Model, error) {
 	m := newDecoder(f)

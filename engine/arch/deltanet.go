@@ -75,7 +75,7 @@ func (d *deltaNet) bindProjections(f *model.File, c *model.Config) {
 	d.z = f.Matrix(blk(d.layer, "attn_gate.weight"), c.Embd, d.op.ValueHeads*d.op.ValueDim)
 }
 
-// project computes q, k and v side by side, the gate, and for each value head
+// project computes q, k and v in one row, the gate, and for each value head
 // how much is written and how much is forgotten.
 func (d *deltaNet) project(g *graph.Builder, x graph.Value) (qkv, z, beta, alpha graph.Value) {
 	qkv = g.Linear(x, d.qkv, nil)

@@ -7,7 +7,7 @@ import (
 
 func init() { model.Register("granitehybrid", model.Arch{Open: openGraniteHybrid}) }
 
-// openGraniteHybrid opens Granite 4: Granite whose layers are Mamba-2 but for
+// openGraniteHybrid opens Granite 4: Granite whose layers are Mamba-2 except for
 // a few of attention, mostly without positions.
 func openGraniteHybrid(f *model.File) (model.Model, error) {
 	m := newDecoder(f)

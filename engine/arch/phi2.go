@@ -7,7 +7,7 @@ import (
 
 func init() { model.Register("phi2", model.Arch{Open: openPhi2}) }
 
-// openPhi2 opens Phi 1.5 and 2: attention and feed-forward side by side behind
+// openPhi2 opens Phi 1.5 and 2: parallel attention and feed-forward behind
 // one layer norm, biases everywhere, part of each head rotated.
 func openPhi2(f *model.File) (model.Model, error) {
 	m := newDecoder(f)

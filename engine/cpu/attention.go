@@ -351,7 +351,7 @@ const (
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// find returns a job, or false if there is none. Jobs of one head are
+// find returns a job, or false if no job is left. Jobs of one head are
 // neighbours, so that a worker finds their cells in its second-level cache.
 // Later rows see more cells, so they come first.
 func (t *attention) find(task int) (job, bool) {

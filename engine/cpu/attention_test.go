@@ -486,7 +486,7 @@ func TestWorkerMemory(t *testing.T) {
 	}
 }
 
-// Activations that are no numbers, zero, or far too large give finite results,
+// Activations that are NaN, infinite, zero or far too large give finite results,
 // in their own rows and in those that see them.
 func TestBadInput(t *testing.T) {
 	for _, typ := range kv.Types() {

@@ -60,7 +60,7 @@ func TestCopyCells(t *testing.T) {
 }
 
 // Every page of every KV head has memory of its own, all of it is used, and what
-// attention reads of the pages of a head lies side by side as far as a run goes.
+// attention reads of the pages of a head is contiguous within a run.
 func TestPages(t *testing.T) {
 	for _, typ := range []*kv.Type{kv.Q8_0, kv.Turbo3, kv.Turbo4} {
 		for _, pages := range []int{0, 1, runPages - 1, runPages, runPages + 1, 3*runPages + 7} {

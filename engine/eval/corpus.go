@@ -58,7 +58,7 @@ func Text(name string) (string, error) {
 func readPart(name string) string {
 	b, err := corpus.ReadFile("corpus/" + name + ".txt")
 	if err != nil {
-		panic("eval: " + err.Error()) // embedded, so it is there
+		panic("eval: " + err.Error()) // embedded, so it exists
 	}
 	return string(b)
 }

@@ -77,7 +77,7 @@ func (w *Window) progress(share float64) {
 func logSum(row []float32) (float64, error) {
 	best := float32(math.Inf(-1))
 	for _, v := range row {
-		if v > best { // a NaN is none, and makes one of the sum
+		if v > best { // NaN is never larger, and makes the sum NaN
 			best = v
 		}
 	}
@@ -196,7 +196,7 @@ func perplexity(ctx context.Context, e *engine.Engine, tokens []llm.Token, w Win
 // AutoName is what a cache is called whose types share out so many bits.
 func AutoName(bits float64) string { return "auto " + strconv.FormatFloat(bits, 'g', -1, 64) }
 
-// Types are the names of the cache types that were asked for.
+// Types are the names of the requested cache types.
 func Types(e *engine.Engine) (k, v string) {
 	if bits := e.KV().Settings.AutoBits; bits > 0 {
 		return AutoName(bits), AutoName(bits)

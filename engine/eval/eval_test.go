@@ -92,7 +92,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestBase checks that a stored run gives what a live one gives, but for the
+// TestBase checks that a stored run gives what a live one gives, except for the
 // 16 bits of a stored log-probability.
 func TestBase(t *testing.T) {
 	path := golden.Small(t, tiny)
@@ -233,7 +233,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// broken writes a copy of the tiny model with a weight that is no number.
+// broken writes a copy of the tiny model with a NaN weight.
 func broken(t *testing.T, tensor string) string {
 	t.Helper()
 	src := golden.Small(t, tiny)
@@ -289,7 +289,7 @@ func TestNaN(t *testing.T) {
 	}
 	plain := errors.New("something else")
 	if err := eval.Locate(t.Context(), nil, plain, "f16", "f16"); !errors.Is(err, plain) {
-		t.Errorf("an error that is about no number became %v", err)
+		t.Errorf("an error about something else became %v", err)
 	}
 }
 

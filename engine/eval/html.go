@@ -110,7 +110,7 @@ type series struct {
 	points []point
 }
 
-// colours are told apart by people who see red and green alike too.
+// people who cannot tell red from green can distinguish the colours too.
 // Source: Wong, "Points of view: Color blindness", Nature Methods 8, 2011.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
 

@@ -101,7 +101,7 @@ func (a *asker) fill(n, seed int) []llm.Token {
 	return out
 }
 
-// ask returns the line with which the model goes on. Two tokens more than
+// ask returns the line with which the model continues. Two tokens more than
 // want has are enough to see whether it is exactly that line.
 func (a *asker) ask(ctx context.Context, prompt []llm.Token, want string) (string, error) {
 	text, _, err := answer(ctx, a.e, engine.Request{

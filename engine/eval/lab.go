@@ -190,7 +190,7 @@ type Lab struct {
 	// SkipUnable leaves copy, needle and sums that are not repeated out of pairs
 	// where f16 itself is under the floor.
 	SkipUnable bool
-	// Progress is told how far things are; may be nil.
+	// Progress is called with the share that is done; may be nil.
 	Progress func(Progress)
 
 	base map[Task]Cell

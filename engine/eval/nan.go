@@ -24,9 +24,9 @@ const (
 type NaN struct {
 	Chunk  int
 	Tokens []llm.Token // of the chunk
-	Pos    int         // first position whose logits, or keys, are no numbers
+	Pos    int         // first position with NaN or infinite logits or keys
 	Layer  int         // that made it; negative: not known
-	Rows   bool        // keys or values are none, and attention hid it: logits are numbers
+	Rows   bool        // the fault is in keys or values; the logits are finite
 	source int         // the layer whose keys or values they are
 	TypeK  string
 	TypeV  string

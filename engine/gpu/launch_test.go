@@ -73,7 +73,7 @@ type idlePipeline struct{ k *shaders.Kernel }
 
 func (p idlePipeline) Kernel() *shaders.Kernel { return p.k }
 
-// Idle is a device that does nothing, and a report of what it was asked for.
+// Idle is a device that does nothing except record its calls.
 func Idle() (Device, func() string) {
 	d := &idle{}
 	return d, func() string { return fmt.Sprintf("%d launches, %d barriers", d.launches, d.barriers) }

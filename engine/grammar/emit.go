@@ -6,7 +6,7 @@ import (
 )
 
 // flat returns the expression of one alternative's documents; nil, with f.why
-// set, if there is none.
+// set, if it has none.
 func (s *schemaBuilder) flat(f *flat) (*expr, error) {
 	if f.fixed {
 		return s.values(f)

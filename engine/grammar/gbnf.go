@@ -148,7 +148,7 @@ func (p *parser) alternatives() (*expr, error) {
 	}
 }
 
-// sequence reads items up to something that is none.
+// sequence reads items up to something else.
 func (p *parser) sequence() (*expr, error) {
 	var items []*expr
 	for {
@@ -350,7 +350,7 @@ func (p *parser) special() (*expr, error) {
 		id := 0
 		for _, c := range text[2 : n-2] {
 			if c < '0' || c > '9' || id > 1<<24 {
-				return nil, p.fail(start, "token id %s is no number", text[2:n-2])
+				return nil, p.fail(start, "token id %s is not a number", text[2:n-2])
 			}
 			id = id*10 + int(c-'0')
 		}

@@ -103,7 +103,7 @@ func TestGBNFErrors(t *testing.T) {
 		"root ::= \"\xff\"":                  `not UTF-8`,
 		"root ::= \"é\" $":                   `line 1, column 14: unexpected '$'`,
 		`root ::= <x`:                        `closing >`,
-		`root ::= <[x]>`:                     `no number`,
+		`root ::= <[x]>`:                     `not a number`,
 		`root ::= root "a" | "b"`:            `left recursion: root → root`,
 		"root ::= a\na ::= b? c\nb ::= \"b\"\nc ::= \"q\"* a | \"z\"": `left recursion: a → c → a`,
 		`root ::= "a" root`: `matches no text that ends`,

@@ -40,7 +40,7 @@ var (
 	boolean = alt(lit("true"), lit("false"))
 )
 
-// JSON returns the grammar of one JSON object, as OpenAI's json_object asks for:
+// JSON returns the grammar of one JSON object, as OpenAI's json_object requires:
 // at most one blank after ":" and ",", no line breaks, no key twice.
 func JSON() *Grammar {
 	b := NewBuilder()

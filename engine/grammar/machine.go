@@ -81,7 +81,7 @@ type stacks struct {
 	tops  []top
 	empty bool      // the empty stack is one of them
 	next  []*stacks // by class of the byte, where they are known
-	pop   *stacks   // what goes on when the frame above ends, without notes
+	pop   *stacks   // what continues when the frame above ends, without notes
 	mask  *bitset   // allowed tokens
 	chain *stacks   // others with the same hash
 }

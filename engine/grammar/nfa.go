@@ -111,7 +111,7 @@ func (b *nfaBuilder) build(r int32, body *expr) {
 	b.rules[r].start, b.rules[r].end = start, end
 }
 
-// state adds a state; at the limit it returns one that is there already.
+// state adds a state; at the limit it returns an existing one.
 func (b *nfaBuilder) state(edges ...edge) int32 {
 	if len(b.states) >= maxStates {
 		b.over = true

@@ -18,7 +18,7 @@ type numbers struct {
 }
 
 var (
-	errNoNumber = errors.New("no number of at most 16 digits is in range")
+	errNoNumber = errors.New("the range contains no number of at most 16 digits")
 	errStep     = errors.New("multipleOf has too many digits")
 )
 

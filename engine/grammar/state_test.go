@@ -161,13 +161,13 @@ func TestAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m = maskOf(t, st); m.Has(v.find(t, "l>x")) || !m.Has('l') || !m.Has('x') {
-		t.Error("a token that goes on wrongly after the marker is allowed, or one byte is not")
+		t.Error("a token that continues wrongly after the marker is allowed, or one byte is not")
 	}
 	if err := st.Accept('l'); err != nil {
 		t.Fatal(err)
 	}
 	if m = maskOf(t, st); !m.Has(v.find(t, ">{")) {
-		t.Error("a token that ends the marker and goes on is not allowed")
+		t.Error("a token that ends the marker and continues is not allowed")
 	}
 	st = c.Start()
 	if err := st.Accept(v.find(t, "[TOOL_CALLS]")); err != nil {
@@ -282,7 +282,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// A text that was seen before costs no memory, but for free keys.
+// A text that was seen before costs no memory, except for free keys.
 func TestNoAllocations(t *testing.T) {
 	v := newVocab(jsonTexts...)
 	toks := newTokens(t, v)

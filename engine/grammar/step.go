@@ -205,7 +205,7 @@ func (m *machine) advance(s *stacks, c byte, live bool) *stacks {
 	return m.finish(live)
 }
 
-// popped returns what goes on after the frames above s ended, in a mask's walk.
+// popped returns what continues after the frames above s ended, in a mask's walk.
 func (m *machine) popped(s *stacks) *stacks {
 	if s.pop != nil {
 		return s.pop
@@ -251,7 +251,7 @@ func (m *machine) begin() {
 }
 
 // follow takes in a move over the stacks under it: frames that want a byte,
-// calls, and what goes on below where the rule ends.
+// calls, and what continues below where the rule ends.
 func (m *machine) follow(mv *move, under *stacks) {
 	m.enter(mv, under)
 	w := &m.scratch

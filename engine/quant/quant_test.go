@@ -11,7 +11,7 @@ import (
 	"godwit/engine/quant"
 )
 
-// Every type of GGUF files decodes, but for the two of activations.
+// Every type of GGUF files decodes, except the two of activations.
 func TestTypes(t *testing.T) {
 	var want []dtype.Type
 	for id := range uint32(1000) {

@@ -46,7 +46,7 @@ func (f *formK) encode(dst []byte, src, importance []float32, put func(dst []byt
 }
 
 // search chooses scales and codes: first each group for itself, then d and dmin
-// for the groups' scales, then by turns.
+// for the groups' scales, then both alternately.
 func (b *superblock) search() {
 	b.start()
 	best, least := b.params, math.Inf(1)

@@ -226,7 +226,7 @@ func (s *Sampler) short(v view) bool { return s.p.TopK > 0 && s.p.TopK < len(v.l
 
 func (s *Sampler) excludes() bool { return s.p.XTCProbability > 0 && s.p.XTCThreshold <= 0.5 }
 
-// candidates returns the list that the chain goes on with, weights set, the
+// candidates returns the list for the rest of the chain, with weights, the
 // best logit, and the mass of all candidates after top-k. Candidates that min-p
 // or top-p are sure to drop may be missing from the list.
 func (s *Sampler) candidates(v view) (list []cand, best float32, total float64, err error) {

@@ -65,7 +65,7 @@ func (v view) max() (best float32, id llm.Token, err error) {
 	return best, id, v.check(best, id)
 }
 
-// check fails for a best candidate that is none.
+// check fails if id is not a valid best candidate.
 func (v view) check(best float32, id llm.Token) error {
 	if id < 0 {
 		return fmt.Errorf("%w: none of %d tokens is a candidate", ErrLogits, len(v.logits))

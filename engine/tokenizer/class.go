@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is a set of properties of a code point that the pre-tokenizers ask for.
+// class is a set of properties of a code point that the pre-tokenizers need.
 type class uint8
 
 const (

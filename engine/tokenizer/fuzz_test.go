@@ -13,7 +13,7 @@ var fuzzSeeds = []string{
 }
 
 // FuzzRoundTrip takes text through a byte-level vocabulary and back: it has to
-// come back as it is, but for what is no code point.
+// come back unchanged, except for bytes that are not a code point.
 func FuzzRoundTrip(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s, false)

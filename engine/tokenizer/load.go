@@ -61,7 +61,7 @@ func (l *loader) load() error {
 func (l *loader) text(key string) (string, error) {
 	s, ok := l.kv.String(key)
 	if !ok && l.kv.Has(key) {
-		return "", fmt.Errorf("%w: %s is no string", ErrInvalid, key)
+		return "", fmt.Errorf("%w: %s is not a string", ErrInvalid, key)
 	}
 	return s, nil
 }
@@ -236,12 +236,12 @@ func (l *loader) charsmap() error {
 	}
 	list, ok := v.Ints()
 	if !ok {
-		return fmt.Errorf("%w: %s is no array of bytes", ErrInvalid, keyChars)
+		return fmt.Errorf("%w: %s is not an array of bytes", ErrInvalid, keyChars)
 	}
 	l.t.charsmap = make([]byte, len(list))
 	for i, v := range list {
 		if v < math.MinInt8 || v > math.MaxUint8 {
-			return fmt.Errorf("%w: %s has the value %d, which is no byte", ErrInvalid, keyChars, v)
+			return fmt.Errorf("%w: %s has the value %d, which is not a byte", ErrInvalid, keyChars, v)
 		}
 		l.t.charsmap[i] = byte(v)
 	}
@@ -257,7 +257,7 @@ func (l *loader) flags() {
 	set := func(key string, to ...*bool) {
 		v, ok := l.kv.Bool(key)
 		if !ok && l.kv.Has(key) {
-			l.notice("%s is no truth value; it is ignored", key)
+			l.notice("%s is not a boolean; it is ignored", key)
 		}
 		for i := range to {
 			if ok {
@@ -271,7 +271,7 @@ func (l *loader) flags() {
 	set("tokenizer.ggml.add_space_prefix", &t.addPrefix)
 	set("tokenizer.ggml.remove_extra_whitespaces", &t.mergeSpaces)
 	if t.pre.forceBOS && !t.addBOS {
-		l.notice("the file asks for no BOS token, which %s models cannot do without; it is added", t.preName)
+		l.notice("the file disables the BOS token, which %s models need; it is added", t.preName)
 		t.addBOS = true
 	}
 
@@ -324,7 +324,7 @@ func (l *loader) ids() {
 		}
 		id, ok := l.kv.Uint(key)
 		if !ok || id >= uint64(len(l.t.text)) {
-			l.notice("%s is no token of the %d there are; it is ignored", key, len(l.t.text))
+			l.notice("%s is not one of the %d tokens; it is ignored", key, len(l.t.text))
 			continue
 		}
 		*role.id = llm.Token(id)

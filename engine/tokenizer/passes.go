@@ -353,7 +353,7 @@ var uncased = ranges{
 }
 
 // casedLetter is the set that DeepSeek's pattern lists in 145 ranges, written
-// as what it is: letters with case, but for uncased.
+// unchanged: letters with case, except with uncased.
 func casedLetter(t *classes, s []byte, i int) bool {
 	c, _ := t.at(s, i)
 	if c&(upper|lower) == 0 {

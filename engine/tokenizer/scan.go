@@ -97,7 +97,7 @@ func gpt2(t *classes, s []byte, i int, _ *int) int {
 type pattern struct {
 	contractions bool
 	marks        bool   // \p{M} counts as a letter of words, and not as punctuation
-	phrases      bool   // a word goes on over single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
+	phrases      bool   // a word continues over single spaces: (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
 	digits       int    // most code points of a number, 0 for any
 	tail         string // characters that a run of punctuation takes along
 	oneTail      bool   // at most one of them

@@ -68,7 +68,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The models' own patterns, as their tokenizer.json files have them, but for
+// The models' own patterns, as in their tokenizer.json files, except for
 // what this engine or llama.cpp reads otherwise: \b is written out with marks as
 // parts of words, and lists of characters have no spaces, as in llama.cpp.
 const (

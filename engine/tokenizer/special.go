@@ -41,7 +41,7 @@ var (
 	// harmony frame the channels of gpt-oss: they are control tokens that have
 	// to be seen by who reads the text.
 	harmony = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
-	// exceptions tell families in which a token of generationEnds is none.
+	// exceptions tell families in which a token of generationEnds does not end generation.
 	exceptions = []string{"<|plamo:eos|>"}
 )
 

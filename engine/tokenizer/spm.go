@@ -55,7 +55,7 @@ func appendEscaped(dst, text []byte) []byte {
 }
 
 // crossings returns the bytes that come before an escaped space inside of a
-// token, but for those of an escaped space.
+// token, except the bytes of an escaped space.
 func crossings(tokens []string) *[256]bool {
 	var set [256]bool
 	for _, s := range tokens {

@@ -85,7 +85,7 @@ type merges struct {
 	table
 	pairs []string // "left right"
 	// tight has the last bytes of left sides that merge with a right side that
-	// starts with U+2581, but for U+2581 itself: after any other byte a word
+	// starts with U+2581, except U+2581 itself: after any other byte a word
 	// may be cut there.
 	tight [256]bool
 }

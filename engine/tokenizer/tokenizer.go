@@ -14,7 +14,7 @@
 // its unigram model, WordPiece, and RWKV's longest match. Ids are those that
 // llama.cpp gives for the same file, invalid UTF-8 included; pre-tokenizers of
 // the o200k family follow the models' own patterns instead, where llama.cpp
-// simplifies them. Time is linear in the text, but for a logarithm in the
+// simplifies them. Time is linear in the text, except for a logarithm in the
 // length of a single word.
 package tokenizer
 
@@ -29,7 +29,7 @@ import (
 	"godwit/engine/llm"
 )
 
-// None is no token: what a vocabulary does not have.
+// None stands for a token that the vocabulary does not have.
 const None llm.Token = -1
 
 // escape is U+2581, which stands for a space in vocabularies of SentencePiece.

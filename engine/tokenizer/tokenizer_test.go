@@ -191,7 +191,7 @@ func TestHostile(t *testing.T) {
 		{"a long token", bpe.with(meta{keyList: []string{strings.Repeat("a", maxToken+1)}}), ErrInvalid},
 		{"a kind that is no text", bpe.with(meta{keyModel: uint32(2)}), ErrInvalid},
 		{"a pre-tokenizer that is no text", bpe.with(meta{keyPre: uint32(2)}), ErrInvalid},
-		{"a flag that is no truth value", bpe.with(meta{"tokenizer.ggml.add_bos_token": uint32(1)}), nil},
+		{"a flag that is not a boolean", bpe.with(meta{"tokenizer.ggml.add_bos_token": uint32(1)}), nil},
 		{"types beyond integers", bpe.with(meta{keyTypes: slices.Repeat([]uint64{math.MaxUint64}, len(bpe[keyList].([]string)))}), ErrInvalid},
 		{"no token that is text", bpe.with(meta{keyTypes: slices.Repeat([]int32{3}, len(bpe[keyList].([]string)))}), ErrInvalid},
 		{"an empty list of merges", bpe.with(meta{keyMerge: []string{}}), nil},

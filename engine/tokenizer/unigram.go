@@ -45,7 +45,7 @@ func newUnigram(t *Tokenizer) *unigram {
 	return m
 }
 
-// score is that of a token; a score that is no number counts as the lowest.
+// score is that of a token; a NaN score counts as the lowest.
 func (m *unigram) score(tok llm.Token) float64 {
 	f := float64(m.t.Score(tok))
 	if m.t.attrs[tok]&userDefined != 0 {

@@ -219,7 +219,7 @@ func (c *attendCase) turn(t *testing.T, kc *shaders.Cache, q []float32) (turned,
 // bound is what the arithmetic explains: a score is a sum of about 4·dimK rounded
 // terms no larger than the product of the lengths, of random sign, six standard
 // deviations; a weight is off by the share its score is off by, the output by
-// that share of the spread of V, whose sum over the cells rounds likewise.
+// that share of the spread of V, whose sum over the cells rounds too.
 func (c *attendCase) bound() float64 {
 	q, k, v := c.inputs()
 	if c.mla {
@@ -298,7 +298,7 @@ func TestAttendForms(t *testing.T) {
 	}
 }
 
-// TestAttendOps covers what an op and a layout may ask for.
+// TestAttendOps covers what an op and a layout may need.
 func TestAttendOps(t *testing.T) {
 	turbo := typed(t, "turbo3", 128)
 	for _, c := range []attendCase{

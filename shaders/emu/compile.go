@@ -32,7 +32,7 @@ var flags = []string{
 }
 
 // machineFlags lets the compiler use the fused multiply-add of this machine,
-// which the sources ask for by name.
+// which the sources include by name.
 func machineFlags() []string {
 	if cpu.X86.HasFMA && cpu.X86.HasAVX2 {
 		return []string{"-mavx2", "-mfma"}

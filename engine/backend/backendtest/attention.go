@@ -28,7 +28,7 @@ type Attention struct {
 	Exact          kv.Window
 	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
 	Outliers       bool  // a few large values in every row
-	Hostile        bool  // values that are no numbers in some rows
+	Hostile        bool  // NaN and infinity in some rows
 	Float          bool  // the backend uses float arithmetic for packed types
 }
 

@@ -116,7 +116,7 @@ func (c *attentionCase) valueSizes(t *kv.Type) (s sizes) {
 // the largest of its block, a level by half a 127th of the outermost. A weight
 // is off by the share that its score is off by, and the output, a mean of
 // values, by that share of their spread. Its own sum over the context rounds
-// likewise, and in int8 a weight by half a 255th of the largest of its page.
+// in the same way, and in int8 a weight by half a 255th of the largest of its page.
 func (c *attentionCase) bound() float64 {
 	s, l := c.sizes(), &c.layout.Layers[0]
 	const eps = 0x1p-24

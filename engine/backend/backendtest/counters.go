@@ -13,12 +13,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// hostile are values that are no numbers, or of which f16 makes none, or nearly.
+// hostile are NaN, infinity, and values at and beyond the range of f16.
 var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 
 // counters checks what is counted as rows are written: blocks whose scale f16 does
 // not hold, as the types' own encoders count them, by side and in every part that has
-// a place for the row, and rows of a KV head that are no numbers, once.
+// a place for the row, and rows of a KV head with NaN or infinity, once.
 func (s *suite) counters(t T) {
 	list := []Attention{
 		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Sinks: 4, Newest: 32}},

@@ -13,7 +13,7 @@ import (
 )
 
 // largest checks rows of which only the largest logits are wanted: those are there,
-// of equals the lowest tokens, and every other is there too or minus infinity.
+// of equals the lowest tokens, and every other logit is right or minus infinity.
 // One batch is decode steps, one prefills.
 func (s *suite) largest(t T) {
 	const width = 5000

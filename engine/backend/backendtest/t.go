@@ -40,7 +40,7 @@ type Result struct {
 var checkedDims = []int{64, 128}
 
 // Check runs the suite of Run on a driver's first device, and every cache type
-// that it holds with itself. progress is told what begins; it may be nil. What
+// that it holds with itself. progress is called with what begins; it may be nil. What
 // fails is in the result; the error is that of ctx.
 func Check(ctx context.Context, d backend.Driver, o backend.Options, progress func(name string)) (Result, error) {
 	o.Unchecked = true // some cases are hostile on purpose

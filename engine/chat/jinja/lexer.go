@@ -211,7 +211,7 @@ func (l *lexer) comment() error {
 	return nil
 }
 
-// varEnd returns the length of the end of a print tag here, 0 if there is none.
+// varEnd returns the length of the end of a print tag here, 0 if none is here.
 func (l *lexer) varEnd() int {
 	rest := l.src[l.pos:]
 	switch {
@@ -223,7 +223,7 @@ func (l *lexer) varEnd() int {
 	return 0
 }
 
-// blockEnd returns the length of the end of a block tag here, 0 if there is none.
+// blockEnd returns the length of the end of a block tag here, 0 if none is here.
 func (l *lexer) blockEnd() int {
 	rest := l.src[l.pos:]
 	switch {
@@ -389,7 +389,7 @@ func isDec(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDec(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// floatLen is the length of the float at the start of s, 0 if there is none.
+// floatLen returns the length of the float at the start of s, 0 without one.
 func floatLen(s string) int {
 	n := digitsLen(s, isDec)
 	whole := n

@@ -12,7 +12,7 @@ import (
 	"godwit/engine/internal/spent"
 )
 
-// TestLimits renders templates that ask for too much: each ends soon with ErrLimit.
+// TestLimits renders templates that exceed a limit: each ends soon with ErrLimit.
 func TestLimits(t *testing.T) {
 	nested := strings.Repeat("{% set l = [l, l] %}", 60)
 	for _, source := range []string{

@@ -362,7 +362,7 @@ func expandTabsMethod(st *state, s *Str, a *args) (Value, error) {
 	return b.value(s.safe)
 }
 
-// mutators are the methods that change a list or mapping; but for append and
+// mutators are the methods that change a list or mapping; except append and
 // pop of a list a template may not use them.
 var mutators = map[string][]string{
 	"list": {"clear", "reverse", "insert", "sort", "extend", "remove"},

@@ -6,7 +6,7 @@ import (
 )
 
 // pow is x**y for finite x > 0 and finite y, correctly rounded in nearly all
-// cases as the C library that Python uses has it; math.Pow is not.
+// cases as in the C library that Python uses; math.Pow differs.
 func pow(x, y float64) float64 {
 	rough := math.Pow(x, y)
 	if math.IsInf(rough, 0) || rough == 0 || math.IsNaN(rough) {

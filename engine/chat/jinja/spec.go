@@ -75,7 +75,7 @@ func parseSpec(s string) (spec, error) {
 	return sp, nil
 }
 
-// specNumber reads digits off s; -1 if there are none.
+// specNumber reads digits off s; -1 without any.
 func specNumber(s string) (int, string, error) {
 	n := 0
 	for n < len(s) && isDec(s[n]) {
@@ -149,7 +149,7 @@ func (st *state) padded(b *builder, sp spec, n int, write func()) error {
 	return b.err
 }
 
-// formatNumber appends a number in the form that the spec's type asks for.
+// formatNumber appends a number in the form of the spec's type.
 func (st *state) formatNumber(b *builder, n number, sp spec) error {
 	if sp.prec > 100_000 {
 		return limitErr("a number of %d digits", sp.prec)
@@ -317,7 +317,7 @@ func floatText(f float64, sp spec) string {
 	return generalText(f, prec, sp.alt, true)
 }
 
-// alternate adds the point that the # flag asks for.
+// alternate adds the point that the # flag requires.
 func alternate(s string, alt bool) string {
 	if !alt || strings.Contains(s, ".") {
 		return s

@@ -32,7 +32,7 @@ func eachTier(t *testing.T, f func(t *testing.T)) {
 }
 
 // dims are head sizes with every kind of tail; the others only when all tests
-// are asked for.
+// are prefetched.
 var dims = func() []int {
 	if os.Getenv("GODWIT_TEST") == "all" {
 		return []int{32, 40, 64, 80, 96, 112, 128, 192, 256, 512, 576}
@@ -288,7 +288,7 @@ func residual(f *Form, res []float32, row []byte) (sum float64) {
 	return sum
 }
 
-// Sums of weighted values agree with float64 likewise, as V and as a view of K.
+// Sums of weighted values agree with float64 too, as V and as a view of K.
 func TestAccumulate(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for _, float := range []bool{false, true} {

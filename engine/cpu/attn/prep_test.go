@@ -11,7 +11,7 @@ import (
 	"godwit/engine/kv"
 )
 
-// rough are rows that try the edges of encoders: no numbers, zeros, large and
+// rough are rows at the limits of encoders: NaN, infinity, zeros, large and
 // tiny values, ties.
 func rough(rng *rand.Rand, n int) [][]float32 {
 	var list [][]float32

@@ -185,7 +185,7 @@ func fillTargets(rng *rand.Rand, z []int16, kind int) {
 
 // Packing gives the bytes of the format's own arithmetic in every tier, from
 // pages that were written and from any bytes, which have infinite scales and
-// such that are no numbers.
+// rows with NaN and infinity.
 func TestTrellisPackBytes(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(13, 13))

@@ -253,7 +253,7 @@ func farScores(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]floa
 	return math.Sqrt(off / sum)
 }
 
-// farSums is how far finished sums are from those of the decoded values, likewise.
+// farSums is how far finished sums are from the sums of the decoded values.
 func farSums(f *Form, rng *rand.Rand, n int, visits []Visit, values [][][]float32, s *Scratch) float64 {
 	w := make([]float32, len(visits)*n*Cells)
 	for i := range w {

@@ -27,7 +27,7 @@
 // # Panels
 //
 // A panel is 16 rows, interleaved block by block; it takes exactly the bytes
-// of 16 rows of the file's format, but for the types of form_grid.go, whose
+// of 16 rows of the file's format, except for the types of form_grid.go, whose
 // books of points become four bits a value. In a block the two-byte scales of the 16
 // rows come first, then the byte-sized scales (byte 0 of the 16 rows, byte 1
 // of the 16 rows, and so on, in the order of the file), then one group for

@@ -31,7 +31,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// What is asked for stays as it is, wherever it begins and ends.
+// Prefetching changes nothing, wherever the range begins and ends.
 func TestAsk(t *testing.T) {
 	x := gauss(rnd(3), 256)
 	a, want := NewActs(3, 256), NewActs(3, 256)
