@@ -6,17 +6,17 @@ import (
 	"math"
 )
 
-// ladder is what AutoBits shares out, a bit a step.
+// ladder lists the types that AutoBits allocates, one more bit per step.
 func ladder() []*Type { return []*Type{GW2, GW3, GW4} }
 
-// AutoRange is the least and the most that Settings.AutoBits can be.
+// AutoRange returns the smallest and the largest Settings.AutoBits.
 func AutoRange() (least, most float64) {
 	l := ladder()
 	return float64(l[0].bits()), float64(l[len(l)-1].bits())
 }
 
-// Probe is the pair with which the sensitivity of a cache is measured: the
-// least type on one side of one layer, f16 everywhere else.
+// Probe returns the types with which the sensitivity of a cache is measured:
+// the smallest type on one side of one layer, f16 everywhere else.
 func Probe(layers []LayerInfo, layer int, s Side) []Want {
 	each := make([]Want, len(layers))
 	for i := range each {
@@ -30,7 +30,7 @@ func Probe(layers []LayerInfo, layer int, s Side) []Want {
 	return each
 }
 
-// bits is the code bits of a value, scales left out.
+// bits returns the code bits of a value, without scales.
 func (t *Type) bits() int {
 	if t.Cut != nil {
 		return t.Cut.blocks[0].Codes.Bits
@@ -38,21 +38,21 @@ func (t *Type) bits() int {
 	return t.Codes.Bits
 }
 
-// cacheShare is one cache on its way to its bits.
+// cacheShare is one cache during the allocation of bits.
 type cacheShare struct {
 	layer  int
 	side   Side
-	values int     // a token
-	sense  float64 // divergence at the least bits
-	step   int     // of the ladder
+	values int     // values per token
+	sense  float64 // sensitivity: divergence at the fewest bits
+	step   int     // index in the ladder
 }
 
-// gain is what one more bit is worth: the error falls to a quarter with each.
+// gain is the value of one more bit: the error falls to a quarter with each.
 func (c *cacheShare) gain() float64 { return c.sense * math.Pow(4, -float64(c.step)) }
 
-// autoShares gives every cache the least bits, and then one bit after another
-// to the cache where it is worth most, until the average is reached.
-// Source: spec gw-formats.md "Auto rule".
+// autoShares gives every cache the fewest bits, and then one bit after another
+// to the cache that gains most, until the average is reached. Source: spec
+// gw-formats.md "Auto rule".
 func autoShares(c *Calibration, layers []LayerInfo, bits float64) []cacheShare {
 	var list []cacheShare
 	values := 0
@@ -71,7 +71,7 @@ func autoShares(c *Calibration, layers []LayerInfo, bits float64) []cacheShare {
 		values += list[i].values
 	}
 	least, _ := AutoRange()
-	left := (bits-least)*float64(values) + 0.5 // half a bit of one value for rounding
+	left := (bits-least)*float64(values) + 0.5 // plus half a bit of one value for rounding
 	for {
 		best := -1
 		for i := range list {
@@ -87,7 +87,7 @@ func autoShares(c *Calibration, layers []LayerInfo, bits float64) []cacheShare {
 	}
 }
 
-// share settles the type of every cache under AutoBits.
+// share decides the type of every cache under AutoBits.
 func (r *resolver) share() error {
 	bits := r.set.AutoBits
 	if bits == 0 {
@@ -95,21 +95,21 @@ func (r *resolver) share() error {
 	}
 	least, most := AutoRange()
 	if !(bits >= least && bits <= most) {
-		return fmt.Errorf("kv: %g bits a value to share out; %g to %g are possible", bits, least, most)
+		return fmt.Errorf("kv: %g bits a value on average; %g to %g are possible", bits, least, most)
 	}
 	l := ladder()
 	near := l[int(math.Round(bits-least))]
 	r.want, r.out.Want = Want{near, near}, Want{near, near}
 	r.k.t, r.v.t = near, near
 	if c := r.set.Calibration; c == nil || !c.Sensed() {
-		when := "the first load measures it, or:"
+		when := "the first load measures it; to measure now, run"
 		switch {
 		case r.set.CalibratedLater:
-			when = "it is measured in the background, for the next load, or:"
+			when = "it is being measured in the background, for the next load; to measure now, run"
 		case r.set.Uncalibrated:
-			when = "a load measures nothing, as kv_calibrate is off, but this does:"
+			when = "loads measure nothing because kv_calibrate is off; to measure, run"
 		}
-		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: how much each matters has not been measured; %s godwit kv calibrate MODEL", near.Name, when))
+		r.event(slog.LevelWarn, fmt.Sprintf("kv: every cache gets %s: the sensitivity of the caches has not been measured; %s godwit kv calibrate MODEL", near.Name, when))
 		return nil
 	}
 	r.each = make([]Want, len(r.layers))
@@ -121,7 +121,7 @@ func (r *resolver) share() error {
 		} else {
 			w.K = l[s.step]
 		}
-		r.why[s.layer][s.side] = fmt.Sprintf("%g bits a value shared out by how much each cache matters", bits)
+		r.why[s.layer][s.side] = fmt.Sprintf("%g bits a value on average, allocated by sensitivity", bits)
 	}
 	return nil
 }

@@ -14,24 +14,24 @@ import (
 	"godwit/engine/dtype"
 )
 
-// ErrCalibration is the class of errors about a calibration that cannot be
-// used: damaged, or of another model.
+// ErrCalibration is the class of errors about a calibration that cannot be used
+// because it is damaged or of another model.
 var ErrCalibration = errors.New("kv: calibration refused")
 
-// Calibration is what was measured on a model, once: how its keys lie in their
-// channels, and how much each cache matters.
+// Calibration is what was measured once on a model: the statistics of its key
+// channels, and the sensitivity of each cache.
 type Calibration struct {
-	Model  string // identity of the model file, in hexadecimal
-	Tokens int    // tokens that it was measured on
+	Model  string // identity of the model file, hexadecimal
+	Tokens int    // number of tokens of the measurement
 	Layers []LayerCalibration
 }
 
-// LayerCalibration is the part of one layer; zero where the layer has no keys
-// of its own, or latent ones.
+// LayerCalibration is the calibration of one layer; zero where the layer has no
+// keys of its own, or latent ones.
 type LayerCalibration struct {
-	Keys []Moments // one a KV head
-	// SenseK and SenseV are the divergence, in nats, that the model shows when
-	// that cache alone has two bits; 0: not measured.
+	Keys []Moments // one per KV head
+	// SenseK and SenseV are the divergence, in nats, of the model with two bits
+	// in that cache alone; 0 if not measured.
 	SenseK, SenseV float64
 }
 
@@ -45,7 +45,7 @@ func (c *Calibration) Sensed() bool {
 	return false
 }
 
-// channels is what the heads of a layer make of it.
+// channels returns the channels of the heads of a layer.
 func (l *LayerCalibration) channels(r Rotary, span int) []Channels {
 	out := make([]Channels, len(l.Keys))
 	for h := range l.Keys {
@@ -54,14 +54,14 @@ func (l *LayerCalibration) channels(r Rotary, span int) []Channels {
 	return out
 }
 
-// KeepSense takes over the sensitivities of another calibration of the same model.
+// KeepSense copies the sensitivities of another calibration of the same model.
 func (c *Calibration) KeepSense(of *Calibration) {
 	for i := range min(len(c.Layers), len(of.Layers)) {
 		c.Layers[i].SenseK, c.Layers[i].SenseV = of.Layers[i].SenseK, of.Layers[i].SenseV
 	}
 }
 
-// Check refuses a calibration that is not of a model with these layers.
+// Check rejects a calibration that is not of a model with these layers.
 func (c *Calibration) Check(model string, layers []LayerInfo) error {
 	if c.Model != model {
 		return fmt.Errorf("%w: it is of another model", ErrCalibration)
@@ -86,7 +86,7 @@ func (c *Calibration) Check(model string, layers []LayerInfo) error {
 	return nil
 }
 
-// Head is the calibration of one KV head, whose values have to be headDim.
+// Head returns the calibration of one KV head, which must have headDim values.
 func (c *Calibration) Head(layer, head, headDim int) (*Moments, error) {
 	if layer < 0 || layer >= len(c.Layers) || head < 0 || head >= len(c.Layers[layer].Keys) {
 		return nil, fmt.Errorf("%w: it has no layer %d with a KV head %d", ErrCalibration, layer, head)
@@ -101,14 +101,14 @@ func (c *Calibration) Head(layer, head, headDim int) (*Moments, error) {
 const (
 	calibrationMagic   = "gwca\r\n\x1a\n"
 	calibrationVersion = 2
-	calibrationHeader  = 1 << 20 // most bytes of a header
+	calibrationHeader  = 1 << 20 // largest size of a header in bytes
 	calibrationLayers  = 1 << 12
-	calibrationHeads   = 1 << 18 // of all layers together
-	calibrationData    = 1 << 28 // bytes of all arrays
+	calibrationHeads   = 1 << 18 // largest number of heads of all layers together
+	calibrationData    = 1 << 28 // largest size of all arrays in bytes
 )
 
-// calibrationHead describes the arrays that follow: for every layer and KV
-// head those of its Moments, in f32.
+// calibrationHead describes the arrays that follow: for every layer and KV head
+// the arrays of its Moments, in f32.
 type calibrationHead struct {
 	Model  string                 `json:"model"`
 	Tokens int                    `json:"tokens"`
@@ -122,8 +122,8 @@ type calibrationLayerHead struct {
 	SenseV  float64 `json:"sense_v"`
 }
 
-// Write writes what ReadCalibration reads: a header, the arrays, and a SHA-256
-// of both.
+// Write writes a header, the arrays, and a SHA-256 of both, as ReadCalibration
+// reads them.
 func (c *Calibration) Write(w io.Writer) error {
 	head := calibrationHead{Model: c.Model, Tokens: c.Tokens}
 	var data []byte
@@ -153,14 +153,14 @@ func (c *Calibration) Write(w io.Writer) error {
 	return err
 }
 
-// ReadCalibration reads what Write wrote. What is damaged is ErrCalibration.
+// ReadCalibration reads the output of Write. Damage is ErrCalibration.
 func ReadCalibration(r io.Reader) (*Calibration, error) {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
 	read := func(n int64) ([]byte, error) {
 		b, err := io.ReadAll(io.LimitReader(in, n))
 		if err == nil && int64(len(b)) < n {
-			err = fmt.Errorf("%w: it ends early", ErrCalibration)
+			err = fmt.Errorf("%w: the file ends early", ErrCalibration)
 		}
 		return b, err
 	}
@@ -172,7 +172,7 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	size := binary.LittleEndian.Uint32(start[len(calibrationMagic)+4:])
 	switch {
 	case string(start[:len(calibrationMagic)]) != calibrationMagic:
-		return nil, fmt.Errorf("%w: it is no calibration", ErrCalibration)
+		return nil, fmt.Errorf("%w: not a calibration file", ErrCalibration)
 	case version != calibrationVersion:
 		return nil, fmt.Errorf("%w: format version %d, known is %d", ErrCalibration, version, calibrationVersion)
 	case size > calibrationHeader:
@@ -201,8 +201,8 @@ func ReadCalibration(r io.Reader) (*Calibration, error) {
 	return head.layers(data), nil
 }
 
-// size is the number of bytes of the arrays behind a header. Every head has
-// some, so that the file's size bounds what is made of it.
+// size returns the number of bytes of the arrays after a header. Every head has
+// at least one, so the size of the file bounds the allocations.
 func (h *calibrationHead) size() (n int64, err error) {
 	if len(h.Layers) > calibrationLayers {
 		return 0, fmt.Errorf("%w: %d layers, at most %d are possible", ErrCalibration, len(h.Layers), calibrationLayers)
@@ -222,7 +222,7 @@ func (h *calibrationHead) size() (n int64, err error) {
 	return n, nil
 }
 
-// layers decodes the arrays behind a header, which have the size that it says.
+// layers decodes the arrays after a header, which must have the size it states.
 func (h *calibrationHead) layers(data []byte) *Calibration {
 	c := &Calibration{Model: h.Model, Tokens: h.Tokens}
 	for _, lh := range h.Layers {
@@ -238,7 +238,7 @@ func (h *calibrationHead) layers(data []byte) *Calibration {
 	return c
 }
 
-// channelsDigest names the channels of a side; empty without any.
+// channelsDigest returns a digest of the channels of a side; empty without any.
 func channelsDigest(list []Channels) string {
 	if list == nil {
 		return ""

@@ -3,8 +3,8 @@ package kv
 import "math"
 
 // Channels is the calibration of one layer and KV head. A key is stored as
-// Gain·(k - Mean) and a query divided by Gain, so that all channels carry about
-// the same: the product that is left out, query times Mean, is the same for
+// Gain·(k - Mean) and a query divided by Gain, so that all channels have about
+// the same magnitude. The missing product, query times Mean, is the same for
 // every key.
 type Channels struct{ Mean, Gain []float32 }
 
@@ -15,14 +15,14 @@ func (c *Channels) Level(dst, k []float32) {
 	}
 }
 
-// restore undoes Level.
+// restore inverts Level.
 func (c *Channels) restore(k []float32) {
 	for i, v := range k {
 		k[i] = float32(v/c.Gain[i]) + c.Mean[i]
 	}
 }
 
-// fits reports whether c is finite and for heads of headDim values.
+// fits reports whether c is finite and has headDim values.
 func (c *Channels) fits(headDim int) bool {
 	if len(c.Mean) != headDim || len(c.Gain) != headDim {
 		return false

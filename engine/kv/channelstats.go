@@ -6,19 +6,19 @@ import (
 	"math"
 )
 
-// ChannelStats gathers what the channels of one layer and KV head carry. Its
-// rows are turned back to position 0: the mean of keys as attention reads them
-// belongs to the positions at which they were read.
+// ChannelStats collects statistics of the channels of one layer and KV head.
+// Rows are rotated back to position 0, because the mean of keys as attention
+// reads them belongs to the positions at which they were read.
 type ChannelStats struct {
 	rotary        []RotaryPart
 	keys, queries sums
-	back          []float64 // a row at position 0
+	back          []float64 // a row rotated back to position 0
 	turn          []float64 // sines and cosines of the pairs at pos
 	pos           int
 }
 
-// sums are over rows: of the values, their squares, and the products of
-// each pair of the rotary embedding, beside its first column.
+// sums are over rows: of the values, their squares, and the products of each
+// RoPE pair at the index of its first column.
 type sums struct {
 	n                  int
 	sum, square, cross []float64
@@ -37,8 +37,8 @@ func (m *sums) clear() {
 
 func (m *sums) arrays() [3][]float64 { return [3][]float64{m.sum, m.square, m.cross} }
 
-// NewChannelStats is empty statistics for heads of headDim values whose rows
-// are turned by r.
+// NewChannelStats returns empty statistics for heads of headDim values with
+// RoPE r.
 func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 	return &ChannelStats{
 		rotary: r.Parts, keys: newSums(headDim), queries: newSums(headDim),
@@ -88,11 +88,11 @@ func (s *ChannelStats) Put(row []byte, most int) error {
 	return nil
 }
 
-// AddKey counts the key of a position, as attention reads it. Keys that are not
-// finite are left out.
+// AddKey adds the key of a position, as attention reads it. Keys that are not
+// finite are ignored.
 func (s *ChannelStats) AddKey(pos int, k []float32) { s.count(&s.keys, pos, k) }
 
-// AddQuery counts a query of the head's group.
+// AddQuery adds a query of the head's group.
 func (s *ChannelStats) AddQuery(pos int, q []float32) { s.count(&s.queries, pos, q) }
 
 func (s *ChannelStats) count(m *sums, pos int, x []float32) {
@@ -121,7 +121,7 @@ func (s *ChannelStats) count(m *sums, pos int, x []float32) {
 	m.n++
 }
 
-// at is the sine and cosine of each pair at a position.
+// at returns the sine and cosine of each pair at a position.
 func (s *ChannelStats) at(pos int) []float64 {
 	if pos == s.pos {
 		return s.turn
@@ -136,7 +136,7 @@ func (s *ChannelStats) at(pos int) []float64 {
 	return s.turn
 }
 
-// spread replaces the sums at position 0 by those of the same rows over the
+// spread replaces the sums at position 0 by the expected sums over the
 // positions of conversations that reach span.
 func (s *ChannelStats) spread(span int) {
 	for i := range s.rotary {
@@ -158,16 +158,16 @@ func (m *sums) turn(t turned, a, b int) {
 	m.square[a], m.square[b] = t.cos2*u+(1-t.cos2)*v-both, (1-t.cos2)*u+t.cos2*v+both
 }
 
-// turned is averages over angles: of cosine, sine, cosine squared, and cosine
-// times sine.
+// turned holds averages over angles: of cosine, sine, cosine squared, and
+// cosine times sine.
 type turned struct{ cos, sin, cos2, cross float64 }
 
-// spanHalves is how many lengths of conversations count alike, each half of
-// the one before, beginning with all positions that can be reached: one mean
-// has to serve short conversations and long ones (docs/gw.md).
+// spanHalves is the number of conversation lengths with equal weight, each half
+// of the one before, starting with all positions that can be reached: one mean
+// must serve short and long conversations (docs/gw.md).
 const spanHalves = 3
 
-// turnedOver is the averages over the positions of these conversations.
+// turnedOver returns the averages over the positions of these conversations.
 func turnedOver(freq float64, span int) (t turned) {
 	angle := freq * float64(max(span, OwnRows))
 	for range spanHalves {
@@ -181,9 +181,9 @@ func turnedOver(freq float64, span int) (t turned) {
 	return t
 }
 
-// turnedTo is the averages over the angles from 0 to some.
+// turnedTo returns the averages over the angles from 0 to angle.
 func turnedTo(angle float64) turned {
-	if math.Abs(angle) < 1e-9 { // all of them are what they are at 0, to the last bit of a float32
+	if math.Abs(angle) < 1e-9 { // equal to the averages at 0 up to the last bit of a float32
 		return turned{cos: 1, cos2: 1}
 	}
 	sin, cos := math.Sincos(angle)
@@ -193,8 +193,8 @@ func turnedTo(angle float64) turned {
 	}
 }
 
-// Gains reach from 1/maxGain to maxGain around their geometric mean: beyond,
-// a channel carries nothing that has to be kept apart.
+// Gains range from 1/maxGain to maxGain around their geometric mean; a channel
+// beyond that carries nothing worth preserving.
 const maxGain = 256
 
 // measure fills c: the mean of the keys, and the gain at which a channel's error
@@ -222,8 +222,8 @@ func (s *ChannelStats) measure(c *Channels) {
 	}
 }
 
-// channel is the mean of a channel of the keys and the logarithm of its gain;
-// that is no number where the channel carries nothing.
+// channel returns the mean of a key channel and the logarithm of its gain,
+// which is NaN for a channel that carries nothing.
 func (s *ChannelStats) channel(i int) (mean, log float64) {
 	k, q := float64(max(s.keys.n, 1)), float64(max(s.queries.n, 1))
 	mean = s.keys.sum[i] / k
@@ -234,7 +234,7 @@ func (s *ChannelStats) channel(i int) (mean, log float64) {
 	return mean, math.NaN()
 }
 
-// roundF16 is v as f16 holds it; what is too large becomes the largest.
+// roundF16 rounds v to f16; too large values become the largest one.
 func roundF16(v float32) float32 {
 	var b [2]byte
 	putF16(b[:], 0, v)

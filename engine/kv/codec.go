@@ -11,14 +11,14 @@ import (
 // maxBlock is the largest Elems of a form with codes.
 const maxBlock = 256
 
-// maxF16 is the largest finite f16; scales beyond it are stored as it.
+// maxF16 is the largest finite f16; larger scales are stored as maxF16.
 const maxF16 = 0x7bff
 
-// group is the number of values that are encoded together.
+// group returns the number of values that are encoded together.
 func (t *Type) group() int { return max(t.Elems, t.Rotation.Size, 1) }
 
-// Padded is the number of values a head of headDim takes in the rotated
-// domain: headDim, padded with zeros to whole blocks.
+// Padded returns the number of values that a head of headDim takes in the
+// rotated domain: headDim, padded with zeros to whole blocks.
 func (t *Type) Padded(headDim int) int {
 	if t.Join != nil {
 		n := 0
@@ -31,7 +31,7 @@ func (t *Type) Padded(headDim int) int {
 	return (headDim + g - 1) / g * g
 }
 
-// RowBytes is the size of one head of one token.
+// RowBytes returns the size of one head of one token.
 func (t *Type) RowBytes(headDim int) int {
 	if t.Join != nil {
 		n := 0
@@ -47,13 +47,13 @@ func (t *Type) RowBytes(headDim int) int {
 type Segment struct {
 	Form   *Type
 	First  int // first value of the head
-	Dim    int // values of the head in it; the blocks beyond are zeros
+	Dim    int // values of the head in it; the rest of its blocks is zeros
 	Blocks int
 	At     int // byte offset in the head's row
 	Lane   int // first value in the rotated, padded domain
 }
 
-// Segments cuts a head's row into simple forms. Most types have one.
+// Segments divides a head's row into simple forms. Most types have one.
 func (t *Type) Segments(headDim int) []Segment {
 	if t.Join == nil {
 		return []Segment{{Form: t, Dim: headDim, Blocks: t.Padded(headDim) / t.Elems}}
@@ -73,7 +73,7 @@ func (t *Type) Segments(headDim int) []Segment {
 
 // Encode packs one head. dst has RowBytes(len(src)) bytes. It returns the
 // number of blocks whose scale was infinite or NaN and was stored as the
-// largest f16 or as 0 (for f16 values of that kind; bf16 and f32 hold them).
+// largest f16 or as 0. For f16 that counts values; bf16 and f32 can store them.
 // Source: spec kv-formats.md.
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 	if c := at.Channels; c != nil {
@@ -185,8 +185,8 @@ func f16At(block []byte, at int) float32 {
 	return dtype.F16ToF32(binary.LittleEndian.Uint16(block[at:]))
 }
 
-// putF16 stores v as f16; infinite values become the largest finite one, NaN
-// becomes 0, and the result is 1 for either.
+// putF16 stores v as f16. Infinite values become the largest finite one and NaN
+// becomes 0; the result is then 1.
 func putF16(block []byte, at int, v float32) (saturated int) {
 	h := dtype.F32ToF16(v)
 	if h&0x7c00 == 0x7c00 {
@@ -202,7 +202,7 @@ func putF16(block []byte, at int, v float32) (saturated int) {
 }
 
 // encodeFloats stores plain floats. f16 saturates like a scale; bf16 and f32
-// keep infinity and NaN, which they can hold.
+// keep infinity and NaN.
 func encodeFloats(dst []byte, src []float32, t dtype.Type) (saturated int) {
 	switch t {
 	case dtype.F32:
@@ -218,7 +218,7 @@ func encodeFloats(dst []byte, src []float32, t dtype.Type) (saturated int) {
 			binary.LittleEndian.PutUint16(dst[2*i:], dtype.F32ToBF16(v))
 		}
 	default:
-		panic(fmt.Sprintf("kv: %v is no float type", t))
+		panic(fmt.Sprintf("kv: %v is not a float type", t))
 	}
 	return saturated
 }
@@ -238,6 +238,6 @@ func decodeFloats(dst []float32, src []byte, t dtype.Type) {
 			dst[i] = dtype.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	default:
-		panic(fmt.Sprintf("kv: %v is no float type", t))
+		panic(fmt.Sprintf("kv: %v is not a float type", t))
 	}
 }

@@ -2,17 +2,18 @@ package kv
 
 import "sync"
 
-// Cut makes the forms of a type whose heads are cut into blocks of several
+// Cut makes the forms of a type whose heads are divided into blocks of several
 // sizes: the largest that fit first, and the smallest, padded, for the rest.
 type Cut struct {
-	blocks []*Type // simple forms, the largest first
+	blocks []*Type // simple forms, largest first
 	mu     sync.Mutex
-	forms  map[int]*Type // made so far, by head size: a layout compares forms by address
+	forms  map[int]*Type // forms made so far, by head size: a layout compares forms by address
 }
 
 func newCut(blocks []*Type) *Cut { return &Cut{blocks: blocks, forms: map[int]*Type{}} }
 
-// form is the form for heads of headDim values: a block itself where one fits.
+// form returns the form for heads of headDim values: a block itself where one
+// fits.
 func (c *Cut) form(headDim int) *Type {
 	c.mu.Lock()
 	defer c.mu.Unlock()

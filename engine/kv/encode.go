@@ -32,8 +32,8 @@ func (t *Type) encodeGroup(dst []byte, x []float32, at At) (saturated int) {
 }
 
 // encodeCorrected is the rule of turbo: the length is divided out before the
-// rotation and stored, over the length of the chosen levels, in every block of
-// the rotation.
+// rotation and stored in every block of the rotation, over the length of the
+// chosen levels.
 func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 	n := sqrt32(sumSquares(x))
 	inv := float32(0)
@@ -66,7 +66,7 @@ func (t *Type) encodeCorrected(dst []byte, x []float32) int {
 }
 
 // encodeRotatedNorm is the rule of oa-turbo: the length after an unnormalised
-// rotation. A NaN value takes code 0 here.
+// rotation. NaN gets code 0 here.
 func (t *Type) encodeRotatedNorm(dst []byte, x []float32) int {
 	t.Rotation.forward(x)
 	n := sqrt32(sumSquares(x))
@@ -85,8 +85,8 @@ func (t *Type) encodeRotatedNorm(dst []byte, x []float32) int {
 	return putF16(dst, t.Scale.At, n)
 }
 
-// encodeOuter is the rule of tq3_0: the largest magnitude takes the outermost
-// level. NaN never becomes the largest.
+// encodeOuter is the rule of tq3_0: the largest magnitude gets the outermost
+// level. NaN never counts as the largest.
 func (t *Type) encodeOuter(dst []byte, x []float32) int {
 	t.Rotation.forward(x)
 	var amax float32

@@ -72,7 +72,8 @@ func times(x []float32, c float32) {
 
 func rms(x []float32) float32 { return sqrt32(sumSquares(x) / float32(len(x))) }
 
-// quantise writes the codes of x, and with a residual leaves value minus level in x.
+// quantise writes the codes of x, and with a residual leaves value minus level
+// in x.
 func (t *Type) quantise(codes []uint8, x []float32) {
 	for i, v := range x {
 		codes[i] = t.Codes.code(v)
@@ -82,7 +83,7 @@ func (t *Type) quantise(codes []uint8, x []float32) {
 	}
 }
 
-// project turns the residual into the values whose signs are stored, and
+// project converts the residual to the values whose signs are stored, and
 // returns its size: the mean magnitude, or the length.
 func (r *Residual) project(e []float32) float32 {
 	if r.Rule == DirectSign {
@@ -111,9 +112,8 @@ func (r *Residual) put(block []byte, e []float32, g float32) int {
 }
 
 // encode writes the polar copy of the key x at position at.Pos; n is its
-// length. The trigonometry is in float64, rounded to binary32 where the
-// format's arithmetic is binary32.
-// Source: spec kv-formats.md section 7.
+// length. Trigonometry is in float64, rounded to binary32 where the format's
+// arithmetic is binary32. Source: spec kv-formats.md section 7.
 func (p *Polar) encode(block []byte, x []float32, n float32, at At) {
 	half := len(x) / 2
 	base := float64(at.RopeBase)
@@ -143,7 +143,7 @@ func (p *Polar) encode(block []byte, x []float32, n float32, at At) {
 	putStream(block[p.Angle:], angle[:half], 4)
 }
 
-// polarAngles is the cosine and sine of the middle of each angle code.
+// polarAngles holds the cosine and sine of the middle of each angle code.
 var polarAngles = func() (t [16][2]float32) {
 	for a := range t {
 		sin, cos := math.Sincos((float64(a)+0.5)/16*2*math.Pi - math.Pi)
@@ -152,8 +152,8 @@ var polarAngles = func() (t [16][2]float32) {
 	return t
 }()
 
-// search finds the radius and angle codes of (u, v) with the best trade
-// between dot product and squared error, near the plain rounding of both.
+// search finds the radius and angle codes of (u, v) with the best trade between
+// dot product and squared error, near the plain rounding of both.
 func (p *Polar) search(u, v, sigma, inv float32) (radius, angle uint8) {
 	length := sqrt32(float32(u*u) + float32(v*v))
 	c := Codes{Boundaries: p.Boundaries}

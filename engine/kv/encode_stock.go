@@ -18,8 +18,8 @@ func (t *Type) encodeStock(block []byte, x []float32) int {
 	panic("kv: type " + t.Name + " has no encoder")
 }
 
-// encodeAmax: codes are round half away from zero of x over amax/127. A NaN
-// restarts the running maximum, as it does in the reference.
+// encodeAmax: codes are round half away from zero of x over amax/127. NaN
+// restarts the running maximum, as in the reference.
 func (t *Type) encodeAmax(block []byte, x []float32) int {
 	var amax float32
 	for _, v := range x {
@@ -40,8 +40,8 @@ func (t *Type) encodeAmax(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, d)
 }
 
-// encodeSigned: the value of largest magnitude, the first of equals, takes the
-// lowest level -2^(bits-1).
+// encodeSigned: the value of largest magnitude, the first among equals, gets
+// the lowest level -2^(bits-1).
 func (t *Type) encodeSigned(block []byte, x []float32) int {
 	m := extreme(x)
 	half := float32(int(1) << (t.Codes.Bits - 1))
@@ -59,8 +59,9 @@ func (t *Type) encodeSigned(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, d)
 }
 
-// encodeMinStep: codes count steps above the minimum. A block of NaN has neither
-// minimum nor step: both are stored as 0, and count as one that was saturated.
+// encodeMinStep: codes count steps above the minimum. A block of NaN has
+// neither minimum nor step: both are stored as 0, and the block counts as
+// saturated.
 func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	lo, hi := float32(math.MaxFloat32), float32(-math.MaxFloat32)
 	for _, v := range x {
@@ -88,8 +89,8 @@ func (t *Type) encodeMinStep(block []byte, x []float32) (saturated int) {
 	return max(saturated, putF16(block, t.Scale.At, d), putF16(block, t.Scale.Min, lo))
 }
 
-// encodeFitted: nearest levels for the scale that puts the extreme value on
-// the first level, then the scale that fits those codes best under weights x².
+// encodeFitted: nearest levels for the scale that puts the extreme value on the
+// first level, then the scale that fits those codes best with weights x².
 func (t *Type) encodeFitted(block []byte, x []float32) int {
 	m := extreme(x)
 	if abs32(m) < t.Scale.Floor {
@@ -110,7 +111,7 @@ func (t *Type) encodeFitted(block []byte, x []float32) int {
 	return putF16(block, t.Scale.At, sumLX/sumLL)
 }
 
-// extreme is the value of largest magnitude, the first of equals.
+// extreme returns the value of largest magnitude, the first among equals.
 func extreme(x []float32) (m float32) {
 	var amax float32
 	for _, v := range x {
@@ -121,8 +122,8 @@ func extreme(x []float32) (m float32) {
 	return m
 }
 
-// nearest is the index of the level nearest to v; ties go up, values outside
-// clamp, NaN takes the last.
+// nearest returns the index of the level nearest to v. Ties go up, values
+// outside are clamped, NaN gets the last level.
 func nearest(levels []float32, v float32) uint8 {
 	for i := range len(levels) - 1 {
 		if v-levels[i] < levels[i+1]-v {

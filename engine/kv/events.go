@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// changes collects what became of the wishes, so that each is said once.
+// changes collects how the requested types were changed, so that each change is
+// reported once.
 type changes struct {
 	order []change
-	at    map[change][]int // layers
+	at    map[change][]int // layers of each change
 	level map[change]slog.Level
 }
 
@@ -20,7 +21,8 @@ type change struct {
 	reason   string
 }
 
-// note records one side of one layer, unless the wish was met as it stands.
+// note records one side of one layer, unless the requested type is used
+// unchanged.
 func (c *changes) note(layer int, s Side, want *Type, ch *choice, y *SideLayout) {
 	if y.Reason == "" {
 		return
@@ -36,7 +38,7 @@ func (c *changes) note(layer int, s Side, want *Type, ch *choice, y *SideLayout)
 	c.at[key] = append(c.at[key], layer)
 }
 
-// events appends one line a change to the layout.
+// events appends one line per change to the layout.
 func (c *changes) events(l *Layout) {
 	for _, key := range c.order {
 		text := fmt.Sprintf("kv: %v %s -> %s (%s)", key.side, key.from.Name, key.to.Name, key.reason)
@@ -51,7 +53,7 @@ func (c *changes) events(l *Layout) {
 	for g := range l.Groups {
 		if x := l.Groups[g].Exact; x != (Window{}) {
 			l.Events = append(l.Events, Event{
-				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are kept exact too", x.Newest, x.Sinks),
+				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are also kept exact", x.Newest, x.Sinks),
 				Attrs: []slog.Attr{slog.String("layer", ranges(l.Groups[g].Layers))},
 			})
 		}

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// fit turns c into a form that holds heads of dim, by the rules that the
-// literals carry.
-// Source: spec kv-formats.md sections 6 and 8.
+// fit replaces c by a form that supports heads of dim, by the rules in the
+// literals. Source: spec kv-formats.md sections 6 and 8.
 func fit(c *choice, dim int, s Side) {
 	for {
 		t := c.t

@@ -2,11 +2,10 @@ package kv
 
 import "encoding/hex"
 
-// The gw family: one head vector is one block behind a whole-head rotation of
-// channels that calibration has centred and levelled, coded by a trellis that
-// is read without any serial step. Heads that are no power of two from 32 to
-// 256 are cut into blocks, the largest first.
-// Source: spec gw-formats.md.
+// The gw family: one head vector is one block. It has a whole-head rotation of
+// channels that a calibration has centred and normalised, and trellis codes
+// that need no serial decoding. Head sizes other than powers of two from 32 to
+// 256 are divided into blocks, the largest first. Source: spec gw-formats.md.
 var (
 	GW4 = gw("gw4", "4 bits, trellis, newest tokens exact", Balanced, 4, trellis4, 0.0258030)
 	GW3 = gw("gw3", "3 bits, trellis, newest tokens exact", Small, 3, trellis3, 0.0251035)
@@ -15,8 +14,8 @@ var (
 
 func init() { register(GW4, GW3, GW2) }
 
-// gw is the type whose blocks of 256, 128, 64 and 32 values have codes of the
-// given bits; unit is the size of a step of the levels.
+// gw returns the type whose blocks of 256, 128, 64 and 32 values have codes of
+// the given bits; unit is the step between levels.
 func gw(name, note, group string, bits int, levels []float32, unit float32) *Type {
 	t := &Type{
 		Name: name, Note: note, Group: group, Family: GW,
@@ -48,7 +47,8 @@ var gwRotations = []Rotation{
 // gwSigns are the two masks of the turbo rotation, one after the other.
 var gwSigns = append(append([]float32{}, turboRotation.Pre...), turboRotation.Post...)
 
-// trellisTable is the level of every window of 8 bits: two's complement bytes.
+// trellisTable holds the level of every 8-bit window, from two's complement
+// bytes.
 func trellisTable(text string) []float32 {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != trellisLevels {

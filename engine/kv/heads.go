@@ -5,13 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrHead is the class of errors about a head size that a form cannot hold.
+// ErrHead is the class of errors about a head size that a form does not
+// support.
 var ErrHead = errors.New("kv: head size does not fit")
 
-// maxHeadDim bounds head sizes so that hostile ones cannot ask for memory.
+// maxHeadDim bounds head sizes, so that hostile ones cannot cause large
+// allocations.
 const maxHeadDim = 1 << 14
 
-// Form is the encoding of t for a head size and side: t itself, or the
+// Form returns the encoding of t for a head size and side: t itself, or the
 // variant that serves it.
 func (t *Type) Form(headDim int, s Side) *Type {
 	if t.Cut != nil && headDim > 0 && headDim <= maxHeadDim {
@@ -25,7 +27,7 @@ func (t *Type) Form(headDim int, s Side) *Type {
 	return t
 }
 
-// holds reports whether t, a form, can store heads of headDim as it is.
+// holds reports whether t, a form, can store heads of headDim unchanged.
 func (t *Type) holds(headDim int) bool {
 	switch {
 	case headDim <= 0 || headDim > maxHeadDim:
@@ -48,9 +50,9 @@ func (t *Type) holds(headDim int) bool {
 	return t.Heads.Pad || headDim%t.Elems == 0
 }
 
-// Hold returns the encoding with which t itself, no mapping and no policy,
-// stores a head of headDim values as K; kv encode and kv decode use it.
-// A head that does not fit is ErrHead.
+// Hold returns the encoding with which t itself, without mapping or policy,
+// stores a head of headDim values as K; kv encode and kv decode use it. A head
+// that does not fit is ErrHead.
 func (t *Type) Hold(headDim int) (*Type, error) {
 	if !t.holds(headDim) {
 		return nil, fmt.Errorf("%w: %s %s, asked for %d", ErrHead, t.Name, t.sizes(), headDim)
@@ -58,26 +60,26 @@ func (t *Type) Hold(headDim int) (*Type, error) {
 	return t.Form(headDim, K), nil
 }
 
-// Fit is what Resolve stores for t at a head size on one side when no policy
-// changes it, and why where that is another type or padded.
+// Fit returns what Resolve stores for t at a head size on one side when no
+// policy changes it, and the reason if that is another type or padded.
 func (t *Type) Fit(headDim int, s Side) (form *Type, reason string) {
 	c := choice{t: t}
 	fit(&c, headDim, s)
 	return c.t.Form(headDim, s), c.reason
 }
 
-// Bits is what a value of a head takes, padding and replacement included.
+// Bits returns the bits per value of a head, padding and replacement included.
 func (t *Type) Bits(headDim int, s Side) float64 {
 	form, _ := t.Fit(headDim, s)
 	return 8 * float64(form.RowBytes(headDim)) / float64(headDim)
 }
 
-// Nominal is the head size that figures about types are for, where no model says
+// Nominal is the head size for which types are described where no model gives
 // its own.
 const Nominal = 128
 
-// NominalBits is what a value takes at that head size, on the side that the
-// type is for: V where it is not for K.
+// NominalBits returns the bits per value at that head size, on the side for
+// which the type is meant: V if it does not support K.
 func (t *Type) NominalBits() float64 {
 	if t.Heads.K != "" {
 		return t.Bits(Nominal, V)
@@ -85,7 +87,7 @@ func (t *Type) NominalBits() float64 {
 	return t.Bits(Nominal, K)
 }
 
-// sizes says in words which heads a form holds.
+// sizes describes the head sizes that a form supports.
 func (t *Type) sizes() string {
 	switch {
 	case t.Heads.Only != 0:

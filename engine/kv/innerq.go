@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// InnerQ evens out the channels of keys before they are rotated, from the keys
+// InnerQ equalises the channels of keys before they are rotated, from the keys
 // alone: channel c is multiplied by (mean rms / rms of c)^Strength, and the
 // query divided by it. It is measured until every KV head has seen Groups
-// groups of 128 values. The zero value is off.
-// Source: spec kv-policies.md section 6.
+// groups of 128 values. The zero value is off. Source: spec kv-policies.md
+// section 6.
 type InnerQ struct {
 	Groups   int
-	Strength float64 // above 0, at most 1; all else counts as a half
+	Strength float64 // above 0 and at most 1; any other value counts as 0.5
 }
 
 // Limits of InnerQ.
 const (
-	evenGroup = 128 // values of a group
+	evenGroup = 128 // values per group
 	evenSmall = 1e-10
-	evenLeast = 0.5 // factors of a channel
+	evenLeast = 0.5 // bounds of a channel's factor
 	evenMost  = 2
-	evenNear  = 1.2 // channels nearer than that to their mean are even already
+	evenNear  = 1.2 // ratio to the mean below which channels count as equal
 )
 
 func (q InnerQ) check() error {
@@ -31,7 +31,7 @@ func (q InnerQ) check() error {
 	return nil
 }
 
-// Tokens is the number of keys that every KV head has to see.
+// Tokens returns the number of keys that every KV head must see.
 func (q InnerQ) Tokens(layers []LayerInfo) int {
 	least := 0 // values of the smallest head
 	for i := range layers {
@@ -45,8 +45,8 @@ func (q InnerQ) Tokens(layers []LayerInfo) int {
 	return int(min((int64(q.Groups)*evenGroup+int64(least)-1)/int64(least), maxCells))
 }
 
-// evens reports whether InnerQ works on keys of this form: packed behind a
-// rotation, and not levelled by a calibration.
+// evens reports whether InnerQ applies to keys of this form: packed after a
+// rotation, and not normalised by a calibration.
 func (t *Type) evens() bool {
 	for _, p := range t.Join {
 		if p.Form.evens() {
@@ -56,8 +56,8 @@ func (t *Type) evens() bool {
 	return !t.Float && t.Rotation.Size > 0 && !t.Levelled
 }
 
-// Even is the table of InnerQ after what was counted, of rows as they are; ok is false where the
-// channels are even already.
+// Even returns the table of InnerQ from the statistics; ok is false if the
+// channels are already equal.
 func (s *ChannelStats) Even(q InnerQ) (c Channels, ok bool) {
 	if !(q.Strength > 0 && q.Strength <= 1) {
 		q.Strength = 0.5
@@ -83,7 +83,7 @@ func (s *ChannelStats) Even(q InnerQ) (c Channels, ok bool) {
 }
 
 // even gives the keys of a layer their table, or says why they need none.
-// Before the tables are there it says that they will come.
+// Before the tables exist it says that they will come.
 func (r *resolver) even(y *LayerLayout) {
 	if r.set.InnerQ.Groups == 0 || y.MLA || !y.K.Active.evens() {
 		return
@@ -96,7 +96,7 @@ func (r *resolver) even(y *LayerLayout) {
 	y.K.Even = y.K.Channels != nil
 }
 
-// checkEven refuses tables that are not for these layers.
+// checkEven rejects tables that are not for these layers.
 func (s *Settings) checkEven(layers []LayerInfo) error {
 	if s.Even == nil {
 		return nil

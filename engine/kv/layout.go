@@ -10,56 +10,56 @@ import (
 // PageCells is the number of consecutive positions of one sequence in a page.
 const PageCells = 64
 
-// LayerInfo is what Resolve has to know about one layer of a model.
+// LayerInfo is what Resolve needs to know about one layer of a model.
 type LayerInfo struct {
 	Layer              int
-	Cached             bool // false: the layer keeps no K and V (recurrent, convolution)
+	Cached             bool // false if the layer keeps no K and V (recurrent, convolution)
 	Heads, KVHeads     int
-	HeadDimK, HeadDimV int     // as the weights say; for MLA the latent row and its view
-	Window             int     // positions a row sees, itself among them; 0: all
-	Share              int     // the layer whose cache it reads; -1: its own
+	HeadDimK, HeadDimV int     // from the weights; for MLA the latent row and its view
+	Window             int     // positions a row sees, including its own; 0 for all
+	Share              int     // the layer whose cache it reads; -1 for its own
 	MLA                bool    // V is the first HeadDimV values of K
-	Bidirectional      bool    // rows see what comes after them
-	RopeBase           float32 // base of the rotary embedding; 0: none
-	Rotary             Rotary  // how keys and queries are turned by their position
-	StateBytes         int64   // recurrent state of one sequence; 0: none
+	Bidirectional      bool    // rows see later rows too
+	RopeBase           float32 // RoPE base; 0 for none
+	Rotary             Rotary  // RoPE of keys and queries
+	StateBytes         int64   // recurrent state of one sequence; 0 for none
 	Signals            Signals
 }
 
-// Signals are what a model file says about the head size; zero: not there.
+// Signals are a model file's statements about the head size; zero if missing.
 type Signals struct {
 	KeyLength, KeyLengthMLA, KeyLengthSWA, ValueLength int
 	Embd, Heads                                        int
 }
 
-// Layout says what every layer stores and how. It is the one value that
-// memory plan, API, panel, log and save header print.
+// Layout is what every layer stores and how. The memory plan, the API, the
+// panel, the log and the session header all print this value.
 type Layout struct {
 	Layers   []LayerLayout
 	Groups   []Group
 	Events   []Event
 	Want     Want
 	Settings Settings
-	Policy   int // the layer policy in force, 0 to 7
+	Policy   int // the active layer policy, 0 to 7
 	// Passing is the memory of exact pages that a chunk begins and leaves
 	// behind, by side: the largest of any layer, shared by all.
 	Passing [2]int64
 }
 
-// Group is the layers with one window and one exact window; they share page
+// Group is the layers with the same window and exact window; they share page
 // tables and pools.
 type Group struct {
-	Window     int    // 0: all positions
-	Exact      Window // what is kept in exact form too
-	Layers     []int  // indices into Layout.Layers of the layers that own cells
+	Window     int    // 0 for all positions
+	Exact      Window // range that is also kept exact
+	Layers     []int  // indices in Layout.Layers of the layers with cells of their own
 	Pages      int    // pages in the pool
 	ExactPages int    // exact pages in the pool
-	Passing    int    // exact pages after those, whose memory all layers share
-	Late       bool   // a side of a layer is packed by page
-	Own        bool   // keys of a layer are calibrated by each conversation
+	Passing    int    // exact pages after those, in memory that all layers share
+	Late       bool   // at least one side of a layer is packed by page
+	Own        bool   // conversations calibrate the keys of a layer
 }
 
-// Cells is the number of cells in the pool of each layer of the group.
+// Cells returns the number of cells in the pool of each layer of the group.
 func (g *Group) Cells() int { return g.Pages * PageCells }
 
 // LayerLayout is one layer of a Layout.
@@ -67,16 +67,16 @@ type LayerLayout struct {
 	Layer          int
 	K, V           SideLayout
 	Heads, KVHeads int
-	Window         int    // positions a row sees; 0: all
-	Exact          Window // what is kept in exact form too
-	Group          int    // index into Layout.Groups; -1: no K and V
-	Share          int    // index of the layer whose cells it reads; -1: its own
+	Window         int    // positions a row sees; 0 for all
+	Exact          Window // range that is also kept exact
+	Group          int    // index in Layout.Groups; -1 without K and V
+	Share          int    // index of the layer whose cells it reads; -1 for its own
 	Lends          bool   // other layers read its cells
 	MLA            bool
-	Rotary         Rotary  // how keys are turned by their position
-	Temper         Temper  // what finished logits over K are multiplied with
+	Rotary         Rotary  // RoPE of the keys
+	Temper         Temper  // multiplier of finished logits over K
 	RopeBase       float32 // for encoders that need it
-	StateBytes     int64   // recurrent state of one sequence; 0: none
+	StateBytes     int64   // recurrent state of one sequence; 0 for none
 }
 
 // Owns reports whether the layer has cells of its own.
@@ -93,29 +93,29 @@ func (l *LayerLayout) Side(s Side) *SideLayout {
 // SideLayout is K or V of one layer.
 type SideLayout struct {
 	Wanted, Active *Type
-	Reason         string // in words; empty where the wish is met as it stands
-	HeadDim        int    // real values of a head
-	Padded         int    // values of a head in the rotated domain, zeros included
-	HeadBytes      int    // one head of one token
-	RowBytes       int    // one token, all KV heads; 0 where nothing is stored (shared, or a view of K)
-	View           bool   // V that is read from the rows of K
-	Bytes          int64  // the whole pool
+	Reason         string // why Active differs from the request; empty if it does not
+	HeadDim        int    // values of a head without padding
+	Padded         int    // values of a head in the rotated domain, with padding
+	HeadBytes      int    // bytes of one head of one token
+	RowBytes       int    // bytes of one token, all KV heads; 0 where nothing is stored (shared, or a view of K)
+	View           bool   // V is read from the rows of K
+	Bytes          int64  // bytes of the whole pool
 	Segments       []Segment
-	Channels       []Channels // calibration, one a KV head; nil: none
-	Even           bool       // they are InnerQ's, or will be
-	Own            bool       // every conversation has its own
-	Sense          float64    // divergence of the model, in nats, with this cache alone at the least bits; 0: not measured
+	Channels       []Channels // calibration, one per KV head; nil for none
+	Even           bool       // the channels are InnerQ's, or will be
+	Own            bool       // every conversation has its own calibration
+	Sense          float64    // divergence of the model, in nats, with this cache alone at the fewest bits; 0 if not measured
 
-	Exact      *Type // the form of exact pages, in the same rotated domain; nil: none
-	ExactRow   int   // one token in it, all KV heads
-	Sinks      *Type // the form of exact sinks; nil: none
+	Exact      *Type // form of exact pages, in the same rotated domain; nil for none
+	ExactRow   int   // bytes of one token in it, all KV heads
+	Sinks      *Type // form of exact sinks; nil for none
 	SinkRow    int
-	OwnRow     int   // a conversation's own calibration, all KV heads; 0: none
-	OwnBytes   int   // its memory, with what comes of it
-	ExactBytes int64 // exact pages, sinks and own calibrations
+	OwnRow     int   // bytes of a conversation's own calibration, all KV heads; 0 for none
+	OwnBytes   int   // its memory, including the resulting channels
+	ExactBytes int64 // bytes of exact pages, sinks and own calibrations
 }
 
-// Form is the encoding of a part; nil where there is none.
+// Form returns the encoding of a part; nil if the side has no such part.
 func (s *SideLayout) Form(p Part) *Type {
 	switch p {
 	case Exact:
@@ -128,7 +128,8 @@ func (s *SideLayout) Form(p Part) *Type {
 	return s.Active
 }
 
-// Row is the size of a token in a part, all KV heads; 0 where nothing is stored.
+// Row returns the size of a token in a part, all KV heads; 0 where nothing is
+// stored.
 func (s *SideLayout) Row(p Part) int {
 	switch p {
 	case Exact:
@@ -144,15 +145,15 @@ func (s *SideLayout) Row(p Part) int {
 // Late reports whether rows are packed by page, from their exact form.
 func (s *SideLayout) Late() bool { return s.Exact != nil && s.Active.Late() }
 
-// Event is a line for the log of a load: said once, with key and value pairs.
+// Event is a line for the log of a load, with key and value pairs.
 type Event struct {
 	Level slog.Level
 	Text  string
 	Attrs []slog.Attr
 }
 
-// resize sets the page pools, and the bytes of every side, for a number of
-// cells that all sequences share.
+// resize sets the page pools and the bytes of every side for a number of cells
+// that all sequences share.
 func (l *Layout) resize(cells int) {
 	l.Settings.Cells = cells
 	for g := range l.Groups {
@@ -169,8 +170,8 @@ func (l *Layout) resize(cells int) {
 	l.resizeExact()
 }
 
-// pages is the pool of a group: all cells, or for a window what one ubatch of
-// every sequence can see, cut back to a page border before it.
+// pages returns the pool of a group: all cells, or for a window what one ubatch
+// of every sequence can see from the page border before it.
 func (l *Layout) pages(g *Group, cells int) int {
 	all := (cells + PageCells - 1) / PageCells
 	if g.Window == 0 {
@@ -181,8 +182,8 @@ func (l *Layout) pages(g *Group, cells int) int {
 	return min(all, seqs*each)
 }
 
-// Bytes is the memory of all cells, both parts; the largest int64 where that
-// is too small.
+// Bytes returns the memory of all cells, both parts; the largest int64 on
+// overflow.
 func (l *Layout) Bytes() int64 {
 	n := addSat(l.Passing[K], l.Passing[V])
 	for i := range l.Layers {
@@ -192,10 +193,10 @@ func (l *Layout) Bytes() int64 {
 	return n
 }
 
-// StateTotal is the memory of all recurrent states and their checkpoints.
+// StateTotal returns the memory of all recurrent states and their checkpoints.
 func (l *Layout) StateTotal() int64 { return mulSat(l.StateBytes(), l.StateSlots()) }
 
-// addSat and mulSat work on non-negative numbers and stop at the largest.
+// addSat and mulSat saturate at the largest int64; operands are not negative.
 func addSat(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -210,7 +211,8 @@ func mulSat(a int64, n int) int64 {
 	return a * int64(n)
 }
 
-// BytesPerToken is what one more token of context takes, windows left out.
+// BytesPerToken returns the bytes of one more token of context, without
+// windows.
 func (l *Layout) BytesPerToken() int {
 	n := 0
 	for i := range l.Layers {
@@ -222,7 +224,8 @@ func (l *Layout) BytesPerToken() int {
 	return n
 }
 
-// StateBytes is the recurrent state of one sequence over all layers.
+// StateBytes returns the size of the recurrent state of one sequence over all
+// layers.
 func (l *Layout) StateBytes() int64 {
 	var n int64
 	for i := range l.Layers {
@@ -231,8 +234,8 @@ func (l *Layout) StateBytes() int64 {
 	return n
 }
 
-// StateSlots is the number of recurrent states that are kept: one live state
-// a sequence, and the checkpoints.
+// StateSlots returns the number of recurrent states: one live state per
+// sequence, and the checkpoints.
 func (l *Layout) StateSlots() int {
 	if l.StateBytes() == 0 {
 		return 0
@@ -240,8 +243,8 @@ func (l *Layout) StateSlots() int {
 	return max(l.Settings.Seqs, 1) + l.Settings.checkpoints()
 }
 
-// LargestContext is the largest number of cells, a multiple of PageCells,
-// whose memory is at most budget bytes; 0 if not even one page fits.
+// LargestContext returns the largest number of cells, a multiple of PageCells,
+// that fits in budget bytes; 0 if not even one page fits.
 func (l *Layout) LargestContext(budget int64) int {
 	c := *l
 	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
@@ -252,8 +255,8 @@ func (l *Layout) LargestContext(budget int64) int {
 	return pages * PageCells
 }
 
-// Part is the layout with the cells and states of layers from to to-1 alone;
-// the others keep nothing. Layers and groups keep their numbers.
+// Part returns the layout with the cells and states of layers from to to-1
+// only. Layers and groups keep their numbers.
 func (l *Layout) Part(from, to int) Layout {
 	p := *l
 	p.Layers, p.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)

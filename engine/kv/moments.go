@@ -2,12 +2,11 @@ package kv
 
 import "math"
 
-// Moments is what a calibration keeps of one layer and KV head: its keys and
-// queries at position 0, from which follows what they are over any positions.
-// Products are those of the two columns of a pair of the rotary embedding, and
-// stand beside the first.
+// Moments is the calibration of one layer and KV head: statistics of its keys
+// and queries at position 0, from which those over any positions follow.
+// Products are of the two columns of a RoPE pair, at the index of the first.
 type Moments struct {
-	Mean, Var, Cross  []float32 // of the keys; squares and products around the mean
+	Mean, Var, Cross  []float32 // of the keys; squares and products are around the mean
 	Query, QueryCross []float32 // squares and products of the queries
 }
 
@@ -18,7 +17,7 @@ func (m *Moments) arrays() [momentArrays]*[]float32 {
 	return [momentArrays]*[]float32{&m.Mean, &m.Var, &m.Cross, &m.Query, &m.QueryCross}
 }
 
-// newMoments takes its arrays of headDim values out of x, one after another.
+// newMoments slices its arrays of headDim values from x, one after another.
 func newMoments(x []float32, headDim int) (m Moments) {
 	for i, a := range m.arrays() {
 		*a = x[i*headDim : (i+1)*headDim : (i+1)*headDim]
@@ -26,7 +25,7 @@ func newMoments(x []float32, headDim int) (m Moments) {
 	return m
 }
 
-// Moments is what was counted.
+// Moments returns the collected statistics.
 func (s *ChannelStats) Moments() Moments {
 	n := len(s.back)
 	m := newMoments(make([]float32, momentArrays*n), n)
@@ -48,13 +47,13 @@ func (s *ChannelStats) Moments() Moments {
 	return m
 }
 
-// limited is v as a finite float32.
+// limited clamps v to a finite float32.
 func limited(v float64) float32 {
 	return float32(min(max(v, -math.MaxFloat32), math.MaxFloat32))
 }
 
-// Channels is the calibration for conversations that reach span positions, of
-// keys and queries that are turned by r.
+// Channels returns the calibration for conversations that reach span positions,
+// with RoPE r.
 func (m *Moments) Channels(r Rotary, span int) Channels {
 	n := len(m.Mean)
 	s := NewChannelStats(n, r)
@@ -77,7 +76,7 @@ func (m *Moments) Channels(r Rotary, span int) Channels {
 	return c
 }
 
-// fits reports whether m is finite and for heads of headDim values.
+// fits reports whether m is finite and has headDim values.
 func (m *Moments) fits(headDim int) bool {
 	for _, a := range m.arrays() {
 		if len(*a) != headDim || !finite(*a) {

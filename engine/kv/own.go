@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Own is the calibration that a conversation takes of its own keys, in one
-// layer and KV head, where the model has none: measured on the first positions
-// while every row still reads them in exact form, and there before a page is
-// packed. It depends on those positions alone.
+// Own is a conversation's calibration of its own keys, in one layer and KV
+// head, for models without a calibration. It is measured on the first positions
+// while every row still reads them in exact form, and completes before the
+// first page is packed. It depends on those positions only.
 //
-// What it is over the positions that the conversation can reach follows from
-// that, as it does for a model's calibration.
-// Source: spec gw-formats.md "Definition", calibration record.
+// The statistics over all positions that the conversation can reach follow from
+// it, as for a model's calibration. Source: spec gw-formats.md "Definition",
+// calibration record.
 type Own struct {
 	ChannelStats
-	span     int // positions that a conversation can reach
+	span     int // number of positions that a conversation can reach
 	channels Channels
 	known    bool
 }
@@ -24,15 +24,16 @@ const (
 	// OwnRows is the number of positions from which a conversation calibrates
 	// itself: those whose rows read no packed page.
 	OwnRows = 2*PageCells - 1
-	// ownSkip is the first positions, whose keys are unlike all others.
+	// ownSkip is the number of first positions to ignore, since their keys are
+	// unlike all others.
 	ownSkip = 4
-	// ownNewest is the exact window that lets the first page wait for them.
+	// ownNewest is the exact window that delays the first packed page for long
+	// enough.
 	ownNewest = PageCells
 )
 
-// NewOwn is what a conversation has measured before it begins, for heads of
-// headDim values that are turned by r, and conversations of up to span
-// positions.
+// NewOwn returns an empty calibration for heads of headDim values with RoPE r,
+// and conversations of up to span positions.
 func NewOwn(headDim int, r Rotary, span int) Own {
 	return Own{
 		ChannelStats: *NewChannelStats(headDim, r), span: span,
@@ -40,15 +41,15 @@ func NewOwn(headDim int, r Rotary, span int) Own {
 	}
 }
 
-// ownBytes is the memory of an Own.
+// ownBytes returns the memory of an Own.
 func ownBytes(headDim int) int { return ownRow(headDim) + (2*8+2*4)*headDim }
 
-// ownRow is the size of a row of an Own.
+// ownRow returns the size of a row of an Own.
 func ownRow(headDim int) int { return ChannelRow(headDim) }
 
-// Add counts the key at pos and the queries that read it, one after another in
-// q. Positions come in order from 0, which begins anew; those from OwnRows on
-// do not count.
+// Add adds the key at pos and the queries that read it, one after another in q.
+// Positions come in order; position 0 starts over, and positions from OwnRows
+// on are ignored.
 func (o *Own) Add(pos int, k, q []float32) {
 	switch {
 	case pos == 0:
@@ -70,13 +71,13 @@ func (o *Own) Add(pos int, k, q []float32) {
 	}
 }
 
-// settle makes the channels of what was measured and spread.
+// settle computes the channels from the measurement.
 func (o *Own) settle() {
 	o.measure(&o.channels)
 	o.known = true
 }
 
-// Channels is the calibration; nil while it is being measured.
+// Channels returns the calibration; nil while it is being measured.
 func (o *Own) Channels() *Channels {
 	if !o.known {
 		return nil
@@ -84,7 +85,7 @@ func (o *Own) Channels() *Channels {
 	return &o.channels
 }
 
-// Copy makes o what from is.
+// Copy copies from.
 func (o *Own) Copy(from *Own) {
 	o.known, o.keys.n, o.queries.n = from.known, from.keys.n, from.queries.n
 	to := o.channelArrays()
@@ -98,7 +99,7 @@ func (o *Own) Copy(from *Own) {
 // ownKnown marks, in the count of keys of a row, a calibration that is complete.
 const ownKnown = 1 << 63
 
-// Get writes what was measured; the row says whether it is complete.
+// Get writes the measurement as a row, which says whether it is complete.
 func (o *Own) Get(row []byte) {
 	o.ChannelStats.Get(row)
 	if o.known {
@@ -107,7 +108,7 @@ func (o *Own) Get(row []byte) {
 	}
 }
 
-// Put is the inverse of Get. It rejects what no rows can have measured.
+// Put is the inverse of Get. A row that no keys can produce is an error.
 func (o *Own) Put(row []byte) error {
 	counts := row[8*6*len(o.back):]
 	keys := binary.LittleEndian.Uint64(counts)
@@ -123,8 +124,8 @@ func (o *Own) Put(row []byte) error {
 	return nil
 }
 
-// self reports whether keys of a layer that want a calibration can take their
-// own from each conversation: the first page has to wait for it in exact form.
+// self reports whether keys of a layer that need a calibration can take one
+// from each conversation: the first page must wait for it in exact form.
 func (r *resolver) self(in *LayerInfo) bool {
 	n := r.set.ExactWindow
 	return r.set.SelfCalibrate && !in.Rotary.Opaque && !in.Bidirectional && (n == nil || *n >= ownNewest) && (in.Window == 0 || in.Window >= ownNewest)

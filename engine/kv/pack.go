@@ -112,8 +112,8 @@ func (c *Codes) level(code uint8) float32 {
 	return c.Levels[code]
 }
 
-// code is the index of the first boundary strictly greater than v; if there is
-// none, the last code. NaN therefore takes the last code.
+// code returns the index of the first boundary strictly greater than v, or the
+// last code if no boundary is. NaN therefore gets the last code.
 func (c *Codes) code(v float32) uint8 {
 	for i, b := range c.Boundaries {
 		if b > v {

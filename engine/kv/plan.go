@@ -1,6 +1,6 @@
 package kv
 
-// Plan is the layout as `kv plan --json` and GET /api/kv print it. Keys are
+// Plan is the layout as printed by `kv plan --json` and GET /api/kv. Keys are
 // only ever added.
 type Plan struct {
 	Model    string      `json:"model"`
@@ -10,17 +10,16 @@ type Plan struct {
 	Layers   []PlanLayer `json:"layers"`
 	Bytes    int64       `json:"bytes"`
 	BytesF16 int64       `json:"bytes_f16"`
-	// PassingBytes are the exact pages that a chunk leaves behind, of Bytes;
-	// all layers share them.
+	// PassingBytes is the part of Bytes for exact pages that a chunk leaves
+	// behind; all layers share them.
 	PassingBytes int64 `json:"passing_bytes"`
-	// ExactAlone is what the exact part of all layers would take with one
-	// sequence.
+	// ExactAlone is the size of the exact part of all layers with one sequence.
 	ExactAlone int64    `json:"exact_alone"`
 	StateBytes int64    `json:"state_bytes"`
 	Events     []string `json:"events"`
 }
 
-// PlanWanted is what a person asked for.
+// PlanWanted is the request.
 type PlanWanted struct {
 	K string `json:"k"`
 	V string `json:"v"`
@@ -36,13 +35,13 @@ type PlanLayer struct {
 	Window  int      `json:"window"`
 	Cells   int      `json:"cells"`
 
-	// The newest positions and the first ones that are kept in exact form too.
+	// The newest and the first positions that are also kept exact.
 	ExactWindow int `json:"exact_window"`
 	ExactSinks  int `json:"exact_sinks"`
 }
 
-// PlanSide is K or V of a layer; sizes in bytes, RowBytes of one token, Bytes of
-// both parts, ExactBytes of the exact one.
+// PlanSide is K or V of a layer. Sizes are in bytes: RowBytes of one token,
+// Bytes of both parts, ExactBytes of the exact one.
 type PlanSide struct {
 	Wanted   string `json:"wanted"`
 	Active   string `json:"active"`
@@ -52,22 +51,22 @@ type PlanSide struct {
 	Padded   int    `json:"padded"`
 	RowBytes int    `json:"row_bytes"`
 
-	Exact      string `json:"exact"` // form of exact pages; empty: none
+	Exact      string `json:"exact"` // form of exact pages; empty for none
 	ExactBytes int64  `json:"exact_bytes"`
 
-	// Saturated counts blocks that the CPU has written with a scale that was
-	// infinite or NaN, and was stored as the largest f16 or as 0.
+	// Saturated counts blocks that were written with an infinite or NaN scale,
+	// which is stored as the largest f16 or as 0.
 	Saturated int64 `json:"saturated"`
 
-	// Channels says how those of the keys are brought near each other:
-	// "calibrated", "self-calibrated", "innerq", or empty.
+	// Channels says how the channels of the keys are normalised: "calibrated",
+	// "self-calibrated", "innerq", or empty.
 	Channels string `json:"channels"`
 	// Sensitivity is the divergence from f16, in nats, with this cache alone at
-	// the least bits; 0: not measured.
+	// the fewest bits; 0 if not measured.
 	Sensitivity float64 `json:"sensitivity"`
 }
 
-// SparseV counts V rows whose weight was tested, and those skipped.
+// SparseV counts V rows whose weight was tested, and skipped ones.
 type SparseV struct {
 	Considered int64 `json:"considered"`
 	Skipped    int64 `json:"skipped"`
@@ -117,7 +116,7 @@ func planSide(s *SideLayout) PlanSide {
 	return p
 }
 
-// String is the event as one line.
+// String returns the event as one line.
 func (e Event) String() string {
 	line := e.Text
 	for _, a := range e.Attrs {
@@ -126,7 +125,7 @@ func (e Event) String() string {
 	return line
 }
 
-// BytesF16 is what the same cells would take in f16 without padding.
+// BytesF16 returns the size of the same cells in f16 without padding.
 func (l *Layout) BytesF16() int64 {
 	var n int64
 	for i := range l.Layers {

@@ -5,18 +5,17 @@ import (
 	"log/slog"
 )
 
-// policy is the layer policy in force.
+// policy is the active layer policy.
 type policy struct {
 	mode    int
-	auto    bool // switched on by itself
+	auto    bool // switched on automatically
 	byLayer bool // count raw layer numbers
-	n       int  // caches, or layers
-	k, v    bool // K, V were turbo when the policy was set
+	n       int  // number of caches, or of layers
+	k, v    bool // K and V were turbo when the policy was set
 }
 
-// raiseK is the automatic rule for many query heads per KV head: K turbo and
-// of V's type becomes q8_0.
-// Source: spec kv-policies.md section 3.
+// raiseK is the automatic rule for many query heads per KV head: K becomes q8_0
+// if it is turbo and of V's type. Source: spec kv-policies.md section 3.
 func (r *resolver) raiseK() {
 	t := r.want.K
 	if r.set.AutoAsymmetric == Off || t.Family != Turbo || t != r.want.V {
@@ -34,8 +33,7 @@ func (r *resolver) raiseK() {
 	}
 }
 
-// setPolicy decides the layer policy.
-// Source: spec kv-policies.md section 1.
+// setPolicy decides the layer policy. Source: spec kv-policies.md section 1.
 func (r *resolver) setPolicy() error {
 	p := &r.policy
 	switch r.set.BoundaryBy {
@@ -79,7 +77,7 @@ func (r *resolver) event(level slog.Level, text string) {
 	r.out.Events = append(r.out.Events, Event{Level: level, Text: text})
 }
 
-// idle says why a mode has no effect; empty if it has, and for mode 0.
+// idle says why a mode has no effect; empty if it has one, and for mode 0.
 func (p *policy) idle() string {
 	switch m := p.mode; {
 	case m == 0:
@@ -153,8 +151,8 @@ func (p *policy) value(v *choice, edge bool, t *Type) {
 	p.set(v, t)
 }
 
-// set replaces the type of c. A mode that a person set is that person's
-// choice; the automatic one is a change of theirs.
+// set replaces the type of c. A mode that a person set is that person's choice;
+// the automatic mode changes it.
 func (p *policy) set(c *choice, t *Type) {
 	if c.t == t {
 		return

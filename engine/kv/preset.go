@@ -6,42 +6,42 @@ import (
 	"strings"
 )
 
-// ErrPreset is the class of errors about names that are no preset.
+// ErrPreset is the class of errors about unknown preset names.
 var ErrPreset = errors.New("kv: unknown preset")
 
-// Preset is a pair of cache types under a name. Each side lists types in order
-// of preference: the first that needs no padding and no replacement on any
-// layer of the model is taken.
+// Preset is a named pair of cache types. Each side lists types in order of
+// preference: the first one that needs no padding and no replacement on any
+// layer of the model is used.
 type Preset struct {
 	Name   string
 	Note   string
 	K, V   []string
-	Latent string // the type of both sides in models with latent attention
+	Latent string // type of both sides in models with latent attention
 }
 
 var presets = []Preset{
 	{
-		Name: "off", Note: "f16, nothing is packed",
+		Name: "off", Note: "uncompressed (f16)",
 		K: []string{"f16"}, V: []string{"f16"}, Latent: "f16",
 	},
 	{
-		Name: "quality", Note: "about 4 bits; two small models move by 0.002 nats from f16",
+		Name: "quality", Note: "about 4 bits; loses at most 0.002 nats on two small models",
 		K: []string{"gw4", "q8_0", "f16"}, V: []string{"gw4", "turbo4", "tbq4", "q4_0-rot", "q8_0", "f16"}, Latent: "tbq4",
 	},
 	{
-		Name: "balanced", Note: "keys in 4 bits, values in 3; they move by 0.002 and 0.003 nats",
+		Name: "balanced", Note: "keys in 4 bits, values in 3; loses at most 0.003 nats on two small models",
 		K: []string{"gw4", "q8_0", "f16"}, V: []string{"gw3", "turbo3", "tbq3", "tq3_0", "q8_0", "f16"}, Latent: "tbq4",
 	},
 	{
-		Name: "small", Note: "about 3 bits; they move by 0.004 and 0.006 nats",
+		Name: "small", Note: "about 3 bits; loses at most 0.006 nats on two small models",
 		K: []string{"gw3", "turbo4", "q4_0-rot", "q8_0", "f16"}, V: []string{"gw3", "turbo3", "tbq3", "tq3_0", "q8_0", "f16"}, Latent: "tbq3",
 	},
 }
 
-// Presets returns the presets, from nothing lost to the least memory.
+// Presets returns the presets, from lossless to smallest.
 func Presets() []Preset { return append([]Preset(nil), presets...) }
 
-// Want is the pair of types that a preset means for a model.
+// Want returns a preset's pair of types for a model.
 func (p *Preset) Want(layers []LayerInfo) Want {
 	latent, most := false, 0
 	for i := range layers {
@@ -90,7 +90,7 @@ func (t *Type) suits(layers []LayerInfo, s Side) bool {
 	return true
 }
 
-// PresetWant is the pair of types that a named preset means for a model. An
+// PresetWant returns the pair of types of a named preset for a model. An
 // unknown name is ErrPreset.
 func PresetWant(name string, layers []LayerInfo) (Want, error) {
 	var names []string

@@ -37,8 +37,8 @@ func (t *Type) RotateQuery(dst, res, q []float32) {
 	}
 }
 
-// UnrotateOutput turns a finished sum of weighted V rows back. acc has
-// Padded(headDim) values and is overwritten; the first len(dst) go to dst.
+// UnrotateOutput inverts the rotation of a finished sum of weighted V rows. acc
+// has Padded(headDim) values and is overwritten; the first len(dst) go to dst.
 func (t *Type) UnrotateOutput(dst, acc []float32) {
 	if t.Join != nil {
 		for _, p := range t.Join {
@@ -69,8 +69,8 @@ func (t *Type) HasResidual() bool {
 	return t.Residual != nil && t.Residual.Factor != 0
 }
 
-// Score is the dot product of a prepared query with one packed key: the plain
-// reference that kernels are measured against.
+// Score returns the dot product of a prepared query with one packed key: the
+// plain reference for kernels.
 func (t *Type) Score(q, res []float32, row []byte) float32 {
 	var s float32
 	for _, g := range t.Segments(len(q)) {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// ErrUnknown is the class of errors about names that are no cache type.
+// ErrUnknown is the class of errors about unknown cache type names.
 var ErrUnknown = errors.New("kv: unknown cache type")
 
 // registry holds every named type in the order of registration; init fills it.
 var registry []*Type
 
-// register adds types at init. A name or alias given twice is a broken literal.
+// register adds types at init. A duplicate name or alias is a broken literal.
 func register(types ...*Type) {
 	for _, t := range types {
 		for _, name := range append([]string{t.Name}, t.Aliases...) {
@@ -39,13 +39,13 @@ func find(name string) *Type {
 func named(name string) *Type {
 	t := find(name)
 	if t == nil {
-		panic("kv: no type " + name)
+		panic("kv: unknown type " + name)
 	}
 	return t
 }
 
-// Types returns the cache types that a person chooses from, by group and then
-// by size, the largest first.
+// Types returns the cache types that are offered, by group and then by size,
+// the largest first.
 func Types() []*Type {
 	groups := []string{Safe, Balanced, Small, Experimental}
 	var types []*Type
@@ -64,8 +64,8 @@ func Types() []*Type {
 	return types
 }
 
-// Forms returns every named encoding, the explicit forms of shorthands among
-// them, that ParseForm accepts.
+// Forms returns every named encoding that ParseForm accepts, including the
+// explicit forms of shorthands.
 func Forms() []*Type {
 	var forms []*Type
 	for _, t := range registry {
@@ -102,9 +102,9 @@ func Parse(name string) (*Type, error) {
 	return t, nil
 }
 
-// ParseForm returns the named encoding itself for kv encode and kv decode, no
-// mapping and no policy. Shorthands, which are resolved by head size, are
-// ErrUnknown and list their forms.
+// ParseForm returns the named encoding itself, without mapping or policy, for
+// kv encode and kv decode. Shorthands, which are resolved by head size, are
+// ErrUnknown with a list of their forms.
 func ParseForm(name string) (*Type, error) {
 	key := strings.ToLower(strings.TrimSpace(name))
 	if why, ok := removed[key]; ok {
@@ -124,7 +124,7 @@ func ParseForm(name string) (*Type, error) {
 	return t, nil
 }
 
-// forms lists the names that a shorthand may stand for.
+// forms lists the names for which a shorthand may stand.
 func (t *Type) forms() []string {
 	var names []string
 	for _, pair := range t.Heads.By {

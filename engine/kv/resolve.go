@@ -11,7 +11,7 @@ import (
 // ErrStrict is the class of errors of Settings.Strict: a choice would change.
 var ErrStrict = errors.New("kv: strict")
 
-// Limits that keep hostile models from asking for absurd memory.
+// Limits that keep hostile models from causing huge allocations.
 const (
 	maxKVHeads = 1 << 12
 	maxCells   = 1<<31 - PageCells
@@ -25,26 +25,26 @@ type resolver struct {
 	layers  []LayerInfo
 	set     Settings
 	want    Want
-	k, v    choice // after the rules that look at the whole model
+	k, v    choice // types after the rules for the whole model
 	policy  policy
 	bypass  bool
-	each    []Want      // by layer; nil: the same everywhere
-	why     [][2]string // reasons of each
-	logged  bool        // the head-size signals were
+	each    []Want      // types by layer; nil for the same everywhere
+	why     [][2]string // reasons by layer
+	logged  bool        // the head-size signals have been logged
 	changes changes
 	exact   exactForms
 	out     Layout
 }
 
-// choice is a type on its way from the wish to what is stored.
+// choice is a type between the request and what is stored.
 type choice struct {
 	t       *Type
 	reason  string
-	changed bool // a rule, not the person, replaced the type
+	changed bool // a rule rather than the user replaced the type
 	level   slog.Level
 }
 
-// because adds a reason, and a level that the log line has at least.
+// because adds a reason, and the lowest level of the log line.
 func (c *choice) because(level slog.Level, format string, args ...any) {
 	if c.reason != "" {
 		c.reason += "; "
@@ -53,16 +53,16 @@ func (c *choice) because(level slog.Level, format string, args ...any) {
 	c.level = max(c.level, level)
 }
 
-// replace takes another type, by a rule.
+// replace sets another type because of a rule.
 func (c *choice) replace(t *Type, format string, args ...any) {
 	c.t, c.changed = t, true
 	c.because(slog.LevelWarn, format, args...)
 }
 
 // Resolve decides what every layer stores: types by the spec's rules in the
-// spec's order, bytes, page pools. It is pure: the same arguments give the
-// same layout. Layers come in model order.
-// Source: spec kv-policies.md; kv-formats.md section 8.
+// spec's order, bytes, page pools. It is pure: the same arguments give the same
+// layout. Layers come in model order. Source: spec kv-policies.md;
+// kv-formats.md section 8.
 func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if want.K == nil {
 		want.K = F16
@@ -131,8 +131,8 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 // owns reports whether the layer has a cache of its own.
 func (in *LayerInfo) owns() bool { return in.Cached && in.Share < 0 }
 
-// check sets what the head-size cascade finds, takes a window beyond any
-// context as none, and refuses what cannot be.
+// check sets head sizes by the cascade, treats a window beyond any context as
+// none, and rejects impossible values.
 func (r *resolver) check(i int) error {
 	in := &r.layers[i]
 	if !in.Cached {
@@ -176,7 +176,8 @@ func (r *resolver) setBypass() {
 	}
 }
 
-// layer resolves one layer; ordinal counts the layers before it that own a cache.
+// layer resolves one layer; ordinal counts the earlier layers with a cache of
+// their own.
 func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	y := LayerLayout{
 		Layer: in.Layer, Heads: in.Heads, KVHeads: in.KVHeads, Group: -1, Share: -1, Window: in.Window,
@@ -211,7 +212,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		if own = r.self(in); own {
 			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", OwnRows)
 		} else {
-			k.replace(Q8_0, "%s keys need a calibration of the model, and there is none", k.t.Name)
+			k.replace(Q8_0, "%s keys need a calibration of the model, which is missing", k.t.Name)
 		}
 	}
 	fitBoth(&k, &v, in)
@@ -251,8 +252,8 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	return y, nil
 }
 
-// fitBoth turns both sides into forms that hold the heads of a layer; with MLA
-// only K is stored.
+// fitBoth replaces both sides by forms that support the heads of a layer; with
+// MLA only K is stored.
 func fitBoth(k, v *choice, in *LayerInfo) {
 	fit(k, in.HeadDimK, K)
 	if in.MLA {
@@ -267,7 +268,7 @@ func fitBoth(k, v *choice, in *LayerInfo) {
 	fit(v, in.HeadDimV, V)
 }
 
-// own takes the types that were chosen for the layer being resolved.
+// own sets the types that were chosen for the current layer.
 func (r *resolver) own(k, v *choice) {
 	i := len(r.out.Layers)
 	if r.each == nil {
@@ -295,7 +296,7 @@ func strict(layer int, s Side, want *Type, c *choice) error {
 	return fmt.Errorf("%w: layer %d: %v %s -> %s (%s)", ErrStrict, layer, s, want.Name, c.t.Name, c.reason)
 }
 
-// sideLayout measures a choice.
+// sideLayout computes the sizes of a choice.
 func sideLayout(want *Type, c *choice, dim, heads int, s Side) SideLayout {
 	t := c.t.Form(dim, s)
 	y := SideLayout{
@@ -322,8 +323,8 @@ func viewLayout(want *Type, k *SideLayout, dim int) SideLayout {
 	return y
 }
 
-// group collects the layers that own cells by window and exact window, in
-// order of appearance.
+// group collects the layers with cells of their own by window and exact window,
+// in order of appearance.
 func (r *resolver) group() {
 	l := &r.out
 	type key struct {

@@ -2,22 +2,22 @@ package kv
 
 import "math"
 
-// The stock formats behind an orthonormal Walsh-Hadamard transform without
-// signs, as upstream llama.cpp does it: K in the largest power of two that
-// divides the head, V in 64s, or 32s where 64 does not divide.
-// Source: spec kv-formats.md section 10.
+// The stock formats after an orthonormal Walsh-Hadamard transform without
+// signs, as in upstream llama.cpp: K in the largest power of two that divides
+// the head, V in 64s, or 32s where 64 does not divide. Source: spec
+// kv-formats.md section 10.
 var (
-	Q8_0Rot  = rotated(Q8_0, "q8_0 behind a rotation", Safe)
-	Q5_1Rot  = rotated(Q5_1, "q5_1 behind a rotation", Experimental)
-	Q5_0Rot  = rotated(Q5_0, "q5_0 behind a rotation", Balanced)
-	Q4_1Rot  = rotated(Q4_1, "q4_1 behind a rotation", Experimental)
-	Q4_0Rot  = rotated(Q4_0, "q4_0 behind a rotation", Balanced)
-	IQ4NLRot = rotated(IQ4NL, "iq4_nl behind a rotation", Experimental)
+	Q8_0Rot  = rotated(Q8_0, "q8_0 after a rotation", Safe)
+	Q5_1Rot  = rotated(Q5_1, "q5_1 after a rotation", Experimental)
+	Q5_0Rot  = rotated(Q5_0, "q5_0 after a rotation", Balanced)
+	Q4_1Rot  = rotated(Q4_1, "q4_1 after a rotation", Experimental)
+	Q4_0Rot  = rotated(Q4_0, "q4_0 after a rotation", Balanced)
+	IQ4NLRot = rotated(IQ4NL, "iq4_nl after a rotation", Experimental)
 )
 
 func init() { register(Q8_0Rot, Q5_1Rot, Q5_0Rot, Q4_1Rot, Q4_0Rot, IQ4NLRot) }
 
-// rotated is t behind a rotation, with one variant for each size.
+// rotated returns t after a rotation, with one variant per size.
 func rotated(t *Type, note, group string) *Type {
 	base := *t
 	base.Name, base.Note, base.Group = t.Name+"-rot", note, group
@@ -32,7 +32,7 @@ func rotated(t *Type, note, group string) *Type {
 	return &base
 }
 
-// rotationFor is the transform size for a head on one side.
+// rotationFor returns the transform size for a head on one side.
 func rotationFor(headDim int, s Side) int {
 	if s == V {
 		if headDim%64 == 0 {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// maxRotation is the largest Rotation.Size, and so the scratch an encoder needs.
+// maxRotation is the largest Rotation.Size, and so the largest scratch of an
+// encoder.
 const maxRotation = 1024
 
 // wht is the unnormalised in-place Walsh-Hadamard butterfly, len(x) a power of
@@ -33,7 +34,7 @@ func mul(x, signs []float32) {
 	}
 }
 
-// scale multiplies x by c; 0 counts as 1.
+// scale multiplies x by c; a c of 0 stands for 1.
 func scale(x []float32, c float32) {
 	if c == 0 || c == 1 {
 		return
@@ -41,10 +42,10 @@ func scale(x []float32, c float32) {
 	times(x, c)
 }
 
-// forward turns x, len(x) = Size, as a stored row is turned.
+// forward rotates x, len(x) = Size, as a stored row.
 func (r *Rotation) forward(x []float32) { r.turn(x, r.Forward) }
 
-// query turns x, len(x) = Size, as a query is turned.
+// query rotates x, len(x) = Size, as a query.
 func (r *Rotation) query(x []float32) { r.turn(x, r.Query) }
 
 func (r *Rotation) turn(x []float32, c float32) {
@@ -58,7 +59,7 @@ func (r *Rotation) turn(x []float32, c float32) {
 	mul(x, r.Post)
 }
 
-// inverse undoes forward.
+// inverse inverts forward.
 func (r *Rotation) inverse(x []float32) {
 	mul(x, r.Post)
 	wht(x)

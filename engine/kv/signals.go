@@ -13,8 +13,8 @@ type signal struct {
 }
 
 // cascade lists the signals of a layer in order of trust. In a layer with a
-// window the key that speaks of windows comes first.
-// Source: spec kv-policies.md section 7.
+// window, the key about windows comes first. Source: spec kv-policies.md
+// section 7.
 func (in *LayerInfo) cascade() []signal {
 	s := &in.Signals
 	list := []signal{
@@ -30,7 +30,7 @@ func (in *LayerInfo) cascade() []signal {
 	return list
 }
 
-// computed is the head size that the embedding gives; 0 if it does not divide.
+// computed returns the head size from the embedding; 0 if it does not divide.
 func (s *Signals) computed() int {
 	if s.Heads <= 0 || s.Embd%s.Heads != 0 {
 		return 0
@@ -39,7 +39,7 @@ func (s *Signals) computed() int {
 }
 
 // signals sets the head sizes of a layer that its weights did not give, and
-// refuses a file whose metadata contradicts its weights.
+// rejects a file whose metadata contradicts its weights.
 func (r *resolver) signals(in *LayerInfo) error {
 	if in.Signals == (Signals{}) {
 		return nil
@@ -69,10 +69,10 @@ func (r *resolver) signals(in *LayerInfo) error {
 	return nil
 }
 
-// supported reports the head sizes that tbq names know.
+// supported reports whether tbq names support a head size.
 func supported(dim int) bool { return dim == 576 || bits.OnesCount(uint(dim)) == 1 }
 
-// logSignals says once a load what the signals are and whether they agree;
+// logSignals reports once per load what the signals are and whether they agree;
 // above debug level only where a tbq name depends on them.
 func (r *resolver) logSignals(in *LayerInfo, win signal) {
 	if r.logged {

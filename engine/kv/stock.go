@@ -66,7 +66,7 @@ var (
 
 func init() { register(F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0, IQ4NL) }
 
-// steps is n levels one apart, from first.
+// steps returns n consecutive levels from first.
 func steps(first, n int) []float32 {
 	levels := make([]float32, n)
 	for i := range levels {

@@ -1,7 +1,7 @@
 package kv
 
-// The tbq family of AmesianX/TurboQuant: unit-variance Gaussian code books
-// behind an unnormalised signed transform. tbqN stores N bits a value; tbqpN
+// The tbq family of AmesianX/TurboQuant: unit-variance Gaussian codebooks after
+// an unnormalised signed transform. tbqN stores N bits a value; tbqpN stores
 // N-1 bits and the sign of the residual, for K. The shorthand names are
 // resolved by head size; suffix _0 is a head of 256 or 512, _1 of 128, _2 of
 // 64, _3 of 64 with a second transform, _4 the 512 + 64 of latent attention.
@@ -43,10 +43,10 @@ func init() {
 	register(tbqForms("tbqp4", 3, true, 0.00724, 6.13)...)
 }
 
-// noScale is the offset of a residual scale that a form does not have.
+// noScale is the offset of a missing residual scale.
 const noScale = -1
 
-// tbqForms makes the five forms of one width. sharpen and soften are the
+// tbqForms returns the five forms of one width. sharpen and soften are the
 // attention temperature of heads of 256 and more, and of 64.
 func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*Type {
 	hot, soft := Temper{Sharpen: sharpen}, Temper{Soften: soften}
@@ -101,7 +101,8 @@ func tbqForm(name string, elems, bits int, r Rotation) *Type {
 	}
 }
 
-// withResidual puts the residual's scale behind the norm and its signs last.
+// withResidual adds the residual's scale after the norm, and its signs at the
+// end.
 func (t *Type) withResidual(r Residual) {
 	t.Codes.At += 2
 	r.At = 2
@@ -119,7 +120,7 @@ const (
 		"bc9bddcb058a09f32f39173c6fb8757874446f2a6a23250d614f35bb047bbc3d"
 )
 
-// The unit-variance Gaussian code books, by bits.
+// The unit-variance Gaussian codebooks, by bits.
 var gaussLevels = map[int][]float32{
 	2: {-1.5104, -0.4528, 0.4528, 1.5104},
 	3: {-2.1520, -1.3440, -0.7560, -0.2451, 0.2451, 0.7560, 1.3440, 2.1520},

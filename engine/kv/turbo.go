@@ -1,9 +1,8 @@
 package kv
 
-// The turbo family of TheTom/llama-cpp-turboquant: blocks of 128 values behind
-// a signed orthonormal rotation, with a norm that gives the decoded block the
-// length of the input.
-// Source: spec kv-formats.md section 2.
+// The turbo family of TheTom/llama-cpp-turboquant: blocks of 128 values after a
+// signed orthonormal rotation, with a norm that gives the decoded block the
+// length of the input. Source: spec kv-formats.md section 2.
 var (
 	Turbo2 = &Type{
 		Name: "turbo2", Aliases: []string{"turbo2_0"}, Note: "2 bits, rotated in 128s", Group: Small, Family: Turbo,

@@ -1,6 +1,6 @@
-// Package kv holds the KV cache types, decides which type each layer gets,
-// and keeps the books of pages and sequences. It holds no cell memory: cells
-// live in a backend, which hands them in and out through Rows.
+// Package kv holds the KV cache types, decides which type each layer gets, and
+// keeps the page tables of sequences. It holds no cell memory: cells are in a
+// backend, which reads and writes them through Rows.
 //
 //	k, err := kv.Parse("q8_0")
 //	v, err := kv.Parse("turbo3")
@@ -47,17 +47,18 @@ const (
 // Type is a KV cache type ("cache type" in llama.cpp's terms).
 //
 // A simple form stores blocks of Elems values in Bytes bytes, each block with
-// one scale. A head is padded with zeros to whole blocks. A form with Join is
-// made of simple forms one after another; Cut makes such a form for a head
-// size. A type with none of the three is a shorthand that Heads turns into a form for a given head size.
+// one scale. A head is padded with zeros to whole blocks. A form with Join
+// consists of simple forms one after another; Cut makes such a form for a head
+// size. A type with none of the three is a shorthand that Heads resolves to a
+// form for a given head size.
 //
 // The value of code c is Levels[c]·scale·unit, or Levels[c]·scale + min in an
-// affine form; with Rotation it lies in the rotated domain.
+// affine form; with Rotation it is in the rotated domain.
 type Type struct {
 	Name    string
 	Aliases []string
 	Note    string // one line for tables
-	Group   string // Safe, Balanced, Small, Experimental; empty: not offered in lists
+	Group   string // Safe, Balanced, Small, Experimental; empty for types that lists omit
 	Family  Family
 
 	Elems, Bytes int
@@ -68,20 +69,20 @@ type Type struct {
 	Rotation     Rotation
 	Residual     *Residual
 	Polar        *Polar
-	Join         []Piece // composed form: these pieces make up a head
-	Cut          *Cut    // a head is cut into blocks of several sizes
+	Join         []Piece // composed form: the pieces of a head
+	Cut          *Cut    // a head is divided into blocks of several sizes
 	Window       Window
 	Temper       Temper
-	Levelled     bool // keys want a calibration of their channels
+	Levelled     bool // keys need a calibration of their channels
 	Heads        Heads
 	Variants     []Variant // other encodings under the same name, by head size
-	Retired      string    // why the name is no cache type, and what to use; kv encode and decode only
+	Retired      string    // why the name is not a cache type, and what to use; kv encode and kv decode only
 }
 
 // Family groups types that policies treat alike.
 type Family uint8
 
-// The families that policies know.
+// The families that policies use.
 const (
 	Plain Family = iota // stock formats, tq3_0 and all others
 	Turbo
@@ -93,17 +94,17 @@ const (
 // Piece is a part of a composed form.
 type Piece struct {
 	Form *Type
-	Dim  int // values of the head that it holds
+	Dim  int // number of the head's values in it
 }
 
-// Variant is another encoding under the same name.
+// Variant is another encoding of the same name.
 type Variant struct {
-	Dim      int // the head size it serves; 0: chosen by Rotation
+	Dim      int // the head size it serves; 0 if chosen by Rotation
 	Rotation int // rotation size it uses, for types whose rotation follows the head
 	Form     *Type
 }
 
-// Packing is how the codes of a block lie in its bytes.
+// Packing is the arrangement of codes in a block's bytes.
 type Packing uint8
 
 // The packings.
@@ -137,7 +138,7 @@ const (
 	Norm               // length of x, divided out before the rotation
 	RMS                // root mean square after the rotation
 	StockAmax          // q8_0: largest magnitude over 127
-	StockSigned        // q4_0, q5_0: the value of largest magnitude takes the lowest level
+	StockSigned        // q4_0, q5_0: the value of largest magnitude gets the lowest level
 	StockMinStep       // q4_1, q5_1: minimum and step
 	StockFitted        // iq4_nl: nearest levels, then a weighted fit
 	Unbiased           // |x|² over Σ x·level, after the rotation
@@ -146,27 +147,27 @@ const (
 // Scale describes the scale of a block, an f16.
 type Scale struct {
 	At      int // byte offset in the block
-	Min     int // byte offset of the minimum, an f16, where the form is affine
+	Min     int // byte offset of the minimum, an f16, in an affine form
 	Affine  bool
 	Rule    Rule
-	Floor   float32 // at or below this norm a block counts as zero
+	Floor   float32 // norms up to this count as zero
 	Outer   float32 // OuterAmax: the outermost level
-	Unit    float32 // multiplies levels times scale; 0 counts as 1
+	Unit    float32 // multiplies levels times scale; 0 stands for 1
 	Joint   bool    // RMS: one scale over all blocks of the rotation
 	ZeroNaN bool    // CorrectedNorm: a NaN norm encodes as the zero vector
 	Zero    uint8   // RotatedNorm: the code of every value when the norm is not above zero
 }
 
-// Rotation turns Size values together: multiply by Pre, Walsh-Hadamard
+// Rotation rotates Size values together: multiply by Pre, Walsh-Hadamard
 // transform, if Mid is set multiply by Mid and transform again, multiply by
 // Forward and Post. The inverse runs backwards with Inverse after each
 // transform. The zero value is no rotation.
 type Rotation struct {
 	Size           int
-	Pre, Mid, Post []float32 // signs, +1 or -1; nil: all +1
-	Forward        float32   // applied once after the last transform of a stored row; 0 counts as 1
-	Inverse        float32   // applied after each transform of the inverse; 0 counts as 1
-	Query          float32   // takes the place of Forward when a query is turned
+	Pre, Mid, Post []float32 // signs, +1 or -1; nil for all +1
+	Forward        float32   // applied once after the last transform of a stored row; 0 stands for 1
+	Inverse        float32   // applied after each transform of the inverse; 0 stands for 1
+	Query          float32   // replaces Forward for queries
 }
 
 // ResidualRule is how the residual signs of a block are found.
@@ -178,13 +179,13 @@ const (
 	Projected                      // sign of a second transform of the residual; scale = its length
 )
 
-// Residual is a second plane with one sign a value (tbqp).
+// Residual is a second plane with one sign per value (tbqp).
 type Residual struct {
 	Rule   ResidualRule
 	At     int       // byte offset of its f16 scale
 	Bits   int       // byte offset of its signs, a 1-bit stream, set for not negative
 	Signs  []float32 // Projected: signs before the second transform, Rotation.Size of them
-	Factor float32   // multiplies the query vector of the signs; 0: the signs are stored and never read
+	Factor float32   // multiplies the query vector of the signs; 0 if the signs are stored and never read
 }
 
 // Polar is the position-free copy of a key that amx3 appends: per pair
@@ -195,14 +196,14 @@ type Polar struct {
 	Levels        []float32
 	Boundaries    []float32
 	Floor, Lambda float32
-	RopeBase      float32 // where At gives none
+	RopeBase      float32 // default for rows whose At has none
 }
 
-// Window is how much a type keeps exact by default.
+// Window is a type's default exact range.
 type Window struct{ Sinks, Newest int }
 
-// Temper is the attention temperature of a key type: a finished logit s over
-// n cells becomes s·Factor(n). The zero value changes nothing.
+// Temper is the attention temperature of a key type: a finished logit s over n
+// cells becomes s·Factor(n). The zero value changes nothing.
 type Temper struct {
 	Sharpen float32 // s·(1 + Sharpen·sqrt(ln n))
 	Soften  float32 // s·q/(q + sqrt(ln n / ln 2048)), q = Soften
@@ -211,9 +212,9 @@ type Temper struct {
 // On reports whether the temperature changes anything.
 func (t Temper) On() bool { return t != Temper{} }
 
-// Factor is what a logit over n unmasked cells is multiplied with. n is
-// rounded up to 256 so that it does not depend on the arrangement of a batch.
-// Source: spec kv-policies.md section 5.
+// Factor returns the multiplier of a logit over n unmasked cells. n is rounded
+// up to 256 so that it does not depend on the arrangement of a batch. Source:
+// spec kv-policies.md section 5.
 func (t Temper) Factor(n int) float32 {
 	if !t.On() {
 		return 1
@@ -227,19 +228,20 @@ func (t Temper) Factor(n int) float32 {
 	return float32(q / (q + math.Sqrt(ln/7.6246)))
 }
 
-// Heads says which head sizes a type holds and what takes its place elsewhere.
+// Heads describes the head sizes that a type supports, and its replacements
+// elsewhere.
 type Heads struct {
 	Pad  bool              // any size, padded with zeros to whole blocks
-	Only int               // this size only; 0: any multiple of Elems
+	Only int               // this size only; 0 for any multiple of Elems
 	By   map[int][2]string // a shorthand: names for K and V by head size
-	As   string            // how an explicit name is resolved: the name of its shorthand
-	K, V string            // names that replace it on one side, whatever the head
-	Else string            // the type that takes its place where it does not fit
+	As   string            // resolves an explicit name: the name of its shorthand
+	K, V string            // names that replace it on one side, for every head size
+	Else string            // the replacement where it does not fit
 }
 
-// At is what an encoder may need to know about a row besides its values.
+// At is what an encoder may need besides the values of a row.
 type At struct {
 	Pos      int
 	RopeBase float32
-	Channels *Channels // nil: none
+	Channels *Channels // nil for none
 }
