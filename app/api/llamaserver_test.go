@@ -182,6 +182,42 @@ func reranker(t testing.TB, dir string) string {
 			types[i] = 3
 		}
 	}
+	var out bytes.Buffer
+	err := gguf.Write(&out, []gguf.KV{
+		{Key: "general.architecture", Value: "bert"},
+		{Key: "general.name", Value: "ranker"},
+		{Key: "bert.context_length", Value: uint32(64)},
+		{Key: "bert.embedding_length", Value: uint32(embd)},
+		{Key: "bert.block_count", Value: uint32(1)},
+		{Key: "bert.feed_forward_length", Value: uint32(64)},
+		{Key: "bert.attention.head_count", Value: uint32(2)},
+		{Key: "bert.attention.layer_norm_epsilon", Value: float32(1e-5)},
+		{Key: "bert.attention.causal", Value: false},
+		{Key: "bert.pooling_type", Value: uint32(4)},
+		{Key: "tokenizer.ggml.model", Value: "bert"},
+		{Key: "tokenizer.ggml.pre", Value: "jina-v2-en"},
+		{Key: "tokenizer.ggml.tokens", Value: words},
+		{Key: "tokenizer.ggml.token_type", Value: types},
+		{Key: "tokenizer.ggml.cls_token_id", Value: uint32(2)},
+		{Key: "tokenizer.ggml.bos_token_id", Value: uint32(2)},
+		{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(3)},
+		{Key: "tokenizer.ggml.eos_token_id", Value: uint32(3)},
+		{Key: "tokenizer.ggml.unknown_token_id", Value: uint32(1)},
+		{Key: "tokenizer.ggml.padding_token_id", Value: uint32(0)},
+		{Key: "tokenizer.ggml.token_type_count", Value: uint32(2)},
+	}, rankerTensors(embd, vocab))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "ranker.gguf")
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// rankerTensors returns random weights for a BERT of one layer with a classifier.
+func rankerTensors(embd, vocab int) []gguf.Tensor {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var tensors []gguf.Tensor
 	add := func(name string, shape ...int) {
@@ -219,28 +255,7 @@ func reranker(t testing.TB, dir string) string {
 	add("cls.bias", embd)
 	add("cls.output.weight", embd, 1)
 	add("cls.output.bias", 1)
-	var out bytes.Buffer
-	err := gguf.Write(&out, []gguf.KV{
-		{Key: "general.architecture", Value: "bert"}, {Key: "general.name", Value: "ranker"},
-		{Key: "bert.context_length", Value: uint32(64)}, {Key: "bert.embedding_length", Value: uint32(embd)},
-		{Key: "bert.block_count", Value: uint32(1)}, {Key: "bert.feed_forward_length", Value: uint32(64)},
-		{Key: "bert.attention.head_count", Value: uint32(2)}, {Key: "bert.attention.layer_norm_epsilon", Value: float32(1e-5)},
-		{Key: "bert.attention.causal", Value: false}, {Key: "bert.pooling_type", Value: uint32(4)},
-		{Key: "tokenizer.ggml.model", Value: "bert"}, {Key: "tokenizer.ggml.pre", Value: "jina-v2-en"},
-		{Key: "tokenizer.ggml.tokens", Value: words}, {Key: "tokenizer.ggml.token_type", Value: types},
-		{Key: "tokenizer.ggml.cls_token_id", Value: uint32(2)}, {Key: "tokenizer.ggml.bos_token_id", Value: uint32(2)},
-		{Key: "tokenizer.ggml.seperator_token_id", Value: uint32(3)}, {Key: "tokenizer.ggml.eos_token_id", Value: uint32(3)},
-		{Key: "tokenizer.ggml.unknown_token_id", Value: uint32(1)}, {Key: "tokenizer.ggml.padding_token_id", Value: uint32(0)},
-		{Key: "tokenizer.ggml.token_type_count", Value: uint32(2)},
-	}, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "ranker.gguf")
-	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return tensors
 }
 
 // Rerankers score documents under every name of the endpoint; other models say
@@ -375,7 +390,9 @@ func TestLoRAScales(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := gguf.Write(&out, []gguf.KV{
-		{Key: "general.architecture", Value: "llama"}, {Key: "general.type", Value: "adapter"}, {Key: "adapter.type", Value: "lora"},
+		{Key: "general.architecture", Value: "llama"},
+		{Key: "general.type", Value: "adapter"},
+		{Key: "adapter.type", Value: "lora"},
 		{Key: "adapter.lora.alpha", Value: float32(8)},
 	}, []gguf.Tensor{tensor("blk.3.attn_output.weight.lora_a", 576, 8), tensor("blk.3.attn_output.weight.lora_b", 8, 576)}); err != nil {
 		t.Fatal(err)

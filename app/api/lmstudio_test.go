@@ -97,8 +97,12 @@ func TestStudioChat(t *testing.T) {
 		t.Errorf("stored: %v", r)
 	}
 	for _, body := range []object{
-		{"input": "a", "previous_response_id": "resp_nothing"}, {"input": []object{{"type": "image", "data_url": "data:"}}},
-		{"input": "a", "integrations": []string{"mcp/x"}}, {}, {"input": 1}, {"input": "a", "reasoning": "much"},
+		{"input": "a", "previous_response_id": "resp_nothing"},
+		{"input": []object{{"type": "image", "data_url": "data:"}}},
+		{"input": "a", "integrations": []string{"mcp/x"}},
+		{},
+		{"input": 1},
+		{"input": "a", "reasoning": "much"},
 	} {
 		if r := v.ask("POST", "/api/v1/chat", body); r.status != 400 {
 			t.Errorf("%v: %d %s", body, r.status, r.body)

@@ -176,7 +176,9 @@ func TestOmittedThinking(t *testing.T) {
 	for display, shown := range map[string]string{"omitted": "", "summarized": "hm well"} {
 		_, c := rendered(t, anthropic.Options{}, `{"max_tokens":5,"messages":[{"role":"user","content":"a"}],"thinking":{"type":"adaptive","display":"`+display+`"}}`)
 		events := []engine.Event{
-			{Kind: engine.Reasoning, Text: "hm "}, {Kind: engine.Reasoning, Text: "well"}, {Kind: engine.Text, Text: "b"},
+			{Kind: engine.Reasoning, Text: "hm "},
+			{Kind: engine.Reasoning, Text: "well"},
+			{Kind: engine.Text, Text: "b"},
 			{Kind: engine.End, Result: &engine.Result{Finish: engine.FinishStop}},
 		}
 		m := &wire.Model{}

@@ -65,8 +65,11 @@ func (p *Prompt) rest(r *reading) {
 		name string
 		set  bool
 	}{
-		{"metadata", !wire.IsNull(p.Metadata)}, {"betas", len(p.Betas) > 0}, {"context_management", !wire.IsNull(p.Context)},
-		{"cache_control", !wire.IsNull(p.Cache)}, {"container", !wire.IsNull(p.Container)},
+		{"metadata", !wire.IsNull(p.Metadata)},
+		{"betas", len(p.Betas) > 0},
+		{"context_management", !wire.IsNull(p.Context)},
+		{"cache_control", !wire.IsNull(p.Cache)},
+		{"container", !wire.IsNull(p.Container)},
 	} {
 		if f.set {
 			r.unused = append(r.unused, f.name)

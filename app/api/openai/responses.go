@@ -204,8 +204,15 @@ func (c *Responses) rest() {
 		name string
 		raw  json.RawMessage
 	}{
-		{"client_metadata", c.ClientData}, {"max_tool_calls", c.MaxCalls}, {"prompt_cache_key", c.CacheKey}, {"prompt_cache_retention", c.CacheTime},
-		{"safety_identifier", c.Safety}, {"service_tier", c.Tier}, {"stream_options", c.StreamOptions}, {"truncation", c.Truncation}, {"user", c.User},
+		{"client_metadata", c.ClientData},
+		{"max_tool_calls", c.MaxCalls},
+		{"prompt_cache_key", c.CacheKey},
+		{"prompt_cache_retention", c.CacheTime},
+		{"safety_identifier", c.Safety},
+		{"service_tier", c.Tier},
+		{"stream_options", c.StreamOptions},
+		{"truncation", c.Truncation},
+		{"user", c.User},
 	} {
 		if !wire.IsNull(f.raw) {
 			c.unused = append(c.unused, f.name)
