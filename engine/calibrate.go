@@ -12,7 +12,6 @@ import (
 	"godwit/engine/cpu"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
-	"godwit/engine/model"
 	"godwit/engine/sched"
 )
 
@@ -272,30 +271,18 @@ func (t *trial) run(j sched.Job) error {
 
 // try compiles the model for one sequence of n tokens, so many in a step, and calls f.
 func (m *Model) try(ctx context.Context, b backend.Backend, n, rows int, s kv.Settings, f func(t *trial) error) (err error) {
-	p, err := m.plan(model.Inputs{Context: n})
+	p, err := m.Prepare(Options{Context: n, Parallel: 1, UBatch: rows, KV: s}, 0)
 	if err != nil {
 		return err
 	}
-	s.Cells, s.Seqs, s.UBatch = n, 1, min(n, rows)
-	layout, err := m.Layout(n, kv.Want{}, "", s)
+	c, err := p.compile(ctx, b, p.Sizes)
 	if err != nil {
 		return err
 	}
-	sizes := backend.Sizes{Rows: s.UBatch, Outputs: outputs, Slots: layout.StateSlots()}
-	for _, g := range layout.Groups {
-		sizes.Pages = append(sizes.Pages, g.Pages)
-	}
-	prog, err := b.Compile(ctx, p, &layout, sizes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, prog.Close()) }()
-	cache, err := kv.New(&layout, kv.Options{Copier: prog, Model: m.identity()})
-	if err != nil {
-		return err
-	}
-	t := &trial{cells: layout.Bytes(), sched: sched.New(prog, cache, sched.Options{
-		Context: n, Rows: sizes.Rows, Outputs: sizes.Outputs, Vocab: p.Values[p.Output].Width, StateModel: len(p.States) > 0,
+	defer func() { err = errors.Join(err, c.prog.Close()) }()
+	g := p.graph
+	t := &trial{cells: p.Layout.Bytes(), sched: sched.New(c.prog, c.cache, sched.Options{
+		Context: n, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: g.Values[g.Output].Width, StateModel: len(g.States) > 0,
 	})}
 	defer t.sched.Close()
 	t.ctx, t.stop = context.WithCancelCause(ctx)

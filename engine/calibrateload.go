@@ -9,65 +9,74 @@ import (
 	"godwit/engine/kv"
 )
 
-// levelled reports whether a layout of this model wants a calibration.
-func (m *Model) levelled(o *Options) (bool, error) {
-	l, err := m.Layout(min(m.Config().Context, MinContext), o.Want, o.Preset, o.KV)
+// smallest is the options with a context that every model has, for questions about
+// the cache types of a load.
+func (m *Model) smallest(o Options) Options {
+	o.Context, o.Cells = min(m.Config().Context, MinContext), 0
+	return o
+}
+
+// anyLayer reports whether ok holds for a layer with a cache of its own, in the
+// layout that a load with these options gets.
+func (m *Model) anyLayer(o Options, ok func(y *kv.LayerLayout) bool) (bool, error) {
+	p, err := m.Prepare(m.smallest(o), 0)
 	if err != nil {
 		return false, err
 	}
-	for i := range l.Layers {
-		if y := &l.Layers[i]; y.Owns() && !y.MLA && y.K.Active.Levelled {
+	for i := range p.Layout.Layers {
+		if y := &p.Layout.Layers[i]; y.Owns() && ok(y) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// calibrate finds the calibration that the cache types need: what is kept, or
-// a new one. Where none is to be measured the layout takes safe types.
-func (e *Engine) calibrate(ctx context.Context) error {
-	o := &e.o
-	if o.KV.Calibration != nil || e.Config().Embedding {
-		return nil
+// calibrate returns the settings of the cache with the calibration that the cache
+// types need, one that is kept or a new one, and the progress of what is left of
+// the load. Where nothing may be measured the layout takes safe types.
+func (x *opened) calibrate(ctx context.Context, o *Options) (kv.Settings, func(float64) error, error) {
+	s, load, m := o.KV, o.Progress, x.model
+	if s.Calibration != nil || m.Config().Embedding {
+		return s, load, nil
 	}
-	auto := o.KV.AutoBits > 0
-	if want, err := e.levelled(o); err != nil || !want && !auto {
-		return err
+	auto := s.AutoBits > 0
+	if want, err := m.anyLayer(*o, func(y *kv.LayerLayout) bool { return !y.MLA && y.K.Active.Levelled }); err != nil || !want && !auto {
+		return s, load, err
 	}
-	c, err := e.kept()
+	c, err := x.kept(o.Calibrations)
 	if err != nil {
-		return err
+		return s, load, err
 	}
 	if c != nil && (!auto || c.Sensed()) {
-		o.KV.Calibration = c
-		return nil
+		s.Calibration = c
+		return s, load, nil
 	}
-	without := o.KV
+	without := s
 	without.Calibration, without.Uncalibrated, without.SelfCalibrate = c, true, true
 	if o.NoCalibration {
-		o.KV = without
-		return nil
+		return without, load, nil
 	}
 	if o.CalibrateLater {
 		// Strict types may allow no load without a calibration.
 		without.CalibratedLater = true
-		if _, err := e.Layout(min(e.Config().Context, MinContext), o.Want, o.Preset, without); err == nil {
-			o.KV, e.unmeasured = without, true
-			return nil
+		with := m.smallest(*o)
+		with.KV = without
+		if _, err := m.Prepare(with, 0); err == nil {
+			return without, load, nil
 		}
 	}
-	measured, load := o.Measuring, o.Progress
+	measured, rest := o.Measuring, load
 	switch {
 	case measured != nil:
 	case load != nil:
 		measured = func(share float64) error { return load(share / 2) }
-		o.Progress = func(share float64) error { return load(0.5 + share/2) }
+		rest = func(share float64) error { return load(0.5 + share/2) }
 	default:
 		measured = func(float64) error { return ctx.Err() }
 	}
-	e.log.Info("measuring the keys, once for this model", "model", e.Config().Name)
-	o.KV.Calibration, err = e.measure(ctx, o, CalibrateOptions{Calibration: c, Log: e.log, Progress: measured})
-	return err
+	x.log.Info("measuring the keys, once for this model", "model", m.Config().Name)
+	s.Calibration, err = m.measure(ctx, o, CalibrateOptions{Calibration: c, Log: x.log, Progress: measured})
+	return s, rest, err
 }
 
 // measure measures what the cache types of the options need, and keeps it.
@@ -96,7 +105,7 @@ const backgroundRows = 64
 // Unmeasured reports whether the load has left a calibration to be measured later,
 // by [CalibrateFile]. Only a load after that uses it: the form of a cache does not
 // change while the model is loaded.
-func (e *Engine) Unmeasured() bool { return e.unmeasured }
+func (e *Engine) Unmeasured() bool { return e.p.Options.KV.CalibratedLater }
 
 // CalibrateFile measures what a load of a model with these options has left for
 // later, and keeps it in the folder of the options. While progress does not return
@@ -122,16 +131,16 @@ func CalibrateFile(ctx context.Context, path string, o Options, progress func(sh
 
 // kept is the calibration in the folder; nil without one, or with one that
 // cannot be used.
-func (e *Engine) kept() (*kv.Calibration, error) {
-	if e.o.Calibrations == "" {
+func (x *opened) kept(folder string) (*kv.Calibration, error) {
+	if folder == "" {
 		return nil, nil
 	}
-	c, err := e.Calibration(e.o.Calibrations)
+	c, err := x.model.Calibration(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, kv.ErrCalibration):
-		e.log.Warn("calibration ignored", "err", err)
+		x.log.Warn("calibration ignored", "err", err)
 		return nil, nil
 	}
 	return c, err

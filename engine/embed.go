@@ -10,7 +10,6 @@ import (
 	"godwit/engine/graph"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
-	"godwit/engine/model"
 	"godwit/engine/sched"
 )
 
@@ -28,7 +27,7 @@ func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, erro
 	if len(tokens) == 0 {
 		return nil, errors.New("the text is empty")
 	}
-	limit := e.o.Context
+	limit := e.p.Context
 	if e.Config().Embedding {
 		limit = min(limit, e.Config().Context)
 	}
@@ -55,6 +54,7 @@ func (e *Engine) Embed(ctx context.Context, tokens []llm.Token) ([]float32, erro
 type embedder struct {
 	mu    sync.Mutex
 	own   bool // prog is not the engine's
+	claim *claim
 	prog  backend.Program
 	cache *kv.Cache
 	rows  int // of a batch
@@ -63,30 +63,20 @@ type embedder struct {
 
 // pool compiles the second program. It runs on the device's goroutine.
 func (e *Engine) pool(ctx context.Context) error {
-	p, err := e.plan(model.Inputs{Context: e.o.Context, Pool: true})
-	if err != nil {
-		return err
-	}
-	s := e.o.KV
-	s.Cells, s.Seqs, s.UBatch = e.o.Context, 1, e.o.UBatch
-	layout, err := e.Layout(e.o.Context, e.o.Want, e.o.Preset, s)
-	if err != nil {
-		return err
-	}
-	sizes := backend.Sizes{Rows: e.o.UBatch, Outputs: 1, Slots: layout.StateSlots(), SparseV: e.o.SparseV}
-	for _, g := range layout.Groups {
-		sizes.Pages = append(sizes.Pages, g.Pages)
-	}
-	prog, err := e.backend.Compile(ctx, p, &layout, sizes)
+	o := e.p.Options
+	o.Cells, o.Parallel = 0, 1
+	p, claim, err := o.Memory.claim(e.Path, e.backend.Info(), func(free int64) (*Prepared, error) { return e.prepare(o, free, true) })
 	if err != nil {
 		return fmt.Errorf("embedding program: %w", err)
 	}
-	cache, err := kv.New(&layout, kv.Options{Copier: prog, Model: e.identity()})
+	c, err := p.compile(ctx, e.backend, p.Sizes)
 	if err != nil {
-		return errors.Join(err, prog.Close())
+		o.Memory.drop(claim)
+		return fmt.Errorf("embedding program: %w", err)
 	}
-	e.embed.own = true
-	e.embed.set(prog, cache, sizes.Rows, p.Values[p.Output].Width)
+	o.Memory.loaded(claim, c.prog)
+	e.embed.own, e.embed.claim = true, claim
+	e.embed.set(c.prog, c.cache, p.Sizes.Rows, p.graph.Values[p.graph.Output].Width)
 	return nil
 }
 

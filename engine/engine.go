@@ -23,7 +23,6 @@ import (
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
-	"godwit/engine/model"
 	"godwit/engine/sched"
 	"godwit/engine/tokenizer"
 )
@@ -81,6 +80,9 @@ type Options struct {
 	LoRA []LoRA // adapters of the model, applied together
 
 	Log *slog.Logger // nil: none
+	// Memory counts what the models of this process have reserved; nil: only what
+	// the device says is free counts.
+	Memory *Memory
 	// Progress is told how far loading is, from 0 to 1; an error cancels.
 	Progress func(share float64) error
 	// Measuring is told how far a calibration is, which comes before loading; an error
@@ -97,18 +99,17 @@ type Options struct {
 // Engine is a loaded model on a device.
 type Engine struct {
 	*Model
-	o          Options
-	layout     kv.Layout
-	backend    backend.Backend
-	prog       backend.Program
-	cache      *kv.Cache
-	sched      *sched.Sched
-	embed      embedder
-	log        *slog.Logger
-	unmeasured bool // a calibration is missing, and to be measured later
-	warned     bool // that scales were saturated; the scheduler's goroutine has it
-	once       sync.Once
-	closed     error
+	p       *Prepared
+	backend backend.Backend
+	prog    backend.Program
+	claim   *claim
+	cache   *kv.Cache
+	sched   *sched.Sched
+	embed   embedder
+	log     *slog.Logger
+	warned  bool // scales were saturated; only the scheduler's goroutine reads it
+	once    sync.Once
+	closed  error
 	// grammarTokens is the vocabulary as grammars need it, made at first use.
 	grammarTokens func() (*grammar.Tokens, error)
 }
@@ -132,15 +133,60 @@ type deviceError struct{ error }
 
 func (e *deviceError) Unwrap() error { return e.error }
 
-// onDevice marks an error of a device other than the CPU.
-func (e *Engine) onDevice(err error) error {
-	if err == nil || errors.Is(err, backend.ErrDamaged) || e.o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
+// otherDevice marks an error of a device other than the CPU.
+func otherDevice(o *Options, err error) error {
+	if err == nil || errors.Is(err, backend.ErrDamaged) || !onDevice(o) || o.Driver.Name() == (cpu.Driver{}).Name() || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &deviceError{err}
 }
 
-func open(ctx context.Context, path string, o Options) (*Engine, error) {
+// unableDevice is otherDevice for an error before the device was asked, which may
+// as well be about the options.
+func unableDevice(o *Options, err error) error {
+	if errors.Is(err, ErrMemory) || errors.Is(err, backend.ErrUnsupported) {
+		return otherDevice(o, err)
+	}
+	return err
+}
+
+func open(ctx context.Context, path string, o Options) (_ *Engine, err error) {
+	x, err := openParts(path, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.close())
+		}
+	}()
+	cache, progress, err := x.measure(ctx, &o)
+	if err != nil {
+		return nil, unableDevice(&o, err)
+	}
+	o.KV, o.Progress = cache, progress
+	p, claim, err := o.Memory.claim(path, x.backend.Info(), func(free int64) (*Prepared, error) { return x.model.Prepare(o, free) })
+	if err != nil {
+		return nil, unableDevice(&o, err)
+	}
+	c, err := x.compile(ctx, p, claim)
+	if err != nil {
+		o.Memory.drop(claim)
+		return nil, err
+	}
+	return x.engine(p, c, claim), nil
+}
+
+// opened is a model and a device, before anything is decided about the cache.
+type opened struct {
+	model   *Model
+	backend backend.Backend
+	log     *slog.Logger
+}
+
+// openParts opens the model with its adapters, and the device: one that is not
+// there refuses before anything is measured.
+func openParts(path string, o *Options) (*opened, error) {
 	read := gguf.Open
 	if o.NoMMap {
 		read = gguf.Load
@@ -150,110 +196,134 @@ func open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	m.override = templateFor(path, o.ChatTemplates)
-	e := &Engine{Model: m, o: o, log: o.Log}
+	x := &opened{model: m, log: o.Log}
+	if x.log == nil {
+		x.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	m.words = noticed(m.words, x.log)
+	if err = m.adapt(o.LoRA); err == nil {
+		x.backend, err = m.device(o)
+		err = otherDevice(o, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return x, nil
+}
+
+func (x *opened) close() error { return errors.Join(x.backend.Close(), x.model.Close()) }
+
+// measure returns the settings of the cache with the calibration and the InnerQ
+// tables that the cache types need, and the progress of what is left of the load.
+func (x *opened) measure(ctx context.Context, o *Options) (kv.Settings, func(float64) error, error) {
+	cache, progress, err := x.calibrate(ctx, o)
+	if err == nil {
+		cache, err = x.evenKeys(ctx, o, cache)
+	}
+	return cache, progress, err
+}
+
+// compiled is a program with its cache.
+type compiled struct {
+	prog  backend.Program
+	cache *kv.Cache
+}
+
+// compile has the device make what was prepared.
+func (x *opened) compile(ctx context.Context, p *Prepared, claim *claim) (*compiled, error) {
+	for _, ev := range p.Events {
+		x.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
+	}
+	m, o := x.model, &p.Options
+	if n := m.adapters.ignored; len(n) > 0 {
+		x.log.Warn(fmt.Sprintf("%d tensors of adapters are ignored, %q first: norms are not replaced", len(n), n[0]))
+	}
+	s := p.Sizes
+	s.Done = m.File.Drop
+	s.Progress = func(share float64) error {
+		o.Memory.progress(claim, share)
+		if o.Progress == nil {
+			return nil
+		}
+		return o.Progress(share)
+	}
+	c, err := p.compile(ctx, x.backend, s)
+	if err != nil {
+		return nil, otherDevice(o, m.named(err))
+	}
+	if err := m.File.Gone(); err != nil {
+		return nil, errors.Join(err, c.prog.Close())
+	}
+	if !o.NoRepack {
+		m.File.DropPages()
+	}
+	o.Memory.loaded(claim, c.prog)
+	return c, nil
+}
+
+// compile has a device make a program and its cache.
+func (p *Prepared) compile(ctx context.Context, b backend.Backend, s backend.Sizes) (*compiled, error) {
+	prog, err := b.Compile(ctx, p.graph, &p.Layout, s)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := kv.New(&p.Layout, kv.Options{Copier: prog, Model: p.model.identity()})
+	if err != nil {
+		return nil, errors.Join(err, prog.Close())
+	}
+	return &compiled{prog, cache}, nil
+}
+
+// engine starts the scheduler of a compiled model.
+func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
+	m, g := x.model, p.graph
+	e := &Engine{Model: m, p: p, backend: x.backend, prog: c.prog, claim: claim, cache: c.cache, log: x.log}
 	e.grammarTokens = sync.OnceValues(func() (*grammar.Tokens, error) {
-		t, err := e.Tokenizer()
+		t, err := m.Tokenizer()
 		if err != nil {
 			return nil, err
 		}
-		return grammar.NewTokens(vocabulary{t, e.Config().Vocab})
+		return grammar.NewTokens(vocabulary{t, m.Config().Vocab})
 	})
-	if e.log == nil {
-		e.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	width := g.Values[g.Output].Width
+	if m.Config().Embedding {
+		e.embed.set(c.prog, c.cache, p.Sizes.Rows, width)
 	}
-	m.words = e.noticed(m.words)
-	err = m.adapt(o.LoRA)
-	if err == nil { // a device that is not there refuses before anything is measured
-		e.backend, err = e.open()
-		err = e.onDevice(err)
-	}
-	if err == nil {
-		err = e.calibrate(ctx)
-	}
-	if err == nil {
-		err = e.evenKeys(ctx)
-	}
-	if err == nil {
-		err = e.start(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
-	}
-	return e, nil
+	e.sched = sched.New(c.prog, c.cache, sched.Options{
+		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
+		StateModel: len(g.States) > 0, Observe: p.Options.Observe, Ended: e.warnSaturated,
+		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers),
+	})
+	x.log.Info("model loaded", "model", m.Config().Name, "arch", m.Config().Arch, "device", x.backend.Info().Detail,
+		"ctx", p.Context, "bytes", c.prog.Memory().Weights+c.prog.Memory().Cache)
+	return e
 }
 
 // noticed is words that logs what the vocabulary has to say about itself.
-func (e *Engine) noticed(words func() (*tokenizer.Tokenizer, error)) func() (*tokenizer.Tokenizer, error) {
+func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func() (*tokenizer.Tokenizer, error) {
 	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {
 		t, err := words()
 		if err == nil {
 			for _, n := range t.Notices() {
-				e.log.Warn("vocabulary: " + n)
+				log.Warn("vocabulary: " + n)
 			}
 		}
 		return t, err
 	})
 }
 
-func (e *Engine) start(ctx context.Context) error {
-	if err := e.size(); err != nil {
-		return err
+// device opens the device, or two where it runs only the last layers.
+func (m *Model) device(o *Options) (backend.Backend, error) {
+	host := cpu.Driver{}
+	if !onDevice(o) {
+		return host.Open(0, o.backend())
 	}
-	p, err := e.plan(model.Inputs{Context: e.o.Context})
-	if err != nil {
-		return err
-	}
-	for _, ev := range e.layout.Events {
-		e.log.LogAttrs(ctx, ev.Level, ev.Text, ev.Attrs...)
-	}
-	if n := e.adapters.ignored; len(n) > 0 {
-		e.log.Warn(fmt.Sprintf("%d tensors of adapters are ignored, %q first: norms are not replaced", len(n), n[0]))
-	}
-	s := backend.Sizes{
-		Rows: e.o.UBatch, Outputs: max(outputs, e.o.Parallel), Slots: e.layout.StateSlots(),
-		SparseV: e.o.SparseV, Progress: e.o.Progress, Done: e.File.Drop,
-	}
-	for _, g := range e.layout.Groups {
-		s.Pages = append(s.Pages, g.Pages)
-	}
-	if e.prog, err = e.backend.Compile(ctx, p, &e.layout, s); err != nil {
-		return e.onDevice(e.named(err))
-	}
-	if err := e.File.Gone(); err != nil {
-		return err
-	}
-	if e.cache, err = kv.New(&e.layout, kv.Options{Copier: e.prog, Model: e.identity()}); err != nil {
-		return err
-	}
-	if !e.o.NoRepack {
-		e.File.DropPages()
-	}
-	if e.Config().Embedding {
-		e.embed.set(e.prog, e.cache, s.Rows, p.Values[p.Output].Width)
-	}
-	e.sched = sched.New(e.prog, e.cache, sched.Options{
-		Context: e.o.Context, Rows: s.Rows, Outputs: s.Outputs, Vocab: p.Values[p.Output].Width,
-		StateModel: len(p.States) > 0, Observe: e.o.Observe, Ended: e.warnSaturated,
-		Shift: e.o.ContextShift, Rotary: rotaries(p, e.Config().Layers),
-	})
-	e.log.Info("model loaded", "model", e.Config().Name, "arch", e.Config().Arch, "device", e.backend.Info().Detail,
-		"ctx", e.o.Context, "bytes", e.prog.Memory().Weights+e.prog.Memory().Cache)
-	return nil
-}
-
-// open opens the device, or two where it runs only the last layers.
-func (e *Engine) open() (backend.Backend, error) {
-	o, host := &e.o, cpu.Driver{}
-	onHost := e.hostLayers(o)
-	if o.Driver == nil || o.GPULayers != nil && *o.GPULayers <= 0 {
-		o.Driver, o.Device = host, 0
-	}
-	options := backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
-	b, err := o.Driver.Open(o.Device, options)
+	onHost := m.hostLayers(o)
+	b, err := o.Driver.Open(o.Device, o.backend())
 	if err != nil || onHost == 0 || o.Driver.Name() == host.Name() {
 		return b, err
 	}
-	first, err := host.Open(0, options)
+	first, err := host.Open(0, o.backend())
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -269,100 +339,28 @@ func (m *Model) hostLayers(o *Options) int {
 	return max(0, m.Config().Layers-max(0, *o.GPULayers))
 }
 
-// Holds reports an error where the device that the options name has no kernel for
-// the cache of a layer that it would run, as Open does.
-func (m *Model) Holds(l *kv.Layout, o *Options) error {
-	d, ok := o.Driver.(backend.Holder)
-	if !ok {
-		return nil
-	}
-	part := l.Part(m.hostLayers(o), len(l.Layers))
-	return d.Holds(&part)
-}
-
-// size settles the context and the layout.
-func (e *Engine) size() error {
-	o := &e.o
-	if o.Context < 0 || o.Cells < 0 || o.Parallel < 0 || o.UBatch < 0 {
-		return errors.New("context, cells, parallel sequences and batch must not be negative")
-	}
-	if o.Parallel == 0 {
-		o.Parallel = DefaultParallel
-	}
-	if o.UBatch == 0 {
-		o.UBatch = DefaultUBatch
-	}
-	trained := e.Config().Context
-	if e.Config().Embedding {
-		trained = min(trained, embeddingContext)
-		o.Parallel, o.Preset = 1, ""
-		if o.Want.K == nil {
-			o.Want.K = kv.F32
-		}
-		if o.Want.V == nil {
-			o.Want.V = kv.F32
-		}
-	}
-	if o.Context == 0 {
-		o.Context = trained
-		if free := e.backend.Info().Free; free > 0 {
-			l, err := e.layoutFor(kv.PageCells)
-			if err != nil {
-				return err
-			}
-			fits := max(l.LargestContext(free/2), min(MinContext, trained))
-			if fits < trained {
-				o.Context = fits
-				e.log.Info("context cut to what fits in half of the free memory", "ctx", fits, "model_ctx", trained)
-			}
-		}
-		o.Context = max(o.Context, o.AtLeast)
-	}
-	if o.Cells == 0 {
-		o.Cells = o.Context
-	}
-	o.UBatch = min(o.UBatch, max(o.Context, 1))
-	if e.Config().Embedding {
-		o.UBatch = o.Context // a text is one batch
-	}
-	var err error
-	e.layout, err = e.layoutFor(o.Cells)
-	return err
-}
-
-func (e *Engine) layoutFor(cells int) (kv.Layout, error) {
-	s := e.o.KV
-	s.Cells, s.Seqs, s.UBatch = cells, e.o.Parallel, e.o.UBatch
-	return e.Layout(e.o.Context, e.o.Want, e.o.Preset, s)
-}
-
 // Close ends all requests and frees the model.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
-		var errs []error
-		if e.sched != nil {
-			e.sched.Close()
-		}
-		errs = append(errs, e.embed.close())
-		if e.prog != nil {
-			errs = append(errs, e.prog.Close())
-		}
-		if e.backend != nil {
-			errs = append(errs, e.backend.Close())
-		}
-		e.closed = errors.Join(append(errs, e.Model.Close())...)
+		e.sched.Close()
+		e.p.Options.Memory.drop(e.claim)
+		e.p.Options.Memory.drop(e.embed.claim)
+		e.closed = errors.Join(e.embed.close(), e.prog.Close(), e.backend.Close(), e.Model.Close())
 	})
 	return e.closed
 }
 
 // Context is the most tokens a sequence may hold.
-func (e *Engine) Context() int { return e.o.Context }
+func (e *Engine) Context() int { return e.p.Context }
 
 // KV is the layout of the cache in use.
-func (e *Engine) KV() *kv.Layout { return &e.layout }
+func (e *Engine) KV() *kv.Layout { return &e.p.Layout }
 
 // Device describes where the model runs.
 func (e *Engine) Device() backend.Info { return e.backend.Info() }
+
+// Free is the memory that another load can take on the device; 0: unknown.
+func (e *Engine) Free() int64 { return e.p.Options.Memory.Free(e.Device(), "") }
 
 // Logits returns the logits at each position, [len(positions), vocab], in the
 // order given. With step the tokens are fed one at a time.
@@ -435,21 +433,21 @@ func (e *Engine) submit(ctx context.Context, jobs ...sched.Job) error {
 		if done := jobs[i].Done; done != nil {
 			jobs[i].Done = func(f sched.Finish, s sched.Stats, err error) { done(f, s, e.named(err)) }
 		}
-		jobs[i].Strays = jobs[i].Strays || e.o.Strays
+		jobs[i].Strays = jobs[i].Strays || e.p.Options.Strays
 	}
 	return e.sched.Submit(ctx, jobs...)
 }
 
 // named adds the model's file to an error about its weights or its numbers.
-func (e *Engine) named(err error) error {
+func (m *Model) named(err error) error {
 	var odd *NotNumbers
 	switch {
 	case errors.As(err, &odd):
-		return fmt.Errorf("%s: %w: %w", e.Path, ErrLogits, err)
+		return fmt.Errorf("%s: %w: %w", m.Path, ErrLogits, err)
 	case errors.Is(err, ErrLogits):
-		return fmt.Errorf("%s: %w behind the attention of layer %d, the last one", e.Path, err, e.Config().Layers-1)
+		return fmt.Errorf("%s: %w behind the attention of layer %d, the last one", m.Path, err, m.Config().Layers-1)
 	case errors.Is(err, backend.ErrDamaged):
-		return fmt.Errorf("%s: %w", e.Path, err)
+		return fmt.Errorf("%s: %w", m.Path, err)
 	}
 	return err
 }

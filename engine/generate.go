@@ -133,8 +133,8 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	g.sampler.Prime(g.prompt)
-	if e.o.Replay != nil {
-		g.replay = e.o.Replay(ctx, g.prompt)
+	if e.p.Options.Replay != nil {
+		g.replay = e.p.Options.Replay(ctx, g.prompt)
 	}
 	gr, err := e.shape(g, p)
 	if err != nil {

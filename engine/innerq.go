@@ -11,63 +11,51 @@ import (
 	"godwit/engine/sched"
 )
 
-// evenKeys measures the tables of InnerQ, where they are asked for, before the
-// cache is laid out: on keys of the built-in text, so that they do not depend
-// on what the first request happens to say.
-func (e *Engine) evenKeys(ctx context.Context) error {
-	q := e.o.KV.InnerQ
-	if q.Groups == 0 || e.o.KV.Even != nil || e.Config().Embedding {
-		return nil
+// evenKeys returns the settings of the cache with the tables of InnerQ, where
+// they are asked for. They are measured before the cache is laid out, on keys of
+// the built-in text, so that they do not depend on the first request.
+func (x *opened) evenKeys(ctx context.Context, o *Options, s kv.Settings) (kv.Settings, error) {
+	if s.InnerQ.Groups == 0 || s.Even != nil || x.model.Config().Embedding {
+		return s, nil
 	}
-	if want, err := e.evens(); err != nil || !want {
-		return err
+	with := *o
+	with.KV = s
+	want, err := x.model.anyLayer(with, func(y *kv.LayerLayout) bool { return y.K.Even })
+	if err != nil || !want {
+		return s, err
 	}
-	tables, heads, err := e.even(ctx, q)
+	tables, heads, err := x.model.even(ctx, s.InnerQ, o)
 	if err != nil {
-		return fmt.Errorf("innerq: %w", err)
+		return s, fmt.Errorf("innerq: %w", err)
 	}
-	e.o.KV.Even = tables
-	e.log.Info(fmt.Sprintf("kv: InnerQ evens out the channels of %d KV heads", heads), "model", e.Config().Name)
-	return nil
-}
-
-// evens reports whether a layer of the layout takes a table.
-func (e *Engine) evens() (bool, error) {
-	l, err := e.Layout(min(e.Config().Context, MinContext), e.o.Want, e.o.Preset, e.o.KV)
-	if err != nil {
-		return false, err
-	}
-	for i := range l.Layers {
-		if l.Layers[i].K.Even {
-			return true, nil
-		}
-	}
-	return false, nil
+	s.Even = tables
+	x.log.Info(fmt.Sprintf("kv: InnerQ evens out the channels of %d KV heads", heads), "model", x.model.Config().Name)
+	return s, nil
 }
 
 // even reads as much of the built-in text as q asks for and returns a table for
 // each layer and KV head, nil where the channels are even, and the number of
 // heads that have one.
-func (e *Engine) even(ctx context.Context, q kv.InnerQ) (tables [][]kv.Channels, heads int, err error) {
-	tokens, err := e.builtinTokens(builtinText)
+func (m *Model) even(ctx context.Context, q kv.InnerQ, o *Options) (tables [][]kv.Channels, heads int, err error) {
+	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {
 		return nil, 0, err
 	}
-	layers, err := e.Layers(e.Config().Context)
+	layers, err := m.Layers(m.Config().Context)
 	if err != nil {
 		return nil, 0, err
 	}
-	tokens = tokens[:min(len(tokens), q.Tokens(layers), calibrationTokens, max(e.Config().Context, 1))]
+	tokens = tokens[:min(len(tokens), q.Tokens(layers), calibrationTokens, max(m.Config().Context, 1))]
 	for i := range layers {
 		layers[i].Rotary = kv.Rotary{} // keys count as they are
 	}
 	stats := newHeadStats(layers)
 	stats.from = 0 // every key counts
-	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: e.o.Threads, NoRepack: e.o.NoRepack})
+	b, err := cpu.Driver{Heads: stats.add}.Open(0, backend.Options{Threads: o.Threads, NoRepack: o.NoRepack})
 	if err != nil {
 		return nil, 0, err
 	}
-	err = e.try(ctx, b, len(tokens), DefaultUBatch, kv.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
+	err = m.try(ctx, b, len(tokens), DefaultUBatch, kv.Settings{}, func(t *trial) error { return t.run(sched.Job{Prompt: tokens}) })
 	if err = errors.Join(err, b.Close()); err != nil {
 		return nil, 0, err
 	}

@@ -64,10 +64,11 @@ func TestLayers(t *testing.T) {
 // checkLayout checks that only layers with cells of their own take memory.
 func checkLayout(t *testing.T, file string, m *engine.Model) {
 	t.Helper()
-	l, err := m.Layout(1024, kv.Want{K: kv.F16, V: kv.F16}, "", kv.Settings{Cells: 1024, Seqs: 1, UBatch: 64})
+	p, err := m.Prepare(engine.Options{Context: 1024, Parallel: 1, UBatch: 64, Want: kv.Want{K: kv.F16, V: kv.F16}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := &p.Layout
 	for i := range l.Layers {
 		y := &l.Layers[i]
 		if owns := y.K.Bytes > 0; owns != y.Owns() {

@@ -101,13 +101,10 @@ func (m *Model) Layers(ctx int) ([]kv.LayerInfo, error) {
 	return layerInfos(p, m.Config().Layers, signals(m.File, m.Config().Layers)), nil
 }
 
-// Layout resolves the cache types that a context would get. A side that want
-// leaves open takes what the preset says; an empty preset is f16.
-func (m *Model) Layout(ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
-	l, err := m.Layers(ctx)
-	if err != nil {
-		return kv.Layout{}, err
-	}
+// layout resolves the cache types that a context gets in a recorded forward pass.
+// A side that want leaves open takes what the preset says; an empty preset is f16.
+func (m *Model) layout(g *graph.Plan, ctx int, want kv.Want, preset string, s kv.Settings) (kv.Layout, error) {
+	l := layerInfos(g, m.Config().Layers, signals(m.File, m.Config().Layers))
 	if preset != "" {
 		p, err := kv.PresetWant(preset, l)
 		if err != nil {

@@ -43,8 +43,8 @@ func (e *Engine) FirstNaN(ctx context.Context, tokens []llm.Token) (layer, pos i
 // firstNaN scans the cache of slot 0; it runs on the device's goroutine.
 func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 	layer, pos = -1, n
-	for i := range e.layout.Layers {
-		y := &e.layout.Layers[i]
+	for i := range e.p.Layout.Layers {
+		y := &e.p.Layout.Layers[i]
 		if !y.Owns() {
 			continue
 		}
@@ -72,7 +72,7 @@ func (e *Engine) firstNaN(n int) (layer, pos int, err error) {
 
 // rowNaN reports whether the row of a position has a value that is no number.
 func (e *Engine) rowNaN(layer int, s kv.Side, pos int) (bool, error) {
-	y := &e.layout.Layers[layer]
+	y := &e.p.Layout.Layers[layer]
 	side := y.Side(s)
 	cell := e.cache.Cell(y.Group, 0, pos)
 	if cell < 0 || side.RowBytes == 0 {

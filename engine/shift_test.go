@@ -171,7 +171,7 @@ func TestShiftKeys(t *testing.T) {
 		r := &shiftRig{Engine: e, context: size}
 		read := func() {
 			x = nil
-			y := &e.layout.Layers[0]
+			y := &e.p.Layout.Layers[0]
 			row := make([]byte, y.K.RowBytes)
 			for pos := keep; pos < e.cache.Len(0)-1; pos++ { // the last was never shifted
 				if err := e.prog.ReadRow(row, 0, kv.K, kv.Packed, e.cache.Cell(y.Group, 0, pos)); err != nil {

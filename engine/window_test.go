@@ -109,8 +109,8 @@ func TestWindowRepeats(t *testing.T) {
 			prompt, other := text(230), text(150)
 			want, _ := r.answer(t, prompt, 150)
 			gone := m.rnn // what sliding windows and states held may be
-			for i := range r.layout.Groups {
-				gone = gone || r.layout.Groups[i].Window > 0
+			for i := range r.p.Layout.Groups {
+				gone = gone || r.p.Layout.Groups[i].Window > 0
 			}
 			check := func(what string, r windowRig) {
 				t.Helper()

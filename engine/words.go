@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"godwit/engine/backend"
@@ -57,7 +56,7 @@ func ParseCacheTypes(k, v string) (want CacheWant, err error) {
 // Plan describes the cache in use: what was asked, what is active, and what
 // the device's memory was read back to hold.
 func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
-	p := kv.NewPlan(&e.layout, name, e.o.Context)
+	p := e.p.Plan(name)
 	use, err := e.Usage(ctx)
 	if err != nil {
 		return p, err
@@ -75,10 +74,10 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			if err != nil {
 				return p, err
 			}
-			y := &e.layout.Layers[l.Layer]
+			y := &e.p.Layout.Layers[l.Layer]
 			s.plan.RowBytes = rows[kv.Packed]
 			each := rows[kv.Sinks]*y.Exact.Sinks + y.Side(s.side).OwnBytes
-			s.plan.ExactBytes = int64(rows[kv.Exact]*e.layout.ExactOwn(y)*kv.PageCells + each*max(e.layout.Settings.Seqs, 1))
+			s.plan.ExactBytes = int64(rows[kv.Exact]*e.p.Layout.ExactOwn(y)*kv.PageCells + each*max(e.p.Layout.Settings.Seqs, 1))
 			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}
 		if l.Layer < len(use.Counts) {
@@ -106,44 +105,4 @@ func (e *Engine) warnSaturated() {
 			return
 		}
 	}
-}
-
-// PlanFile describes the cache that a model would get with these options, from
-// its metadata alone. A context of 0 is the model's own.
-func PlanFile(path, name string, o Options) (Plan, error) {
-	m, err := OpenModel(path)
-	if err != nil {
-		return Plan{}, err
-	}
-	p, err := m.planCache(name, o)
-	return p, errors.Join(err, m.Close())
-}
-
-func (m *Model) planCache(name string, o Options) (Plan, error) {
-	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
-		return Plan{}, err
-	}
-	if o.Context == 0 {
-		o.Context = m.Config().Context
-	}
-	s := o.KV
-	s.Cells, s.Seqs, s.UBatch = o.Cells, o.Parallel, o.UBatch
-	if s.Cells == 0 {
-		s.Cells = o.Context
-	}
-	if s.Seqs == 0 {
-		s.Seqs = DefaultParallel
-	}
-	if s.UBatch == 0 {
-		s.UBatch = DefaultUBatch
-	}
-	s.UBatch = min(s.UBatch, o.Context)
-	l, err := m.Layout(o.Context, o.Want, o.Preset, s)
-	if err == nil {
-		err = m.Holds(&l, &o)
-	}
-	if err != nil {
-		return Plan{}, err
-	}
-	return kv.NewPlan(&l, name, o.Context), nil
 }

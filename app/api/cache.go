@@ -78,6 +78,7 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 			o.Want.V = want.V
 		}
 	}
+	s.account(&o)
 	plan, err := engine.PlanFile(m.Path, m.Name, o)
 	if err != nil {
 		return wire.Bad("", "%v", err)

@@ -306,6 +306,9 @@ func (p *pool) load(e *entry) {
 	p.mu.Unlock()
 	start := time.Now()
 	eng, err := p.open(p.ctx, e.info.Path, least)
+	for errors.Is(err, engine.ErrMemory) && p.unloadOldest(e) {
+		eng, err = p.open(p.ctx, e.info.Path, least)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.least, e.tried = 0, least
@@ -398,27 +401,39 @@ func (p *pool) unload(e *entry) <-chan struct{} {
 func (p *pool) makeRoom(next *entry) {
 	for {
 		p.mu.Lock()
-		var oldest *entry
 		var free int64
 		for _, e := range p.entries {
-			if e.state != Loaded || e == next {
-				continue
-			}
-			free = e.engine.Device().Free
-			if e.users == 0 && (oldest == nil || e.used.Before(oldest.used)) {
-				oldest = e
+			if e.state == Loaded && e != next {
+				free = e.engine.Free()
 			}
 		}
+		p.mu.Unlock()
 		// The repacked weights and a cache of the same order.
-		if oldest == nil || free == 0 || free > 2*next.info.Size {
-			p.mu.Unlock()
+		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
 			return
 		}
-		p.log.Info("making room", "model", oldest.info.Name, "bytes", next.info.Size)
-		done := p.unload(oldest)
-		p.mu.Unlock()
-		<-done
 	}
+}
+
+// unloadOldest unloads the idle model that was used longest ago and waits for it.
+// false: every model is in use.
+func (p *pool) unloadOldest(next *entry) bool {
+	p.mu.Lock()
+	var oldest *entry
+	for _, e := range p.entries {
+		if e.state == Loaded && e != next && e.users == 0 && (oldest == nil || e.used.Before(oldest.used)) {
+			oldest = e
+		}
+	}
+	if oldest == nil {
+		p.mu.Unlock()
+		return false
+	}
+	p.log.Info("making room", "model", oldest.info.Name, "bytes", next.info.Size)
+	done := p.unload(oldest)
+	p.mu.Unlock()
+	<-done
+	return true
 }
 
 // drop unloads a model and waits for it. false: it is in use, or being loaded,

@@ -76,6 +76,7 @@ type Server struct {
 	loaded   sync.Map // engine.Options of the last load, by path
 	noted    noted
 	memory   openai.Memory
+	reserved engine.Memory // by the loaded models
 	metrics  *telemetry.Metrics
 	counters counters
 	handler  http.Handler
@@ -149,6 +150,7 @@ func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engi
 	o = widen(o, least)
 	o.LoRA = s.scales.apply(o.LoRA)
 	s.loaded.Store(path, o)
+	s.account(&o)
 	also := o.Observe
 	o.Log, o.Observe = s.log, func(st engine.Step) {
 		s.counters.observe(st)
@@ -168,6 +170,13 @@ func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engi
 		s.preparer.add(path, o)
 	}
 	return e, err
+}
+
+// account has a load counted with the other models of this process.
+func (s *Server) account(o *engine.Options) {
+	if o.Memory == nil {
+		o.Memory = &s.reserved
+	}
 }
 
 // current is the options of a load now.

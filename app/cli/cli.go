@@ -26,6 +26,7 @@ import (
 	"godwit/app/config"
 	"godwit/app/device"
 	"godwit/app/telemetry"
+	"godwit/engine"
 )
 
 // root is the command line.
@@ -66,6 +67,7 @@ type run struct {
 	window func(*run) error                         // opens the window; nil: headless
 	hide   func(secret string)                      // keeps a secret out of the log
 	flags  map[string]bool                          // on the command line, by name
+	memory *engine.Memory                           // of the models that are loaded
 	drawn  *atomic.Pointer[progressbar.ProgressBar] // the bar on the terminal
 
 	env      config.Env
@@ -111,6 +113,7 @@ func (r *run) main(args []string) int {
 	if r.env == nil {
 		r.env = os.LookupEnv
 	}
+	r.memory = new(engine.Memory)
 	if err := r.settings(); err != nil {
 		return r.fail(err)
 	}

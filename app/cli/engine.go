@@ -67,7 +67,7 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
 	}
 	o.Calibrations, o.NoCalibration = r.calibrations(), !c.KVCalibrate
-	o.NoMMap, o.Lock = !c.MMap, c.MLock
+	o.NoMMap, o.Lock, o.Memory = !c.MMap, c.MLock, r.memory
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}

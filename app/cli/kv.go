@@ -85,34 +85,23 @@ func (c *kvPlanCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.CtxSize
-	if ctx == 0 {
-		ctx = m.Config().Context
-	}
-	o.KV.Cells, o.KV.Seqs, o.KV.UBatch = max(c.KVCells, ctx), c.Parallel, min(c.UBatch, ctx)
-	if c.KVCells > 0 {
-		o.KV.Cells = c.KVCells
-	}
 	if err := m.UseCalibration(&o); errors.Is(err, kv.ErrCalibration) {
 		r.log.Warn("calibration ignored", "err", err)
 	} else if err != nil {
 		return err
 	}
-	l, err := m.Layout(ctx, o.Want, o.Preset, o.KV)
-	if err == nil {
-		err = m.Holds(&l, &o)
-	}
+	p, err := m.Planned(o, o.Free(path))
 	if err != nil {
 		return err
 	}
-	plan := kv.NewPlan(&l, r.modelName(path), ctx)
+	plan := p.Plan(r.modelName(path))
 	if c.JSON {
 		return r.json(plan)
 	}
-	if err := r.printPlan(&plan, c.Parallel); err != nil || c.Memory == 0 {
+	if err := r.printPlan(&plan, p.Options.Parallel); err != nil || c.Memory == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(r.out, "largest context in %v: %d tokens\n", c.Memory, l.LargestContext(int64(c.Memory)))
+	_, err = fmt.Fprintf(r.out, "largest context in %v: %d tokens\n", c.Memory, p.Layout.LargestContext(int64(c.Memory)))
 	return err
 }
 

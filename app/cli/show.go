@@ -55,10 +55,10 @@ func (c *showCmd) Run(r *run) error {
 		return err
 	}
 	s.Hash = engine.TemplateHash(s.Info.Template)
-	if plan, err := defaultPlan(path, r.modelName(path)); err != nil {
+	if plan, err := engine.PlanFile(path, r.modelName(path), engine.Options{Memory: r.memory}); err != nil {
 		s.Problem = err.Error()
 	} else {
-		s.Plan = plan
+		s.Plan = &plan
 	}
 	if c.Tensors {
 		for _, t := range f.Tensors {
@@ -86,22 +86,6 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// defaultPlan is the cache of a model's own context at f16.
-func defaultPlan(path, name string) (*kv.Plan, error) {
-	m, err := engine.OpenModel(path)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
-	ctx := m.Config().Context
-	l, err := m.Layout(ctx, kv.Want{}, "", kv.Settings{Cells: ctx})
-	if err != nil {
-		return nil, err
-	}
-	plan := kv.NewPlan(&l, name, ctx)
-	return &plan, nil
-}
-
 func (r *run) printModel(s *shown) error {
 	i := s.Info
 	t := newTable("model", cmp.Or(i.Title, r.modelName(s.Path)))
@@ -124,7 +108,7 @@ func (r *run) printModel(s *shown) error {
 	}
 	if s.Plan != nil {
 		fmt.Fprintln(r.out)
-		if err := r.printPlan(s.Plan, 1); err != nil {
+		if err := r.printPlan(s.Plan, engine.DefaultParallel); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"godwit/engine/graph"
 	"godwit/engine/kv"
@@ -100,6 +101,21 @@ type Holder interface {
 	Holds(l *kv.Layout) error
 }
 
+// Weigher is a Driver that knows how much memory the weights of a plan take on
+// its devices. Weights that are read in place from a mapped file take none: the
+// system can drop those pages at any time and read them again.
+type Weigher interface {
+	WeightBytes(p *graph.Plan, o Options) int64
+}
+
+// Toucher is a Program whose cache the system hands out page by page.
+type Toucher interface {
+	// Untouched is the part of the cache, in bytes, that is reserved and has never
+	// been written, so that the system still counts it as free. Any goroutine may
+	// call it until Close is called.
+	Untouched() int64
+}
+
 // Backend compiles plans for one device.
 type Backend interface {
 	Info() Info
@@ -134,3 +150,29 @@ type Counts struct {
 
 // Memory is what a program holds, in bytes.
 type Memory struct{ Weights, Cache, Scratch, State int64 }
+
+// Total is the sum, at most the largest int64.
+func (m Memory) Total() int64 {
+	var n int64
+	for _, x := range []int64{m.Weights, m.Cache, m.Scratch, m.State} {
+		if n += x; n < 0 {
+			return math.MaxInt64
+		}
+	}
+	return n
+}
+
+// Bytes prints as a size that people read.
+type Bytes int64
+
+func (b Bytes) String() string {
+	switch {
+	case b >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(b)/(1<<30))
+	case b >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(b)/(1<<20))
+	case b >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(b)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", int64(b))
+}

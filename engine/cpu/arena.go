@@ -23,19 +23,40 @@ const arenaAlign = 4096
 // newArena allocates memory for the packed forms of the weights in list that no
 // other program holds.
 func (b *Backend) newArena(list []*graph.Weight) (*arena, error) {
+	n := arenaBytes(list, &b.options, func(g *graph.Weight) bool { return b.shared[g] != nil })
+	mem, err := allocate(n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the system refuses %v for the weights: %w", backend.ErrMemory, backend.Bytes(n), err)
+	}
+	return &arena{mem: mem}, nil
+}
+
+// arenaBytes returns the memory for the packed forms of the weights in list, except
+// those that a program holds already.
+func arenaBytes(list []*graph.Weight, o *backend.Options, held func(*graph.Weight) bool) int {
 	n := 0
 	seen := make(map[*graph.Weight]bool)
 	for _, g := range list {
-		if size, ok := b.packed(g); ok && b.shared[g] == nil && !seen[g] {
+		if size, ok := packed(g, o); ok && !held(g) && !seen[g] {
 			seen[g] = true
 			n += g.Mats()*size + arenaAlign
 		}
 	}
-	mem, err := allocate(n)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the weights need %d bytes: %w", backend.ErrMemory, n, err)
+	return n
+}
+
+// WeightBytes returns the memory of the weights of a plan: packed matrices and
+// vectors. Matrices that are read in place from the file take none.
+func (Driver) WeightBytes(p *graph.Plan, o backend.Options) int64 {
+	n := int64(arenaBytes(matrices(p), &o, func(*graph.Weight) bool { return false }))
+	seen := make(map[*graph.Weight]bool)
+	for _, v := range vectorsOf(p) {
+		if v != nil && !seen[v] {
+			seen[v] = true
+			n += 4 * int64(v.Elems())
+		}
 	}
-	return &arena{mem: mem}, nil
+	return n
 }
 
 // take returns the next n bytes.

@@ -286,7 +286,7 @@ func (c *cache) allocate() (err error) {
 		n += (w.n + align - 1) &^ (align - 1)
 	}
 	if c.mem, err = allocate(n); err != nil {
-		return fmt.Errorf("%w: %d bytes of cache", backend.ErrMemory, n)
+		return fmt.Errorf("%w: the system refuses %v for the cache", backend.ErrMemory, backend.Bytes(n))
 	}
 	left := c.mem
 	for _, w := range c.wants {

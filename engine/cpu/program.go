@@ -166,6 +166,9 @@ func (p *program) counts(layer int) []attnCount {
 // Memory returns what the program holds.
 func (p *program) Memory() backend.Memory { return p.used }
 
+// Untouched returns the part of the cache that has no memory yet.
+func (p *program) Untouched() int64 { return p.cache.mem.untouched() }
+
 // Close frees the program's memory.
 func (p *program) Close() error {
 	return errors.Join(p.weights.release(), p.cache.close())

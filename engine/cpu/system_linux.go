@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,8 @@ func Cores() int {
 	return len(seen)
 }
 
-// systemMemory returns the machine's memory and its free part, in bytes.
+// systemMemory returns the memory that this process may have and its free part, in
+// bytes: the machine's, or less where a control group limits it.
 func systemMemory() (total, free int64) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -64,5 +66,34 @@ func systemMemory() (total, free int64) {
 			free = n << 10
 		}
 	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return total, free // a kernel without control groups
+	}
+	if limit, left := groupMemory("/sys/fs/cgroup", string(groups)); limit > 0 {
+		total, free = min(total, limit), min(free, left)
+	}
 	return total, free
+}
+
+// untouched returns how much of an anonymous mapping has no page yet.
+func (m memory) untouched() int64 {
+	const chunk = 1 << 30
+	page := os.Getpagesize()
+	state := make([]byte, min(chunk, len(m)+page)/page)
+	var n int64
+	for at := 0; at < len(m); at += chunk {
+		part := m[at:min(at+chunk, len(m))]
+		pages := (len(part) + page - 1) / page
+		_, _, e := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)), uintptr(unsafe.Pointer(&state[0])))
+		if e != 0 {
+			return 0 // unknown, so the system's own figure has to do
+		}
+		for i := range pages {
+			if state[i]&1 == 0 {
+				n += int64(min(page, len(part)-i*page))
+			}
+		}
+	}
+	return n
 }

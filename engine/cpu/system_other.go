@@ -12,3 +12,6 @@ func Cores() int { return runtime.NumCPU() }
 
 // systemMemory returns zeros: memory is unknown here.
 func systemMemory() (total, free int64) { return 0, 0 }
+
+// untouched is unknown here, as free memory is.
+func (m memory) untouched() int64 { return 0 }

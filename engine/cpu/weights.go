@@ -251,9 +251,9 @@ func (w *weights) add(g *graph.Weight, in *arena, done func([]byte)) error {
 
 // packed returns the size of the packed form of a weight; false if it is read
 // in place.
-func (b *Backend) packed(g *graph.Weight) (int, bool) {
+func packed(g *graph.Weight, o *backend.Options) (int, bool) {
 	size, ok := kernel.PackedSize(g.Type, g.Rows(), g.Cols())
-	return size, ok && !b.options.NoRepack
+	return size, ok && !o.NoRepack
 }
 
 // repack fills in the packed form of a matrix, or the raw one where the type
@@ -266,7 +266,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 	if len(g.Data) != n*src {
 		return fmt.Errorf("%s: %d bytes for %v of %v", g.Name, len(g.Data), g.Type, g.Shape)
 	}
-	size, ok := b.packed(g)
+	size, ok := packed(g, &b.options)
 	if !ok {
 		if !quant.Weights(g.Type) {
 			return fmt.Errorf("%w: %s: %v on cpu", backend.ErrUnsupported, g.Name, g.Type)

@@ -243,16 +243,26 @@ func (l *Layout) StateSlots() int {
 	return max(l.Settings.Seqs, 1) + l.Settings.checkpoints()
 }
 
+// BytesAt returns the memory of the cache and the recurrent states with a number
+// of cells in the pools and at most ubatch rows in a run.
+func (l *Layout) BytesAt(cells, ubatch int) int64 {
+	c := *l
+	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
+	c.Settings.UBatch = ubatch
+	c.resize(cells)
+	return addSat(c.Bytes(), c.StateTotal())
+}
+
 // LargestContext returns the largest number of cells, a multiple of PageCells,
 // that fits in budget bytes; 0 if not even one page fits.
 func (l *Layout) LargestContext(budget int64) int {
-	c := *l
-	c.Layers, c.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
-	pages := sort.Search(maxCells/PageCells, func(p int) bool {
-		c.resize((p + 1) * PageCells)
-		return addSat(c.Bytes(), c.StateTotal()) > budget
-	})
-	return pages * PageCells
+	return Largest(func(cells int) int64 { return l.BytesAt(cells, l.Settings.UBatch) }, budget)
+}
+
+// Largest returns the largest number of cells, a multiple of PageCells, for which
+// bytes, which never falls, stays within the budget; 0 if not even one page fits.
+func Largest(bytes func(cells int) int64, budget int64) int {
+	return PageCells * sort.Search(maxCells/PageCells, func(p int) bool { return bytes((p+1)*PageCells) > budget })
 }
 
 // Part returns the layout with the cells and states of layers from to to-1

@@ -17,6 +17,9 @@ type Plan struct {
 	ExactAlone int64    `json:"exact_alone"`
 	StateBytes int64    `json:"state_bytes"`
 	Events     []string `json:"events"`
+	// Trained is the longest context that the model was made for, RoPE scaling
+	// included; 0: unknown.
+	Trained int `json:"trained"`
 }
 
 // PlanWanted is the request.

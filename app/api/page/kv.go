@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"godwit/app/api"
-	"godwit/app/config"
 	"godwit/app/hub"
 	"godwit/app/store"
 	"godwit/engine"
@@ -34,7 +33,7 @@ func (p *Page) machine() machine {
 		return machine{}
 	}
 	d := list[o.Device]
-	return machine{d.Backend, d.Device, d.Detail, d.Memory, d.Free, d.Threads}
+	return machine{d.Backend, d.Device, d.Detail, d.Memory, o.Memory.Free(d, ""), d.Threads}
 }
 
 // cacheType is a cache type as the panel lists it. The bytes are of one token of
@@ -160,10 +159,10 @@ type curve struct {
 // outlook is what the panel draws.
 type outlook struct {
 	Plan    kv.Plan `json:"plan"`
-	Weights int64   `json:"weights"`
+	Weights int64   `json:"weights"` // with the working memory of a step
 	Context int     `json:"context"` // the model's own
-	Lengths []int   `json:"lengths"`
-	Curves  []curve `json:"curves"` // the chosen pair first
+	Lengths []int   `json:"lengths"` // up to the model's own or the planned one, the larger; the planned one among them
+	Curves  []curve `json:"curves"`  // the chosen pair first
 	Machine machine `json:"machine"`
 	Budget  int64   `json:"budget"` // bytes that cache and weights may take together; 0: unknown
 }
@@ -196,128 +195,66 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.outlook(m, f, o, &s)
+	out, err := p.outlook(m, f, o)
 	return out, errors.Join(err, m.Close())
 }
 
-func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options, s *config.Settings) (*outlook, error) {
-	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
-		return nil, err
-	}
-	out := &outlook{Weights: f.Size, Context: m.Config().Context, Machine: p.machine()}
-	st := p.models.Standing(f.Path)
-	if out.Machine.Free > 0 {
-		out.Budget = out.Machine.Free
-		if st.State == api.Loaded { // its own memory would be free again
-			out.Budget += st.Bytes
-		}
-	}
-	layers, err := m.Layers(out.Context)
+func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook, error) {
+	free := o.Free(f.Path)
+	chosen, err := m.Planned(o, free)
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := compared(o, layers)
-	if err != nil {
-		return nil, err
+	out := &outlook{
+		Plan: chosen.Plan(f.Name), Weights: chosen.Need.Weights + chosen.Need.Scratch, Context: m.Config().Context,
+		Machine: p.machine(), Budget: free,
 	}
-	out.Lengths = lengths(out.Context)
-	for i, pair := range pairs {
-		c := curve{Name: pair.name, K: pair.want.K.Name, V: pair.want.V.Name}
-		set := o.KV
-		if i > 0 {
-			plain := 0
-			set = kv.Settings{Policy: &plain}
+	out.Lengths = lengths(max(out.Context, chosen.Context), chosen.Context)
+	most := 0
+	if free > 0 {
+		most = min(chosen.Largest(free), out.Context)
+	}
+	want := chosen.Layout.Want
+	out.Curves = []curve{{Name: "chosen", K: want.K.Name, V: want.V.Name, Most: most, Bytes: cacheAt(chosen, out.Lengths)}}
+	plain := 0
+	set := chosen.Options
+	for _, t := range []*kv.Type{kv.Q8_0, kv.F16} {
+		other, err := m.Prepare(engine.Options{
+			Context: set.Context, Cells: set.Cells, Parallel: set.Parallel, UBatch: o.UBatch,
+			Want: kv.Want{K: t, V: t}, KV: kv.Settings{Policy: &plain},
+		}, 0)
+		if err != nil {
+			return nil, err
 		}
-		for _, n := range out.Lengths {
-			l, err := kv.Resolve(pair.want, layers, sized(set, o, n))
-			if err != nil {
-				return nil, err
-			}
-			c.Bytes = append(c.Bytes, l.Bytes()+l.StateTotal())
-			if n == out.Lengths[0] && out.Budget > out.Weights {
-				c.Most = min(l.LargestContext(out.Budget-out.Weights), out.Context)
-			}
-		}
-		out.Curves = append(out.Curves, c)
-	}
-	ctx := o.Context
-	if ctx == 0 {
-		ctx = p.unsetContext(out, m, o)
-	}
-	o.Context = ctx
-	if out.Plan, err = engine.PlanFile(f.Path, f.Name, o); err != nil {
-		return nil, err
+		out.Curves = append(out.Curves, curve{Name: t.Name, K: t.Name, V: t.Name, Bytes: cacheAt(other, out.Lengths)})
 	}
 	return out, nil
 }
 
-// unsetContext is the context that a load takes where none is set: the model's
-// own, or what fits into half of the free memory.
-func (p *Page) unsetContext(out *outlook, m *engine.Model, o engine.Options) int {
-	if st := out.Budget; st > 0 {
-		l, err := m.Layout(out.Context, o.Want, o.Preset, sized(o.KV, o, kv.PageCells))
-		if err == nil {
-			return min(out.Context, max(l.LargestContext(out.Machine.Free/2), min(engine.MinContext, out.Context)))
-		}
+// cacheAt is the memory of a cache at each length.
+func cacheAt(p *engine.Prepared, lengths []int) []int64 {
+	list := make([]int64, len(lengths))
+	for i, n := range lengths {
+		list[i] = p.CacheAt(n)
 	}
-	return out.Context
+	return list
 }
 
-// sized is settings of the cache for a number of tokens.
-func sized(s kv.Settings, o engine.Options, ctx int) kv.Settings {
-	s.Cells, s.Seqs, s.UBatch = ctx, o.Parallel, min(o.UBatch, ctx)
-	return s
-}
-
-type pair struct {
-	name string
-	want kv.Want
-}
-
-// compared is the chosen pair and the two that people know.
-func compared(o engine.Options, layers []kv.LayerInfo) ([]pair, error) {
-	want := o.Want
-	if o.Preset != "" {
-		p, err := kv.PresetWant(o.Preset, layers)
-		if err != nil {
-			return nil, err
-		}
-		if want.K == nil {
-			want.K = p.K
-		}
-		if want.V == nil {
-			want.V = p.V
-		}
-	}
-	if want.K == nil {
-		want.K = kv.F16
-	}
-	if want.V == nil {
-		want.V = kv.F16
-	}
-	list := []pair{{"chosen", want}}
-	for _, t := range []*kv.Type{kv.Q8_0, kv.F16} {
-		list = append(list, pair{t.Name, kv.Want{K: t, V: t}})
-	}
-	return list, nil
-}
-
-// lengths are the contexts that a curve is drawn at, from 1,024 or less to the
-// model's own, evenly on a line from 0.
-func lengths(most int) []int {
+// lengths are the contexts that a curve is drawn at, from a page to the most, evenly
+// on a line from 0, and the one that is planned.
+func lengths(most, planned int) []int {
 	const points = 33
-	var list []int
+	list := []int{planned}
 	for i := range points {
 		n := most * i / (points - 1) / kv.PageCells * kv.PageCells
 		n = max(n, min(kv.PageCells, most))
 		if i == points-1 {
 			n = most
 		}
-		if len(list) == 0 || n > list[len(list)-1] {
-			list = append(list, n)
-		}
+		list = append(list, n)
 	}
-	return list
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // activeCache is the plan of a loaded model as its memory was read back.
@@ -409,11 +346,11 @@ func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 	if err != nil {
 		return err
 	}
-	out, err := p.outlook(m, f, o, &s)
+	plan, err := m.Plan(f.Name, o)
 	if err = errors.Join(err, m.Close()); err != nil {
 		return err
 	}
-	u.Context, u.Bytes, u.K, u.V = out.Plan.Ctx, out.Plan.Bytes, out.Plan.Wanted.K, out.Plan.Wanted.V
-	u.BytesUsed = out.Plan.Bytes * int64(u.Used) / int64(max(out.Plan.Ctx, 1))
+	u.Context, u.Bytes, u.K, u.V = plan.Ctx, plan.Bytes, plan.Wanted.K, plan.Wanted.V
+	u.BytesUsed = plan.Bytes * int64(u.Used) / int64(max(plan.Ctx, 1))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,7 +202,11 @@ func TestPlan(t *testing.T) {
 
 func TestLengths(t *testing.T) {
 	for _, most := range []int{1, 63, 64, 100, 1024, 8192, 131072, 1 << 20} {
-		list := lengths(most)
+		planned := (most + 2) / 3
+		list := lengths(most, planned)
+		if !slices.Contains(list, planned) {
+			t.Errorf("%d: %d is not among %v", most, planned, list)
+		}
 		if list[len(list)-1] != most {
 			t.Errorf("%d: ends at %d", most, list[len(list)-1])
 		}

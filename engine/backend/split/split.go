@@ -177,5 +177,16 @@ func (p *program) Memory() backend.Memory {
 	}
 }
 
+// Untouched returns the part of both caches that has no memory yet.
+func (p *program) Untouched() int64 {
+	var n int64
+	for _, part := range []backend.Program{p.head, p.tail} {
+		if t, ok := part.(backend.Toucher); ok {
+			n += t.Untouched()
+		}
+	}
+	return n
+}
+
 // Close frees both parts.
 func (p *program) Close() error { return errors.Join(p.head.Close(), p.tail.Close()) }

@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+	"godwit/engine/model"
+)
+
+// Prepared is everything about a load that needs no device memory. A load, every
+// plan that is shown, and every measurement start from one, so they agree.
+type Prepared struct {
+	Options Options // as given, with every choice filled in
+	Context int     // tokens of one sequence
+	Trained int     // longest context that the model was made for, RoPE scaling included
+	Layout  kv.Layout
+	Sizes   backend.Sizes
+	Events  []kv.Event     // what the log says about context, memory and cache types
+	Need    backend.Memory // what the load takes
+
+	graph  *graph.Plan
+	model  *Model
+	weight int64 // bytes of the weights
+	ubatch int   // rows of a batch before the context bounds them
+	pool   bool  // one pooled row a text instead of logits
+}
+
+// ErrMemory is the class of errors about too little memory.
+var ErrMemory = backend.ErrMemory
+
+// MemoryError says that a load does not fit in free memory. It wraps ErrMemory.
+type MemoryError struct {
+	Context      int   // tokens that were wanted; all sequences together where Cells is set
+	Wanted, Free int64 // bytes
+	Weights      int64 // bytes of weights in Wanted
+	Largest      int   // longest context that fits; 0: none
+	Cells        bool  // the size of the cache was set apart from the context
+}
+
+func (e *MemoryError) Error() string {
+	what := "a context of"
+	if e.Cells {
+		what = "a cache of"
+	}
+	text := fmt.Sprintf("%v: %s %d tokens takes %v with the model, %v is free", ErrMemory, what, e.Context, backend.Bytes(e.Wanted), backend.Bytes(e.Free))
+	switch {
+	case e.Largest > 0:
+		return text + fmt.Sprintf("; the largest that fits is %d tokens", e.Largest)
+	case e.Weights > e.Free:
+		return text + fmt.Sprintf("; the weights alone take %v", backend.Bytes(e.Weights))
+	}
+	return text + "; no context fits"
+}
+
+// Unwrap makes the class known to errors.Is.
+func (e *MemoryError) Unwrap() error { return ErrMemory }
+
+// Prepare decides everything about a load that needs no device memory. It reads
+// no weights and has no side effects. A context that the options leave open is
+// at most what fits in half of the free bytes. With free 0, unknown, nothing is
+// compared with memory. Where only memory is lacking, the error is a
+// *MemoryError and Prepared is complete beside it.
+func (m *Model) Prepare(o Options, free int64) (*Prepared, error) { return m.prepare(o, free, false) }
+
+// prepare is Prepare, or with pool for the second program that embeds texts over
+// weights that are loaded already.
+func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
+	if o.Context < 0 || o.Cells < 0 || o.Parallel < 0 || o.UBatch < 0 {
+		return nil, errors.New("context, cells, parallel sequences and batch must not be negative")
+	}
+	asked, ctx := o.Context, m.Config().Context
+	m.fill(&o)
+	if m.Config().Embedding {
+		ctx = min(ctx, embeddingContext)
+	}
+	own := ctx
+	if ctx = max(ctx, o.AtLeast); asked > 0 {
+		ctx = asked
+	}
+	p, err := m.sized(o, ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	if asked == 0 && free > 0 {
+		if n := p.open(own, free); n < ctx {
+			if p, err = m.sized(o, n, pool); err != nil {
+				return nil, err
+			}
+			p.note(slog.LevelInfo, "context cut to what fits in half of the free memory", slog.Int("ctx", n), slog.Int("model_ctx", own))
+		}
+	}
+	if p.Context > p.Trained {
+		p.note(slog.LevelWarn, "the context is longer than the model was trained for, answers beyond that length are unreliable", slog.Int("ctx", p.Context), slog.Int("trained", p.Trained))
+	}
+	p.Events = append(p.Events, p.Layout.Events...)
+	if lack := p.lack(free); lack != nil {
+		p.note(slog.LevelWarn, lack.Error())
+		return p, lack
+	}
+	return p, nil
+}
+
+// fill sets what options leave open and what embedding models do without.
+func (m *Model) fill(o *Options) {
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.UBatch == 0 {
+		o.UBatch = DefaultUBatch
+	}
+	if !m.Config().Embedding {
+		return
+	}
+	o.Parallel, o.Preset = 1, ""
+	if o.Want.K == nil {
+		o.Want.K = kv.F32
+	}
+	if o.Want.V == nil {
+		o.Want.V = kv.F32
+	}
+	s := &o.KV // nothing is measured for them
+	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
+	s.InnerQ, s.Even = kv.InnerQ{}, nil
+}
+
+// sized lays out one context.
+func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
+	g, err := m.plan(model.Inputs{Context: ctx, Pool: pool})
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepared{Context: ctx, Trained: m.reach(), graph: g, model: m, ubatch: o.UBatch, pool: pool}
+	o.Context, o.UBatch = ctx, p.rows(ctx)
+	s := o.KV
+	s.Cells, s.Seqs, s.UBatch = o.Cells, o.Parallel, o.UBatch
+	if s.Cells == 0 {
+		s.Cells = ctx
+	}
+	p.Options = o
+	if p.Layout, err = m.layout(g, ctx, o.Want, o.Preset, s); err != nil {
+		return nil, err
+	}
+	if err := holds(&p.Layout, m.hostLayers(&o), o.Driver); err != nil {
+		return nil, err
+	}
+	p.Sizes = backend.Sizes{Rows: o.UBatch, Outputs: max(outputs, o.Parallel), Slots: p.Layout.StateSlots(), SparseV: o.SparseV}
+	if pool {
+		p.Sizes.Outputs = 1
+	} else {
+		p.weight = m.weightBytes(g, &o)
+	}
+	for _, g := range p.Layout.Groups {
+		p.Sizes.Pages = append(p.Sizes.Pages, g.Pages)
+	}
+	p.Need = p.needAt(ctx)
+	return p, nil
+}
+
+// rows is how many rows a batch has at a context: all of a text for a model that
+// embeds.
+func (p *Prepared) rows(ctx int) int {
+	if p.model.Config().Embedding {
+		return ctx
+	}
+	return min(p.ubatch, max(ctx, 1))
+}
+
+// holds reports an error where the device that the options name has no kernel for
+// the cache of a layer that it would run.
+func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
+	d, ok := driver.(backend.Holder)
+	if !ok {
+		return nil
+	}
+	part := l.Part(onHost, len(l.Layers))
+	return d.Holds(&part)
+}
+
+// weightBytes is the memory that the weights of a plan take on the device.
+func (m *Model) weightBytes(g *graph.Plan, o *Options) int64 {
+	var d backend.Driver = cpu.Driver{}
+	if onDevice(o) {
+		d = o.Driver
+	}
+	if w, ok := d.(backend.Weigher); ok {
+		return w.WeightBytes(g, o.backend())
+	}
+	return m.File.Size()
+}
+
+// onDevice reports whether the driver of the options runs any layer.
+func onDevice(o *Options) bool { return o.Driver != nil && (o.GPULayers == nil || *o.GPULayers > 0) }
+
+// backend is how a device is opened for the options.
+func (o *Options) backend() backend.Options {
+	return backend.Options{Threads: o.Threads, NoRepack: o.NoRepack, FloatAttn: o.FloatAttn, Lock: o.Lock, Unchecked: o.Unchecked}
+}
+
+// needAt is what a load with another context takes.
+func (p *Prepared) needAt(ctx int) backend.Memory {
+	steps := make([]int, len(p.graph.Nodes))
+	for i := range steps {
+		steps[i] = i
+	}
+	first, last := p.graph.Lifetimes(steps)
+	scratch := p.graph.PlanMemory(p.rows(ctx), p.Sizes.Outputs, first, last)
+	state := p.Layout.StateTotal()
+	return backend.Memory{
+		Weights: p.weight, State: state, Cache: p.CacheAt(ctx) - state, Scratch: 4 * int64(scratch.Size),
+	}
+}
+
+// CacheAt is the memory of the cache and the recurrent states at a context.
+func (p *Prepared) CacheAt(ctx int) int64 {
+	if n := p.Options.Cells; n > 0 {
+		return p.Layout.BytesAt(n, p.rows(ctx))
+	}
+	return p.Layout.BytesAt(ctx, p.rows(ctx))
+}
+
+// Largest is the longest context, a multiple of a page, that fits in free bytes;
+// 0 if none does.
+func (p *Prepared) Largest(free int64) int {
+	return kv.Largest(func(n int) int64 { return p.needAt(n).Total() }, free)
+}
+
+// open is the context where the options set none: the model's own, or what fits
+// in half of the free memory, but not less than MinContext if that fits at all.
+func (p *Prepared) open(own int, free int64) int {
+	half := kv.Largest(p.CacheAt, free/2)
+	n := min(own, max(half, MinContext))
+	if most := p.Largest(free); most > 0 {
+		n = min(n, most)
+	}
+	return max(n, p.Options.AtLeast)
+}
+
+// lack is the error where a load does not fit in free memory; nil where it does.
+func (p *Prepared) lack(free int64) error {
+	wanted := p.Need.Total()
+	if free <= 0 || wanted <= free {
+		return nil
+	}
+	e := &MemoryError{Context: p.Context, Wanted: wanted, Free: free, Weights: p.Need.Weights}
+	most := p.Largest
+	if p.Options.Cells > 0 {
+		e.Cells, e.Context = true, p.Options.Cells
+		fixed := p.needAt(p.Context)
+		most = func(free int64) int {
+			return kv.Largest(func(n int) int64 { return p.Layout.BytesAt(n, p.Options.UBatch) }, free-fixed.Weights-fixed.Scratch)
+		}
+	}
+	e.Largest = most(free)
+	return e
+}
+
+func (p *Prepared) note(level slog.Level, text string, attrs ...slog.Attr) {
+	p.Events = append(p.Events, kv.Event{Level: level, Text: text, Attrs: attrs})
+}
+
+// Plan describes the cache, for a model of that name.
+func (p *Prepared) Plan(name string) Plan {
+	plan := kv.NewPlan(&p.Layout, name, p.Context)
+	plan.Trained = p.Trained
+	plan.Events = plan.Events[:0]
+	for _, e := range p.Events {
+		plan.Events = append(plan.Events, e.String())
+	}
+	return plan
+}
+
+// reach is the longest context that the model was made for: the trained length,
+// or as far as the file's RoPE scaling stretches it.
+func (m *Model) reach() int {
+	trained := m.Config().Context
+	get := func(key string) float64 {
+		v, _ := m.File.KV.Float(m.File.Arch() + ".rope." + key)
+		return v
+	}
+	if kind, _ := m.File.KV.String(m.File.Arch() + ".rope.scaling.type"); kind == "none" {
+		return trained
+	}
+	factor := max(get("scaling.factor"), get("scale_linear"))
+	from := float64(trained)
+	if n, ok := m.File.KV.Uint(m.File.Arch() + ".rope.scaling.original_context_length"); ok && n > 0 {
+		from = float64(n)
+	}
+	if reach := from * factor; reach > float64(trained) && reach < 1<<31 {
+		return int(reach)
+	}
+	return trained
+}
+
+// Free is the memory for a load with these options: what the device has, where
+// that is known without opening it, and what the model at path would give back if
+// it is loaded already. 0: unknown.
+func (o *Options) Free(path string) int64 {
+	var d backend.Driver = cpu.Driver{}
+	device := 0
+	if onDevice(o) {
+		d, device = o.Driver, o.Device
+	}
+	list, err := d.Devices()
+	if err != nil || device >= len(list) {
+		return 0 // the load will say what is wrong
+	}
+	return o.Memory.Free(list[device], path)
+}
+
+// Plan is the plan of a load with these options on this machine, as far as the
+// file and a calibration in its folder decide it. A load that does not fit in
+// free memory is planned too, and an event of the plan says so.
+func (m *Model) Plan(name string, o Options) (Plan, error) {
+	p, err := m.Planned(o, o.Free(m.Path))
+	if err != nil {
+		return Plan{}, err
+	}
+	return p.Plan(name), nil
+}
+
+// Planned is Prepare for a plan that is shown: it takes the calibration that a
+// load would find, and lack of memory is no error.
+func (m *Model) Planned(o Options, free int64) (*Prepared, error) {
+	if err := m.UseCalibration(&o); err != nil && !errors.Is(err, kv.ErrCalibration) {
+		return nil, err
+	}
+	p, err := m.Prepare(o, free)
+	if errors.As(err, new(*MemoryError)) {
+		err = nil
+	}
+	return p, err
+}
+
+// PlanFile is Model.Plan of a file that is not open.
+func PlanFile(path, name string, o Options) (Plan, error) {
+	m, err := OpenModel(path)
+	if err != nil {
+		return Plan{}, err
+	}
+	p, err := m.Plan(name, o)
+	return p, errors.Join(err, m.Close())
+}
