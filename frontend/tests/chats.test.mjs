@@ -564,7 +564,7 @@ describe('the page', () => {
     const page = await opened('Secret title', ['My secret question.', 'A secret answer.'], { permissions: ['clipboard-read', 'clipboard-write'] });
     await page.goto(`${server.url}/#/settings/about`);
     await page.getByRole('button', { name: 'Copy diagnostics' }).click();
-    await told(page, 'Diagnostics are on the clipboard');
+    await told(page, 'Diagnostics copied');
     const text = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(text, /small/);
     assert.doesNotMatch(text, /secret/i);

@@ -226,7 +226,7 @@ describe('a licence to accept', () => {
     const server = await serve(newHome(false), ['--hub-url', url]);
     try {
       const page = await visit(browser, `${server.url}/#/settings/library`);
-      const token = page.getByLabel('Hub access token');
+      const token = page.getByRole('textbox', { name: 'Hub access token' });
       assert.equal(await token.getAttribute('type'), 'password');
       await token.fill('hf_secret123');
       await token.blur();

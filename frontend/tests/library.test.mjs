@@ -149,8 +149,8 @@ describe('the cache panel', () => {
       await (await again).finished();
       await drawn(page);
       assert.ok(await layer.isVisible(), 'the chosen layer is lost when the models are told again');
-      await page.getByLabel('Boundary V and other layer policies').selectOption('7');
-      await page.getByText('was loaded with other settings').waitFor();
+      await page.getByLabel('Layer policy (Boundary V)').selectOption('7');
+      await page.getByText('still uses its old settings').waitFor();
       await leave(page);
     }));
 });

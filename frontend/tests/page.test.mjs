@@ -243,7 +243,7 @@ describe('the cache panel', () => {
     await pick(page, 'Type of keys', 'q8_0');
     await pick(page, 'Type of values', 'q4_0');
     await page.locator('figure[data-ready=true] canvas').waitFor();
-    await page.getByText('The numbers').click();
+    await page.getByText('Show as table').click();
     const rows = await page.locator('figure tbody tr').evaluateAll((list) =>
       list.map((row) => [Number(row.dataset.length), ...[...row.querySelectorAll('td')].map((cell) => Number(cell.dataset.bytes))]),
     );
@@ -264,9 +264,9 @@ describe('the cache panel', () => {
     const active = async () => (await fetch(`${server.url}/api/kv?model=small`)).json();
     assert.equal((await active()).layers[0].k.active, 'q8_0');
     await pick(page, 'Type of keys', 'f16');
-    await page.getByText('was loaded with other settings').waitFor();
+    await page.getByText('still uses its old settings').waitFor();
     await page.getByRole('button', { name: 'Reload now' }).click();
-    await page.getByText('was loaded with other settings').waitFor({ state: 'detached' });
+    await page.getByText('still uses its old settings').waitFor({ state: 'detached' });
     await page.locator('.strip button[aria-label*="keys f16"]').first().waitFor();
     const now = await active();
     assert.equal(now.layers[0].k.active, 'f16');

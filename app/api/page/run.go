@@ -173,7 +173,11 @@ func (w *writer) load(ctx context.Context) (*api.Lease, error) {
 
 func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result, error) {
 	w.a.change(func() { w.a.waiting = waiting{Phase: "prepare"} })
-	w.request.Queued = func() { w.a.change(func() { w.a.waiting = waiting{Phase: "queue"} }) }
+	w.request.Queued = func() {
+		if full(lease.Engine) {
+			w.a.change(func() { w.a.waiting = waiting{Phase: "queue"} })
+		}
+	}
 	layout := lease.Engine.KV()
 	live := figures{Resumed: w.resumed, Context: lease.Engine.Context(), Bytes: layout.Bytes(), Token: int64(layout.BytesPerToken())}
 	var began, first time.Time // to read, to write
@@ -224,6 +228,20 @@ func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result
 		}
 	}
 	return nil, context.Cause(ctx)
+}
+
+// full reports whether a request has to wait until another one ends.
+func full(e *engine.Engine) bool {
+	view, err := e.View()
+	if err != nil {
+		return false // it is being unloaded, which the request reports
+	}
+	for _, slot := range view.Slots {
+		if !slot.Busy {
+			return false
+		}
+	}
+	return len(view.Slots) > 0
 }
 
 func (w *writer) text() (content, reasoning string) {

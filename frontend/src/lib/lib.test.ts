@@ -73,7 +73,7 @@ describe('files', () => {
   it('are text or refused', async () => {
     const text = new File(['package main\n'], 'main.go', { type: '' });
     expect(await readFiles(files(text))).toEqual([{ name: 'main.go', type: 'text/plain', text: 'package main\n' }]);
-    await expect(readFiles(files(new File([new Uint8Array([0xff, 0xfe, 0])], 'x.png')))).rejects.toThrow('not a text file');
-    await expect(readFiles(files(new File(['a\0b'], 'x.bin')))).rejects.toThrow('not a text file');
+    await expect(readFiles(files(new File([new Uint8Array([0xff, 0xfe, 0])], 'x.png')))).rejects.toThrow('only text files are supported');
+    await expect(readFiles(files(new File(['a\0b'], 'x.bin')))).rejects.toThrow('only text files are supported');
   });
 });
