@@ -231,7 +231,7 @@ describe('a licence to accept', () => {
       await token.fill('hf_secret123');
       await token.blur();
       await page.getByPlaceholder('Set. Type to replace').waitFor();
-      assert.equal(await token.inputValue(), '');
+      await page.waitForFunction(() => document.querySelector('input[type=password]').value === '');
       assert.ok(!JSON.stringify(await server.api('GET', '/app/settings')).includes('hf_secret123'));
       await page.goto(`${server.url}/#/models/hub`);
       await page.getByLabel('Search the hub').fill('gated');

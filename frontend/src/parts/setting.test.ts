@@ -31,3 +31,19 @@ it('saves what is typed, but not what is there', async () => {
   expect(save).toHaveBeenCalledExactlyOnceWith({ 'server.port': 81 });
   await gone();
 });
+
+it.each(['text', 'list'] as const)('hides a secret once it is saved, and keeps one that is refused (%s)', async (kind) => {
+  const { save, gone } = shown(field({ secret: true, kind, origin: 'default' }));
+  const box = document.querySelector<HTMLInputElement | HTMLTextAreaElement>('.field')!;
+  const type = (text: string) => {
+    box.value = text;
+    box.dispatchEvent(new Event('change', { bubbles: true }));
+  };
+  save.mockRejectedValueOnce(new Error('bad value'));
+  type('refused');
+  await vi.waitFor(() => expect(box.getAttribute('aria-invalid')).toBe('true'));
+  expect(box.value).toBe('refused');
+  type('hf_secret');
+  await vi.waitFor(() => expect(box.value).toBe(''));
+  await gone();
+});
