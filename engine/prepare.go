@@ -274,6 +274,17 @@ func (p *Prepared) Plan(name string) Plan {
 	return plan
 }
 
+// Warnings returns the warnings in the log of a load, as sentences.
+func (p *Prepared) Warnings() []string {
+	list := []string{}
+	for _, e := range p.Events {
+		if e.Level >= slog.LevelWarn {
+			list = append(list, e.String())
+		}
+	}
+	return list
+}
+
 // reach is the longest context that the model was made for: the trained length,
 // or as far as the file's RoPE scaling stretches it.
 func (m *Model) reach() int {

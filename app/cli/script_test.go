@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"godwit/engine/cpu"
 	"godwit/engine/testmodel"
 )
 
@@ -36,6 +38,13 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TINY", tiny)
 			e.Setenv("VOCAB", vocab)
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "scarce" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			list, err := cpu.Driver{}.Devices()
+			return err == nil && list[0].Free > 0 && list[0].Free < 64<<30, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    scriptExits,

@@ -328,7 +328,7 @@ func TestWindowLayout(t *testing.T) {
 	}
 	said := 0
 	for _, e := range l.Events {
-		if strings.Contains(e.String(), "newest 64 and the first 4 tokens are kept exact") {
+		if strings.Contains(e.String(), "newest 64 and the first 4 tokens are also kept exact") {
 			said++
 		}
 	}

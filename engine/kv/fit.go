@@ -36,9 +36,28 @@ func fit(c *choice, dim int, s Side) {
 			c.replace(named(t.Heads.Else), "%s %s, not %d", t.Name, t.sizes(), dim)
 		default:
 			if n := t.Form(dim, s).Padded(dim); n != dim {
-				c.because(slog.LevelInfo, "head %d padded to %d", dim, n)
+				if as := noSaving(t.Form(dim, s), dim); as != nil {
+					c.because(slog.LevelWarn, "head %d padded to %d, which takes as much as %s", dim, n, as.Name)
+				} else {
+					c.because(slog.LevelInfo, "head %d padded to %d", dim, n)
+				}
 			}
 			return
 		}
 	}
+}
+
+// noSaving returns the plain type in which a head of dim values takes about the same
+// memory as padded in t, or less; nil if t saves memory.
+func noSaving(t *Type, dim int) *Type {
+	const about = 0.95
+	row := float64(t.RowBytes(dim))
+	switch {
+	case t.Float:
+	case row >= about*float64(F16.RowBytes(dim)):
+		return F16
+	case Q8_0.holds(dim) && t != Q8_0 && row >= about*float64(Q8_0.RowBytes(dim)):
+		return Q8_0
+	}
+	return nil
 }

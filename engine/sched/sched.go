@@ -35,6 +35,9 @@ var ErrSlot = errors.New("slot")
 type TooLong struct{ Prompt, Context int }
 
 func (e *TooLong) Error() string {
+	if e.Prompt == e.Context {
+		return fmt.Sprintf("prompt fills the context: %d tokens, the context holds %d and one has to be left for the answer", e.Prompt, e.Context)
+	}
 	return fmt.Sprintf("%v: %d tokens, the context holds %d", ErrTooLong, e.Prompt, e.Context)
 }
 

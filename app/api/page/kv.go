@@ -165,6 +165,8 @@ type outlook struct {
 	Curves  []curve `json:"curves"`  // the chosen pair first
 	Machine machine `json:"machine"`
 	Budget  int64   `json:"budget"` // bytes that cache and weights may take together; 0: unknown
+	// Warnings are the warnings in the log of a load.
+	Warnings []string `json:"warnings"`
 }
 
 // planCache says what a model would take with settings that are not saved yet.
@@ -207,7 +209,7 @@ func (p *Page) outlook(m *engine.Model, f hub.Model, o engine.Options) (*outlook
 	}
 	out := &outlook{
 		Plan: chosen.Plan(f.Name), Weights: chosen.Need.Weights + chosen.Need.Scratch, Context: m.Config().Context,
-		Machine: p.machine(), Budget: free,
+		Machine: p.machine(), Budget: free, Warnings: chosen.Warnings(),
 	}
 	out.Lengths = lengths(max(out.Context, chosen.Context), chosen.Context)
 	most := 0

@@ -347,7 +347,11 @@ func advice(err error) string {
 	var long *engine.TooLong
 	switch {
 	case errors.As(err, &long):
-		return fmt.Sprintf("This chat would need %s tokens; the context holds %s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat.", grouped(long.Prompt), grouped(long.Context))
+		room := ""
+		if long.Prompt == long.Context {
+			room = ", including one for the answer"
+		}
+		return fmt.Sprintf("This chat would need %s tokens; the context holds %s%s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat.", grouped(long.Prompt), grouped(long.Context), room)
 	case errors.Is(err, engine.ErrClosed):
 		return "The model was unloaded during the response. Regenerate to load it again."
 	case strings.Contains(text, "not enough memory"):

@@ -22,6 +22,7 @@ function colours(element: Element): (name: string) => string {
 export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i: number | null) => void): () => void {
   const colour = colours(element);
   const { top, limit } = range(o);
+  const longest = o.lengths.at(-1) ?? o.context;
   const font = `12px ${getComputedStyle(element).fontFamily}`;
   const axis = { stroke: colour('--muted'), grid: { stroke: colour('--line'), width: 1 }, ticks: { stroke: colour('--line'), size: 4 }, font };
   const lines = [
@@ -36,9 +37,9 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
     pxAlign: 0,
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     legend: { show: false },
-    scales: { x: { time: false, range: [0, o.context] }, y: { range: [0, top] } },
+    scales: { x: { time: false, range: [0, longest] }, y: { range: [0, top] } },
     axes: [
-      { ...axis, size: 34, splits: () => lengthSteps(o.context), values: (_, list) => list.map((n) => (n === 0 ? '0' : tokens(n))) },
+      { ...axis, size: 34, splits: () => lengthSteps(longest), values: (_, list) => list.map((n) => (n === 0 ? '0' : tokens(n))) },
       { ...axis, size: 72, splits: () => steps(top), values: (_, list) => list.map((n) => (n === 0 ? '0' : bytes(n))) },
     ],
     series: [{}, ...o.curves.map((c, i) => ({ label: c.name, ...lines[i % lines.length], fill: i === 0 ? `color-mix(in srgb, ${colour('--plot-1')} 9%, transparent)` : undefined, points: { show: false } }))],
@@ -46,8 +47,8 @@ export function draw(element: HTMLElement, o: Outlook, marks: Marks, onhover: (i
       draw: [
         (u) => {
           if (limit) rule(u, 'y', o.budget, colour('--bad'), budgetName(o.machine), font);
-          if (marks.context > 0 && marks.context <= o.context) rule(u, 'x', marks.context, colour('--text'), '', font);
-          if (marks.most > 0 && marks.most < o.context) rule(u, 'x', marks.most, colour('--good'), 'fits', font);
+          if (marks.context > 0 && marks.context <= longest) rule(u, 'x', marks.context, colour('--text'), '', font);
+          if (marks.most > 0 && marks.most < longest) rule(u, 'x', marks.most, colour('--good'), 'fits', font);
         },
       ],
       setCursor: [(u) => onhover(u.cursor.idx ?? null)],

@@ -295,6 +295,8 @@ export interface Outlook {
   curves: Curve[];
   machine: Machine;
   budget: number;
+  /** What the log of a load would warn of. */
+  warnings: string[];
 }
 
 /** A pair of types against f16; null where it was not measured. */
