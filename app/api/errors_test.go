@@ -159,7 +159,7 @@ var wrong = []struct{ path, body, param string }{
 	{"/api/chat", lines(`"options":{"temperature":"x"}`), "options.temperature"},
 	{"/api/chat", lines(`"options":{"num_predict":"x"}`), "options.num_predict"},
 	{"/api/chat", lines(`"keep_alive":"soon"`), "keep_alive"},
-	{"/api/chat", lines(`"think":5`), "think"},
+	{"/api/chat", lines(`"think":-1`), "think"},
 	{"/api/chat", `{"model":"m","messages":[{"role":"user","content":"a","images":["x"]}]}`, "messages[0].images"},
 	{"/api/generate", `{"model":"m","prompt":"a","images":["x"]}`, "images"},
 	{"/completion", `{}`, "prompt"},

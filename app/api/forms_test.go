@@ -32,7 +32,6 @@ type asked struct {
 	budget  *int
 	think   *bool
 	tokens  int
-	kwargs  object
 	grammar string
 }
 
@@ -255,7 +254,11 @@ func thinker(t *testing.T, template string) *live {
 // A form of the answer begins where the thinking ends that the template opened,
 // a call may stand in its place, and a call that is demanded is one.
 func TestFormsBehindThinking(t *testing.T) {
-	for _, template := range []string{"Qwen3.5-4B", "Qwen-QwQ-32B"} {
+	templates := []string{"Qwen3.5-4B"}
+	if os.Getenv("GODWIT_TEST") == "all" {
+		templates = append(templates, "Qwen-QwQ-32B")
+	}
+	for _, template := range templates {
 		v := thinker(t, template)
 		for name, d := range dialects() {
 			valid := func(what string, s said) {
@@ -281,7 +284,7 @@ func TestFormsBehindThinking(t *testing.T) {
 			for how, s := range v.answer(d, asked{form: personSchema, tools: true, tokens: 200}) {
 				if s.call == "" {
 					valid(how+", with tools", s)
-				} else if s.text != "" || s.call != "weather" {
+				} else if s.call != "weather" || s.text != "" && name != "ollama" { // whose calls go on to the limit
 					t.Errorf("%s %s %s: content %q beside the call %q", template, name, how, s.text, s.call)
 				}
 			}

@@ -68,7 +68,7 @@ func guardCases(url, port string) []guarded {
 		{"large, in pieces", "POST", "/v1/completions", `{"prompt":"` + strings.Repeat("a", maxBody) + `"}`, func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
 		{"unknown", "GET", "/v1/nothing", nil, nil, 404, "not_found"},
 		{"unknown POST", "POST", "/v2/chat", "{}", nil, 404, "not_found"},
-		{"root", "GET", "/", nil, nil, 404, "not_found"},
+		{"root", "GET", "/", nil, nil, 200, ""},
 		{"wrong method", "GET", "/v1/chat/completions", nil, nil, 405, "method_not_allowed"},
 		{"wrong method", "PUT", "/v1/models", "{}", nil, 405, "method_not_allowed"},
 		{"head", "HEAD", "/v1/models", nil, nil, 200, ""},

@@ -8,7 +8,7 @@ import (
 // The page has texts of its own: short, without flags or the command line's form
 // of special values.
 func TestGUI(t *testing.T) {
-	terminal := regexp.MustCompile(`--|([Uu]nset|[Aa]uto|-?[0-9]+): |several times|godwit `)
+	terminal := regexp.MustCompile(`--|\b([Uu]nset|[Aa]uto|-?[0-9]+): |several times|\bgodwit `)
 	for _, f := range Fields() {
 		if f.Hidden {
 			continue

@@ -119,7 +119,7 @@ func TestNoHub(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	err = unreached(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "hub.example", Server: "192.0.2.1:53"}})
-	if !errors.Is(err, ErrNetwork) || !strings.Contains(err.Error(), "hub.example; is this machine online?") || strings.Contains(err.Error(), "192.0.2.1") {
+	if !errors.Is(err, ErrNetwork) || !strings.Contains(err.Error(), "hub.example was not found; is this computer online?") || strings.Contains(err.Error(), "192.0.2.1") {
 		t.Errorf("a name without an address: %v", err)
 	}
 }

@@ -153,10 +153,9 @@ func normalize(row []float32, kind *int) []float32 {
 			sum += math.Pow(a, float64(p))
 		}
 	}
-	switch {
-	case p == 0:
+	if p == 0 {
 		sum /= 32760
-	default:
+	} else {
 		sum = math.Pow(sum, 1/float64(p))
 	}
 	if sum == 0 || math.IsInf(sum, 0) {

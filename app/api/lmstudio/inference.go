@@ -1,8 +1,6 @@
 package lmstudio
 
 import (
-	"encoding/json"
-
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/engine"
@@ -159,7 +157,7 @@ func (s *statsStream) Send(name string, data any) error {
 		return s.out.Send(name, text)
 	}
 	last := s.held
-	s.held = json.RawMessage(wire.JSON(data))
+	s.held = wire.JSON(data)
 	if last == nil {
 		return nil
 	}

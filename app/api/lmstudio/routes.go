@@ -187,7 +187,7 @@ func unload(s wire.Service, m wire.Shelf, w http.ResponseWriter, r *http.Request
 	if err := m.Unload(q.Instance); err != nil {
 		return err
 	}
-	wire.WriteJSON(w, http.StatusOK, UnloadedModel{q.Instance})
+	wire.WriteJSON(w, http.StatusOK, UnloadedModel(q))
 	return nil
 }
 
