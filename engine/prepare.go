@@ -356,3 +356,16 @@ func PlanFile(path, name string, o Options) (Plan, error) {
 	p, err := m.Plan(name, o)
 	return p, errors.Join(err, m.Close())
 }
+
+// Fits reports with a *MemoryError that a load of a file does not fit in free bytes.
+// Nothing is loaded, and free 0 always fits.
+func Fits(path string, o Options, free int64) error {
+	m, err := OpenModel(path)
+	if err != nil {
+		return err
+	}
+	if err = m.UseCalibration(&o); err == nil || errors.Is(err, kv.ErrCalibration) {
+		_, err = m.Prepare(o, free)
+	}
+	return errors.Join(err, m.Close())
+}

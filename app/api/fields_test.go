@@ -195,12 +195,12 @@ func TestContextGrows(t *testing.T) {
 	if context() != 512.0 {
 		t.Errorf("context %v, want 512", context())
 	}
-	v.free = func(*engine.Engine) int64 { return 1 << 20 }
+	v.free = func(string, *engine.Options) int64 { return 180 << 20 }
 	r := ask("/api/generate", 4096)
-	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "GiB") || context() != 512.0 {
+	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "a context of 4096 tokens takes 0.2 GiB with the model, 0.2 GiB are free; the largest context that fits is ") || context() != 512.0 {
 		t.Errorf("no memory: %d %s, context %v", r.status, r.body, context())
 	}
-	v.free = func(*engine.Engine) int64 { return 0 }
+	v.free = func(string, *engine.Options) int64 { return 0 }
 	if r := ask("/api/chat", 1<<24); r.status != 200 || context() != float64(m.Info.Context) {
 		t.Errorf("beyond the trained length: %d %s, context %v", r.status, r.body, context())
 	}

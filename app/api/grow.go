@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -97,27 +98,18 @@ func (s *Server) fits(m *hub.Model, least int, field string) error {
 	if err != nil {
 		return err
 	}
-	free := s.free(now)
-	if free > 0 {
-		free += now.KV().Bytes()
+	s.account(&o)
+	o = widen(o, least)
+	err = engine.Fits(m.Path, o, s.free(m.Path, &o))
+	var lack *engine.MemoryError
+	if !errors.As(err, &lack) {
+		return err
 	}
-	fits := func(n int) (int64, bool) {
-		plan, err := engine.PlanFile(m.Path, m.Name, widen(o, n))
-		return plan.Bytes, err == nil && (free == 0 || plan.Bytes <= free)
+	most := "no context fits"
+	if lack.Largest > 0 {
+		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
 	}
-	bytes, ok := fits(least)
-	if ok {
-		return nil
-	}
-	low, high := now.Context(), least // the largest context that fits lies between
-	for high-low > 256 {
-		if mid := (low + high) / 2; func() bool { _, ok := fits(mid); return ok }() {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	e := wire.Bad(field, "%d tokens take %s of cache, %s are free; the largest context that fits is about %d tokens", least, gib(bytes), gib(free), low)
+	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
 	e.Status, e.Code = http.StatusBadRequest, "insufficient_memory"
 	return e
 }

@@ -89,7 +89,7 @@ type Server struct {
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
 	ending   ending
-	free     func(*engine.Engine) int64 // bytes of the device; 0: unknown
+	free     func(path string, o *engine.Options) int64 // bytes for a load in place of the one at path; 0 if unknown
 	controls controls
 
 	stocks // what clients have set and begun
@@ -104,7 +104,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
 		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, ending: endings(),
-		free: func(e *engine.Engine) int64 { return e.Device().Free },
+		free: func(path string, o *engine.Options) int64 { return o.Free(path) },
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
