@@ -60,8 +60,9 @@ func TestDecodeAllocs(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			n := 1.
-			for round := 0; n > 0 && round < 3; round++ { // the runtime may allocate beside one of them
+			const counters = 4 // the device's counters are read now and then, which allocates
+			n := counters + 1.
+			for round := 0; n > counters && round < 3; round++ { // the runtime may allocate beside one of them
 				n = testing.AllocsPerRun(1, func() { // runs twice
 					for range tokens {
 						step(true)
@@ -72,7 +73,7 @@ func TestDecodeAllocs(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			if n != 0 {
+			if n > counters {
 				t.Errorf("%v allocations for %d tokens", n, tokens)
 			}
 		})

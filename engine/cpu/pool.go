@@ -179,7 +179,8 @@ func (p *pool) run(stages *[]stage, short bool) error {
 // fail keeps the first error of the current run; nil is no error.
 func (p *pool) fail(err error) {
 	if err != nil {
-		p.failed.CompareAndSwap(nil, &err)
+		first := err // so that nil, as most are, takes no memory
+		p.failed.CompareAndSwap(nil, &first)
 	}
 }
 

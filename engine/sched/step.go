@@ -26,13 +26,9 @@ func (s *Sched) step() bool {
 	s.cache.Fill(b)
 	b.Logits = s.logits
 	start := time.Now()
-	err := s.prog.Run(context.Background(), b)
+	odd, err := numbers(s.prog.Run(context.Background(), b))
 	if s.o.Observe != nil {
 		s.o.Observe(Step{Decode: decode, Prefill: prefill, Slots: s.stepped, Took: time.Since(start)})
-	}
-	var odd *backend.NotNumbers
-	if errors.As(err, &odd) && !device(err) {
-		err = nil
 	}
 	for _, sp := range b.Spans {
 		sl := &s.slots[sp.Seq]
@@ -52,6 +48,18 @@ func (s *Sched) step() bool {
 		}
 	}
 	return true
+}
+
+// numbers separates the rows that are not finite from other errors.
+func numbers(err error) (*backend.NotNumbers, error) {
+	if err == nil { // allocates nothing, unlike the rest
+		return nil, nil
+	}
+	var odd *backend.NotNumbers
+	if errors.As(err, &odd) && !device(err) {
+		err = nil
+	}
+	return odd, err
 }
 
 // device reports whether an error that holds a NotNumbers holds another one too.
