@@ -14,7 +14,9 @@ if [ ! -e "$cache/ready" ]; then
 	rm -rf "$cache"
 	mkdir -p "$cache"
 	cp "$agents/package.json" "$agents/package-lock.json" "$cache/"
-	(cd "$cache" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+	# npm ci rejects a lock file without the versions of other platforms' programs,
+	# and npm install writes none of those that the registry lacks.
+	(cd "$cache" && npm install --silent --no-save --ignore-scripts --no-audit --no-fund)
 	touch "$cache/ready"
 fi
 
