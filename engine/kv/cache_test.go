@@ -331,7 +331,7 @@ func (w *twin) reload(t rapid.TB, seq, to int) {
 		t.Fatal(err)
 	}
 	file.WriteString("rest")
-	saved := slices.Clone(w.values[seq])
+	saved, before := slices.Clone(w.values[seq]), w.c.ReuseFrom(llm.Seq(seq)) // loading may take its checkpoints
 	switch err := w.c.Load(&file, llm.Seq(to), w.m); {
 	case errors.Is(err, ErrFull):
 		w.values[to] = nil
@@ -340,6 +340,9 @@ func (w *twin) reload(t rapid.TB, seq, to int) {
 		t.Fatal(err)
 	}
 	w.values[to] = saved
+	if got := w.c.ReuseFrom(llm.Seq(to)); len(saved) > 0 && got < before {
+		t.Fatalf("restored, it is reused from %d, before from %d", got, before)
+	}
 	if file.String() != "rest" {
 		t.Fatalf("%d bytes left, want 4: load read too far or not far enough", file.Len())
 	}
