@@ -85,8 +85,8 @@ type Options struct {
 	Memory *Memory
 	// Progress is told how far loading is, from 0 to 1; an error cancels.
 	Progress func(share float64) error
-	// Measuring is told how far a calibration is, which comes before loading; an error
-	// cancels. nil: Progress is told, up to a half.
+	// Measuring receives the progress of a calibration before loading, from 0 to 1; an
+	// error cancels. Where it is nil, Progress receives it as 0 to 0.5.
 	Measuring func(share float64) error
 	// Observe is told of every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)

@@ -25,7 +25,7 @@ func (p *Parser) advance(final bool) bool {
 			return again
 		}
 	}
-	if p.o.Form {
+	if p.o.Form && p.calls == 0 { // only calls follow a call
 		return p.formStep(final)
 	}
 	return p.contentStep(final)

@@ -204,9 +204,16 @@ func TestForms(t *testing.T) {
 		}
 	}
 	call := `<tool_call>{"name": "now", "arguments": {}}</tool_call>`
-	got := parse(ParserOptions{Kind: Hermes, Tags: think, Open: true, Tools: testTools(t), Form: true}, "hm</think>\n\n"+call)
-	if want := (answer{reasoning: "hm", calls: []string{"now{}"}}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	for text, want := range map[string][]string{
+		call:                           {"now{}"},
+		call + "\n" + call:             {"now{}", "now{}"},
+		call + "\n" + call[:20]:        {"now{}"},
+		call + call + "\n" + call[:14]: {"now{}", "now{}"},
+	} {
+		got, _ := cutUp(t, rnd, ParserOptions{Kind: Hermes, Tags: think, Open: true, Tools: testTools(t), Form: true}, "hm</think>\n\n"+text)
+		if got.content = strings.TrimSpace(got.content); !reflect.DeepEqual(got, answer{reasoning: "hm", calls: want}) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ type Job struct {
 	Prefilled func(slot, done, total int)
 
 	Fresh    bool // recompute the whole prompt
-	Strays   bool // go on where a layer computes NaN: the job looks for the layer
+	Strays   bool // NaN in a layer does not end the job, which searches for that layer
 	OneByOne bool // feed the prompt through decode, a token a step
 	Slot     int  // the slot to use; negative: any
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt

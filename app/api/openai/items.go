@@ -165,7 +165,7 @@ func (in *items) reasoning(o wire.Object, path string) error {
 	return nil
 }
 
-// named is the name that the model is told for the tool of a call.
+// named is the name under which the model knows the tool of a call.
 func named(o wire.Object, path string) (string, error) {
 	name, err := wire.Text(o.Value("name"), path+".name")
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	maxBackground   = 16
 )
 
-// Memory keeps recent responses, so that a client can go on from one, or name its
+// Memory keeps recent responses, so that a client can continue one, or name its
 // items. It is bounded; the response that was unused longest is dropped first.
 // The zero value is empty.
 type Memory struct {

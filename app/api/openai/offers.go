@@ -8,7 +8,7 @@ import (
 	"godwit/app/api/wire"
 )
 
-// origin is where a function that the model is told of comes from.
+// origin is the source of a function that the model is offered.
 type origin struct {
 	kind      string // type of the item that a call becomes
 	name      string

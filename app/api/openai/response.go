@@ -146,7 +146,7 @@ func (b *builder) keep() {
 func (c *Responses) builder(m *wire.Model) *builder {
 	p := m.Defaults.Sampling
 	if m.Engine != nil {
-		_ = c.Sampling.Apply(&p, m.Words) // it was applied before: only the values are told back
+		_ = c.Sampling.Apply(&p, m.Words) // applied before: only its values are reported
 	}
 	b := &builder{c: c, r: Response{
 		ID: c.id, Object: "response", Created: time.Now().Unix(), Status: "in_progress", Model: m.Name,
