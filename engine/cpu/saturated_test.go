@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 // any number of threads and any chunks. Exact pages and sinks count too, and
 // types that are packed by page count when they are.
 func TestSaturated(t *testing.T) {
-	hostile := []float32{1e20, 2e5, 65520, 65504}
+	hostile := []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65520, 65504}
 	for _, c := range []attnRig{
 		{k: "turbo3", v: "q8_0", heads: 2, kvHeads: 2, dim: 128, dimV: 128},
 		{k: "f16", v: "tbqp3", heads: 4, kvHeads: 2, dim: 64, dimV: 64},
@@ -26,7 +27,7 @@ func TestSaturated(t *testing.T) {
 		{k: "tbq4", v: "tbq4", heads: 4, kvHeads: 1, dim: 576, dimV: 512, mla: true},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%d/%d", c.k, c.v, c.dim, c.exact.Newest), func(t *testing.T) {
-			c.cells, c.rows = 1024, 200
+			c.cells, c.rows, c.options.Unchecked = 1024, 200, true
 			c.random(1)
 			for i, v := range hostile {
 				row := c.table[i*c.width() : (i+1)*c.width()]
