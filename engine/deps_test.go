@@ -48,10 +48,11 @@ const imports = `
 	engine: engine/cpu engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
+	app/ledger: engine/fetch
 	app/hub/...: engine/gguf engine/fetch
 	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/api/...: engine engine/sample engine/grammar engine/kv engine/tokenizer app/store app/hub app/config app/telemetry
-	app/cli/...: app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
+	app/cli/...: app/ledger app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant
 	frontend:
 	app: app/... engine/... frontend
 	app/cmd/godwit: app/cli frontend

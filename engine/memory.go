@@ -3,8 +3,10 @@ package engine
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"godwit/engine/backend"
+	"godwit/engine/cpu"
 )
 
 // Memory counts what the models of one process have reserved on the host and not
@@ -12,9 +14,29 @@ import (
 // never promise the same bytes twice. The zero value is ready, and nil counts
 // nothing.
 type Memory struct {
-	mu     sync.Mutex
-	claims []*claim
+	Ledger Ledger // of the user's processes; nil: only this one counts. Set before use.
+
+	mu        sync.Mutex
+	claims    []*claim
+	published int64 // what the ledger has of this process
+	renewing  bool  // a timer will publish
 }
+
+// Ledger shares what is reserved on the host and not touched yet between
+// processes. Its methods are safe for concurrent use.
+type Ledger interface {
+	// Alone calls f with the bytes of other processes, while none of them is in a
+	// call of f.
+	Alone(f func(others int64))
+	// Others returns the bytes of other processes.
+	Others() int64
+	// Publish sets this process's bytes.
+	Publish(own int64)
+}
+
+// renewal is how often the ledger hears what is untouched by now. Until then it
+// has more than is true, never less.
+const renewal = 5 * time.Second
 
 // claim is what one program has reserved.
 type claim struct {
@@ -44,15 +66,23 @@ func (a *Memory) Free(i backend.Info, path string) int64 {
 	if i.Free <= 0 || a == nil {
 		return i.Free
 	}
+	others := int64(0)
+	if a.Ledger != nil {
+		others = a.Ledger.Others()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.free(i, path)
+	return a.free(i, path, others)
 }
 
-func (a *Memory) free(i backend.Info, path string) int64 {
+// free is Free, with what other processes have reserved on the host.
+func (a *Memory) free(i backend.Info, path string, others int64) int64 {
 	free := i.Free
 	if free <= 0 {
 		return free
+	}
+	if i.Backend == cpu.Name {
+		free -= min(others, free)
 	}
 	for _, c := range a.claims {
 		open := c.untouched()
@@ -60,7 +90,7 @@ func (a *Memory) free(i backend.Info, path string) int64 {
 		case path != "" && c.path == path && c.backend == i.Backend:
 			free += c.need.Total() - open
 		case path != "" && c.path == path:
-		case i.Backend == "cpu" || c.backend == i.Backend:
+		case i.Backend == cpu.Name || c.backend == i.Backend:
 			free -= open
 		}
 	}
@@ -71,21 +101,57 @@ func (a *Memory) free(i backend.Info, path string) int64 {
 }
 
 // claim prepares a load against what is free and reserves what it needs, as one
-// step: of two loads at the same time the second sees the first.
-func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*Prepared, error)) (*Prepared, *claim, error) {
+// step: of two loads at the same time, in one process or two, the second sees the
+// first.
+func (a *Memory) claim(path string, i backend.Info, prepare func(free int64) (*Prepared, error)) (p *Prepared, c *claim, err error) {
 	if a == nil {
 		p, err := prepare(i.Free)
 		return p, nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p, err := prepare(a.free(i, ""))
-	if err != nil {
-		return nil, nil, err
+	reserve := func(others int64) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if p, err = prepare(a.free(i, "", others)); err != nil {
+			p = nil
+			return
+		}
+		c = &claim{path: path, backend: i.Backend, need: p.Need, loading: true}
+		a.claims = append(a.claims, c)
+		a.publish()
 	}
-	c := &claim{path: path, backend: i.Backend, need: p.Need, loading: true}
-	a.claims = append(a.claims, c)
-	return p, c, nil
+	if a.Ledger == nil {
+		reserve(0)
+	} else {
+		a.Ledger.Alone(reserve)
+	}
+	return p, c, err
+}
+
+// publish tells the ledger what all claims have reserved and not touched, at once
+// and then in the background until no claim is left. The caller holds the lock,
+// so no older figure replaces a newer one.
+func (a *Memory) publish() {
+	if a.Ledger == nil {
+		return
+	}
+	sum := int64(0)
+	for _, c := range a.claims {
+		sum += c.untouched()
+	}
+	if sum != a.published {
+		a.published = sum
+		a.Ledger.Publish(sum)
+	}
+	if a.renewing || len(a.claims) == 0 {
+		return
+	}
+	a.renewing = true
+	time.AfterFunc(renewal, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.renewing = false
+		a.publish()
+	})
 }
 
 // progress notes how much of the weights a claim has in place.
@@ -111,6 +177,7 @@ func (a *Memory) loaded(c *claim, p backend.Program) {
 	}
 	c.loading, c.need = false, held
 	c.touch, _ = p.(backend.Toucher)
+	a.publish()
 }
 
 // drop ends a claim, before its program is closed.
@@ -121,4 +188,5 @@ func (a *Memory) drop(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.claims = slices.DeleteFunc(a.claims, func(x *claim) bool { return x == c })
+	a.publish()
 }

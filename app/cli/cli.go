@@ -25,6 +25,7 @@ import (
 
 	"godwit/app/config"
 	"godwit/app/device"
+	"godwit/app/ledger"
 	"godwit/app/telemetry"
 	"godwit/engine"
 )
@@ -113,10 +114,12 @@ func (r *run) main(args []string) int {
 	if r.env == nil {
 		r.env = os.LookupEnv
 	}
-	r.memory = new(engine.Memory)
 	if err := r.settings(); err != nil {
 		return r.fail(err)
 	}
+	shared := ledger.New(filepath.Join(r.home.Cache, "memory"))
+	defer shared.Close()
+	r.memory = &engine.Memory{Ledger: shared}
 	cmd := root{App: config.Default().App}
 	parser, err := kong.New(&cmd,
 		kong.Name("godwit"),

@@ -22,8 +22,11 @@ type Driver struct {
 	Heads func(layer, pos int, q, k []float32)
 }
 
-// Name is "cpu".
-func (Driver) Name() string { return "cpu" }
+// Name is the name of this backend.
+const Name = "cpu"
+
+// Name returns Name.
+func (Driver) Name() string { return Name }
 
 // Devices lists the one device.
 func (Driver) Devices() ([]backend.Info, error) {
@@ -62,7 +65,7 @@ func (b *Backend) Close() error {
 func info(threads int) backend.Info {
 	total, free := systemMemory()
 	return backend.Info{
-		Backend: "cpu", Device: runtime.GOARCH, Detail: kernel.Active().String(),
+		Backend: Name, Device: runtime.GOARCH, Detail: kernel.Active().String(),
 		Memory: total, Free: free, Threads: threads,
 	}
 }
