@@ -24,6 +24,7 @@ const imports = `
 	engine/dtype, engine/llm, engine/fault:
 	engine/gguf/...: engine/dtype
 	engine/fetch:
+	engine/prefix: engine/fetch
 	engine/testmodel: engine/fetch engine/internal/golden
 	engine/quant/...:
 	engine/kv/...: engine/quant
@@ -44,7 +45,7 @@ const imports = `
 	engine/sample/...:
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
-	engine/sched/...: engine/model engine/kv engine/sample engine/grammar engine/backend
+	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
 	engine: engine/cpu engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:

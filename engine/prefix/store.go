@@ -1,0 +1,420 @@
+package prefix
+
+import (
+	"container/list"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"godwit/engine/llm"
+)
+
+// overhead is what a record costs beside its bytes, in memory and on disk.
+const overhead = 512
+
+// maxNodes bounds the pages and points that a store knows of.
+const maxNodes = 1 << 18
+
+// Options of Open.
+type Options struct {
+	Dir    string // folder of the files; empty: memory alone
+	Disk   int64  // most bytes on disk; 0: nothing is read or written there
+	Memory int64  // most bytes in memory
+	// Space returns the bytes that may still be written below a folder, and the
+	// size of its file system. nil: there is always room.
+	Space func(dir string) (free, size int64, err error)
+	Log   *slog.Logger // nil: none
+}
+
+// Record is something to keep.
+type Record struct {
+	Key    Key // of the page or point: Next or PointKey of the others
+	Parent Key // the page before it, or the root
+	Before int // pages before it
+	Tokens []llm.Token
+	Point  bool
+	Part   int // of a page
+	Data   []byte
+}
+
+// Store keeps records. It is safe for concurrent use.
+type Store struct {
+	o      Options
+	log    *slog.Logger
+	secret [32]byte
+
+	mu    sync.Mutex
+	nodes map[Key]*node
+	mem   tier
+	held  tier // on disk
+	clock int64
+	dirty int64 // bytes that wait to be written
+	queue []*blob
+	work  sync.Cond // the queue or closing has changed
+	done  sync.Cond // the writer has nothing left to do
+	busy  bool      // the writer writes
+	ended bool
+	disk  *disk // nil: none
+	ends  sync.WaitGroup
+}
+
+// node is a page, a point or a root of the tree.
+type node struct {
+	key, parent Key
+	before      int
+	tokens      []llm.Token
+	point       bool
+	parts       []*blob // by part; nil where there is none
+	points      []*node // that hang on this page
+	kids        int     // pages and points that hang on this one
+	used        int64   // clock of its last use
+	in          [2]residence
+}
+
+// residence is what a tier has of a node.
+type residence struct {
+	bytes int64
+	kids  int // nodes that hang on this one and have bytes in the tier
+	place *list.Element
+}
+
+// blob is the bytes of a part.
+type blob struct {
+	of    *node
+	part  int
+	size  int
+	data  []byte // in memory; nil: not there
+	in    bool   // in memory, even if empty
+	dirty bool   // in the writer's queue
+	chunk *chunk // on disk; nil: not there
+	at    int64
+}
+
+// The tiers.
+const (
+	memory = iota
+	onDisk
+)
+
+// tier is the records in memory or on disk, the most recently used first.
+type tier struct {
+	which int
+	bytes int64
+	most  int64
+	order *list.List
+}
+
+// Open opens a store. A folder that cannot be used is reported in the log, and
+// the store does without.
+func Open(o Options) *Store {
+	s := &Store{o: o, log: o.Log, nodes: map[Key]*node{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.work.L, s.done.L = &s.mu, &s.mu
+	s.mem = tier{which: memory, most: o.Memory, order: list.New()}
+	s.held = tier{which: onDisk, most: o.Disk, order: list.New()}
+	s.secret = newSecret()
+	if o.Dir != "" && o.Disk > 0 {
+		if err := s.openDisk(); err != nil {
+			s.log.Warn("prefixes are not kept on disk", "folder", o.Dir, "err", err)
+		}
+	}
+	s.ends.Add(1)
+	go s.write()
+	return s
+}
+
+// OnDisk reports whether records are kept on disk.
+func (s *Store) OnDisk() bool { return s.disk != nil }
+
+// Close writes what waits to be written and ends the store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return nil
+	}
+	s.ended = true
+	s.work.Broadcast()
+	s.mu.Unlock()
+	s.ends.Wait()
+	if s.disk == nil {
+		return nil
+	}
+	return s.disk.close()
+}
+
+// Sync waits until everything is written.
+func (s *Store) Sync() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for (len(s.queue) > 0 || s.busy) && !s.ended {
+		s.done.Wait()
+	}
+}
+
+// tick is the time of a use, which never stands still.
+func (s *Store) tick() int64 {
+	s.clock = max(s.clock+1, time.Now().UnixMilli())
+	return s.clock
+}
+
+// Has reports whether a part of a page, or a point, is there.
+func (s *Store) Has(key Key, part int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[key].blob(part) != nil
+}
+
+// blob is a part of a node, nil where there is none.
+func (n *node) blob(part int) *blob {
+	if n == nil || part >= len(n.parts) {
+		return nil
+	}
+	return n.parts[part]
+}
+
+// Put keeps a record, whose data it takes over. A record that hangs on nothing,
+// or for which there is no room, is not kept.
+func (s *Store) Put(r Record) {
+	if r.Part < 0 || r.Part >= MaxParts || r.Point && r.Part != 0 || len(r.Tokens) > PageTokens || !r.Point && len(r.Tokens) != PageTokens {
+		panic("prefix: a record that is neither a page nor a point")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.nodes[r.Key].blob(r.Part) != nil {
+		return
+	}
+	size := int64(len(r.Data)) + overhead
+	if s.disk != nil {
+		if s.dirty+size > max(s.mem.most, 64<<20) {
+			return // the disk is slower than what comes
+		}
+	} else if !s.room(size) {
+		return
+	}
+	for len(s.nodes) >= maxNodes {
+		if !s.shrink() {
+			return
+		}
+	}
+	n := s.grow(&r)
+	if n == nil {
+		return
+	}
+	b := n.add(r.Part, len(r.Data))
+	b.data, b.in = r.Data, true
+	s.enter(&s.mem, n, size)
+	n.used = s.tick()
+	s.first(n)
+	if s.disk != nil {
+		b.dirty = true
+		s.dirty += size
+		s.queue = append(s.queue, b)
+		s.work.Signal()
+	}
+	s.trim(&s.mem, s.mem.most)
+}
+
+// shrink forgets a record that is in both tiers, or in one, altogether.
+func (s *Store) shrink() bool {
+	t := &s.held
+	n := s.least(t)
+	if n == nil {
+		t = &s.mem
+		n = s.least(t)
+	}
+	if n == nil {
+		return false
+	}
+	s.drop(t, n)
+	return true
+}
+
+// room reports whether so many bytes can be had in memory.
+func (s *Store) room(size int64) bool {
+	if size > s.mem.most {
+		return false
+	}
+	s.trim(&s.mem, s.mem.most-size)
+	return s.mem.bytes+size <= s.mem.most
+}
+
+// grow returns the node of a record, which hangs on its parent.
+func (s *Store) grow(r *Record) *node {
+	if n := s.nodes[r.Key]; n != nil {
+		return n
+	}
+	parent := s.nodes[r.Parent]
+	if parent == nil {
+		if r.Before > 0 {
+			return nil
+		}
+		parent = &node{key: r.Parent}
+		s.nodes[r.Parent] = parent
+	}
+	n := &node{key: r.Key, parent: r.Parent, before: r.Before, tokens: slices.Clone(r.Tokens), point: r.Point}
+	s.nodes[r.Key] = n
+	parent.kids++
+	if n.point {
+		parent.points = append(parent.points, n)
+	}
+	return n
+}
+
+// add makes place for a part.
+func (n *node) add(part, size int) *blob {
+	for len(n.parts) <= part {
+		n.parts = append(n.parts, nil)
+	}
+	if n.parts[part] == nil {
+		n.parts[part] = &blob{of: n, part: part, size: size}
+	}
+	return n.parts[part]
+}
+
+// enter counts bytes of a node into a tier.
+func (s *Store) enter(t *tier, n *node, size int64) {
+	in := &n.in[t.which]
+	if in.bytes == 0 {
+		in.place = t.order.PushFront(n)
+		if p := s.nodes[n.parent]; p != nil {
+			p.in[t.which].kids++
+		}
+	}
+	in.bytes += size
+	t.bytes += size
+}
+
+// leave counts them out.
+func (s *Store) leave(t *tier, n *node, size int64) {
+	in := &n.in[t.which]
+	in.bytes -= size
+	t.bytes -= size
+	if in.bytes == 0 {
+		t.order.Remove(in.place)
+		in.place = nil
+		if p := s.nodes[n.parent]; p != nil {
+			p.in[t.which].kids--
+		}
+	}
+}
+
+// first moves a node to the front of the tiers.
+func (s *Store) first(n *node) {
+	for i, t := range []*tier{&s.mem, &s.held} {
+		if p := n.in[i].place; p != nil {
+			t.order.MoveToFront(p)
+		}
+	}
+}
+
+// touch makes a node and all before it the most recently used ones. Those nearer
+// to the root count as used later, so that chains are given up from their ends.
+func (s *Store) touch(n *node) {
+	for n != nil {
+		n.used = s.tick()
+		s.first(n)
+		n = s.nodes[n.parent]
+	}
+}
+
+// sample is how many of the least recently used records are compared.
+const sample = 24
+
+// trim gives up records of a tier until its bytes are at most most.
+func (s *Store) trim(t *tier, most int64) {
+	for t.bytes > most {
+		n := s.least(t)
+		if n == nil {
+			return
+		}
+		s.drop(t, n)
+	}
+}
+
+// least is the least valuable record of a tier, of those that nothing hangs on
+// and that were not used for the longest time.
+func (s *Store) least(t *tier) *node {
+	var worst *node
+	var value float64
+	seen := 0
+	for e := t.order.Back(); e != nil && seen < sample; e = e.Prev() {
+		n := e.Value.(*node)
+		if n.in[t.which].kids > 0 || t.which == memory && n.writing() {
+			continue
+		}
+		seen++
+		v := n.cost() / float64(n.in[t.which].bytes) / float64(s.clock-n.used+1)
+		if worst == nil || v < value {
+			worst, value = n, v
+		}
+	}
+	return worst
+}
+
+// writing reports whether a part waits to be written.
+func (n *node) writing() bool {
+	return slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil && b.dirty })
+}
+
+// cost is what computing a record again costs, in rows at the beginning of a text.
+func (n *node) cost() float64 {
+	return PageTokens * (1 + float64(n.before*PageTokens)/4096)
+}
+
+// drop gives up what a tier has of a node, and the node with it where the other
+// has nothing either.
+func (s *Store) drop(t *tier, n *node) {
+	for _, b := range n.parts {
+		if b == nil {
+			continue
+		}
+		size := int64(b.size) + overhead
+		switch {
+		case t.which == memory && b.in:
+			b.data, b.in = nil, false
+			s.leave(t, n, size)
+		case t.which == onDisk && b.chunk != nil:
+			b.chunk.live -= b.length()
+			b.chunk = nil
+			s.leave(t, n, size)
+		}
+	}
+	s.prune(n)
+}
+
+// prune forgets the parts that no tier has, and a node without any on which
+// nothing hangs.
+func (s *Store) prune(n *node) {
+	for i, b := range n.parts {
+		if b != nil && !b.in && b.chunk == nil {
+			n.parts[i] = nil
+		}
+	}
+	for n != nil && n.kids == 0 && !slices.ContainsFunc(n.parts, func(b *blob) bool { return b != nil }) {
+		delete(s.nodes, n.key)
+		p := s.nodes[n.parent]
+		if p == nil {
+			return
+		}
+		p.kids--
+		if n.point {
+			p.points = slices.DeleteFunc(p.points, func(q *node) bool { return q == n })
+		}
+		n = p
+	}
+}
+
+// lose forgets a part that turned out to be damaged.
+func (s *Store) lose(b *blob) {
+	if b.chunk == nil {
+		return
+	}
+	b.chunk.live -= b.length()
+	b.chunk = nil
+	s.leave(&s.held, b.of, int64(b.size)+overhead)
+	s.prune(b.of)
+}

@@ -1,0 +1,577 @@
+package prefix
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"godwit/engine/llm"
+)
+
+// text is n tokens that follow from a seed.
+func text(seed uint64, n int) []llm.Token {
+	r := rand.New(rand.NewPCG(seed, 7))
+	list := make([]llm.Token, n)
+	for i := range list {
+		list[i] = llm.Token(r.IntN(1000))
+	}
+	return list
+}
+
+// data is what a part of a page holds in these tests: it follows from the tokens
+// up to the page's end.
+func data(tokens []llm.Token, part, size int) []byte {
+	k := keyed([]byte("test"), byte(part), tokenBytes(tokens))
+	b := bytes.Repeat(k[:], size/len(k)+1)
+	return b[:size]
+}
+
+// keep puts all pages of a text, with two parts each, and a point at its end.
+func keep(s *Store, root Key, tokens []llm.Token, size int) {
+	at := root
+	for i := 0; i+PageTokens <= len(tokens); i += PageTokens {
+		page := tokens[i : i+PageTokens]
+		next := s.Next(at, page)
+		for part := range 2 {
+			s.Put(Record{Key: next, Parent: at, Before: i / PageTokens, Tokens: page, Part: part, Data: data(tokens[:i+PageTokens], part, size)})
+		}
+		at = next
+	}
+	n := len(tokens) / PageTokens
+	tail := tokens[n*PageTokens:]
+	s.Put(Record{Key: s.PointKey(at, tail), Parent: at, Before: n, Tokens: tail, Point: true, Data: data(tokens, 5, size/2)})
+}
+
+// check reads all that a store has of a text and fails on a wrong byte. It
+// returns the number of whole pages and points.
+func check(t testing.TB, s *Store, root Key, tokens []llm.Token, size int) (pages, points int) {
+	t.Helper()
+	m := s.Match(root, tokens)
+	for i := range m.Pages() {
+		all := true
+		for part := range 2 {
+			got, _, err := m.Read(i, part)
+			if errors.Is(err, ErrGone) {
+				all = false
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, data(tokens[:(i+1)*PageTokens], part, size)) {
+				t.Fatalf("page %d part %d: wrong bytes", i, part)
+			}
+		}
+		if all && pages == i {
+			pages++
+		}
+	}
+	for _, pos := range m.Points() {
+		got, _, err := m.ReadPoint(pos)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, data(tokens[:pos], 5, size/2)) {
+			t.Fatalf("point at %d: wrong bytes", pos)
+		}
+		points++
+	}
+	return pages, points
+}
+
+// log collects warnings.
+type log struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(b)
+}
+
+func (l *log) lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.Bytes(), []byte("\n"))
+}
+
+func open(t testing.TB, dir string, disk, mem int64) (*Store, *log) {
+	t.Helper()
+	l := &log{}
+	s := Open(Options{Dir: dir, Disk: disk, Memory: mem, Log: slog.New(slog.NewTextHandler(l, nil))})
+	t.Cleanup(func() { s.Close() }) //nolint:errcheck // tests that care close it themselves
+	return s, l
+}
+
+func want(t testing.TB, s *Store, root Key, tokens []llm.Token, size, pages, points int) {
+	t.Helper()
+	if p, q := check(t, s, root, tokens, size); p != pages || q != points {
+		t.Fatalf("%d pages and %d points are there, want %d and %d", p, q, pages, points)
+	}
+}
+
+// What was put is found in memory, and on disk after a restart; texts that part
+// share their beginning, and other roots share nothing.
+func TestKeeps(t *testing.T) {
+	dir := t.TempDir()
+	a := text(1, 300)
+	b := slices.Concat(a[:130], text(2, 200))
+	s, _ := open(t, dir, 1<<30, 1<<30)
+	root, other := s.Root([]byte("model"), []byte("key")), s.Root([]byte("mode"), []byte("lkey"))
+	if root == other {
+		t.Fatal("two roots are the same")
+	}
+	for range 2 {
+		keep(s, root, a, 1000)
+		keep(s, root, b, 1000)
+	}
+	for range 3 {
+		want(t, s, root, a, 1000, 4, 1)
+		want(t, s, root, b, 1000, 5, 1)
+		want(t, s, root, b[:200], 1000, 3, 0)
+		want(t, s, other, a, 1000, 0, 0)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, _ = open(t, dir, 1<<30, 1<<30)
+		if s.Root([]byte("model"), []byte("key")) != root {
+			t.Fatal("another secret")
+		}
+	}
+	if n := s.held.bytes; n != (2*7*1000+2*500)+16*overhead {
+		t.Errorf("%d bytes on disk", n)
+	}
+	var size int64
+	for _, f := range files(t, dir, chunkEnding) {
+		info, err := os.Stat(f)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatal(info.Mode(), err)
+		}
+		size += info.Size()
+	}
+	if most := int64(15000 * 160 / 100); size > most { // records as small as these have headers of a third
+		t.Errorf("%d bytes of files, want at most %d", size, most)
+	}
+}
+
+func files(t testing.TB, dir, ending string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(dir, "*"+ending))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Memory alone keeps to its size and gives up the ends of the texts that were not
+// used for the longest time.
+func TestMemoryOnly(t *testing.T) {
+	s, _ := open(t, "", 0, 100<<10)
+	root := s.Root()
+	for i := range 40 {
+		keep(s, root, text(uint64(i), 640), 1000)
+		want(t, s, root, text(uint64(i), 640), 1000, 10, 1)
+		if s.mem.bytes > 100<<10 {
+			t.Fatal("too many bytes", s.mem.bytes)
+		}
+	}
+	if p, _ := check(t, s, root, text(0, 640), 1000); p != 0 {
+		t.Error("the oldest text is still there:", p)
+	}
+	if len(s.nodes) > 60 {
+		t.Error(len(s.nodes), "nodes are left")
+	}
+	s.Put(Record{Key: Key{1}, Parent: root, Tokens: text(1, 64), Data: make([]byte, 200<<10)})
+	if s.Has(Key{1}, 0) {
+		t.Error("a record larger than the memory was kept")
+	}
+}
+
+// The disk keeps to its size too, while texts come and go.
+func TestDiskBound(t *testing.T) {
+	dir, most := t.TempDir(), int64(24<<20)
+	s, _ := open(t, dir, most, 0)
+	root := s.Root()
+	var newest int
+	for i := range 60 {
+		keep(s, root, text(uint64(i), 640), 100<<10) // 2 MiB
+		s.Sync()
+		var size int64
+		for _, f := range files(t, dir, "*") {
+			if info, err := os.Stat(f); err == nil {
+				size += info.Size()
+			}
+		}
+		if size > most {
+			t.Fatalf("after %d texts %d bytes on disk, want at most %d", i+1, size, most)
+		}
+		newest, _ = check(t, s, root, text(uint64(i), 640), 100<<10)
+	}
+	if newest != 10 {
+		t.Error("of the newest text there are", newest)
+	}
+	kept := 0
+	for i := range 60 {
+		n, _ := check(t, s, root, text(uint64(i), 640), 100<<10)
+		kept += n
+	}
+	if kept < 80 {
+		t.Errorf("%d pages are kept, 120 would fit", kept)
+	}
+}
+
+// A record without the page before it is not kept.
+func TestOrphan(t *testing.T) {
+	s, _ := open(t, "", 0, 1<<20)
+	s.Put(Record{Key: Key{1}, Parent: Key{2}, Before: 1, Tokens: text(1, 64), Data: []byte{1}})
+	if s.Has(Key{1}, 0) || len(s.nodes) > 0 {
+		t.Error("an orphan was kept")
+	}
+}
+
+// Damage costs what is damaged and never yields a wrong byte.
+func TestDamage(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range 60 {
+		dir := t.TempDir()
+		s, _ := open(t, dir, 1<<30, 0)
+		root := s.Root()
+		for i := range 4 {
+			keep(s, root, text(uint64(i), 300), 3000)
+		}
+		s.Close()
+		list := slices.Concat(files(t, dir, chunkEnding), files(t, dir, manifestFile), files(t, dir, secretFile))
+		f := list[r.IntN(len(list))]
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch r.IntN(4) {
+		case 0:
+			for range 1 + r.IntN(3) {
+				b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+			}
+		case 1:
+			b = b[:r.IntN(len(b))]
+		case 2:
+			b = append(b, text8(r, r.IntN(5000))...)
+		case 3:
+			at := r.IntN(len(b))
+			copy(b[at:], text8(r, r.IntN(2000)))
+		}
+		if err := os.WriteFile(f, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, _ = open(t, dir, 1<<30, 0)
+		for range 2 {
+			for i := range 4 {
+				check(t, s, root, text(uint64(i), 300), 3000)
+			}
+		}
+		root = s.Root()
+		for i := range 4 {
+			keep(s, root, text(uint64(i), 300), 3000)
+			want(t, s, root, text(uint64(i), 300), 3000, 4, 1)
+		}
+		s.Close()
+		s, _ = open(t, dir, 1<<30, 0)
+		for i := range 4 {
+			want(t, s, root, text(uint64(i), 300), 3000, 4, 1)
+		}
+		s.Close()
+	}
+}
+
+func text8(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// Files under each other's names are harmless.
+func TestSwapped(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := open(t, dir, 16<<20, 0) // chunks of a mebibyte
+	root := s.Root()
+	for i := range 4 {
+		keep(s, root, text(uint64(i), 640), 40<<10)
+	}
+	s.Close()
+	list := files(t, dir, chunkEnding)
+	if len(list) < 3 {
+		t.Fatal("too few files", list)
+	}
+	tmp := filepath.Join(dir, "tmp")
+	for _, m := range [][2]string{{list[0], tmp}, {list[1], list[0]}, {tmp, list[1]}} {
+		if err := os.Rename(m[0], m[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ = open(t, dir, 16<<20, 0)
+	for i := range 4 {
+		want(t, s, root, text(uint64(i), 640), 40<<10, 10, 1)
+	}
+}
+
+// A second process does without the folder, with one line.
+func TestTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	a, _ := open(t, dir, 1<<30, 1<<20)
+	b, l := open(t, dir, 1<<30, 1<<20)
+	if !a.OnDisk() || b.OnDisk() || l.lines() != 1 || !strings.Contains(l.String(), "another process") {
+		t.Fatal(a.OnDisk(), b.OnDisk(), l.String())
+	}
+	keep(b, b.Root(), text(1, 300), 1000)
+	want(t, b, b.Root(), text(1, 300), 1000, 4, 1)
+	a.Close()
+	if c, _ := open(t, dir, 1<<30, 1<<20); !c.OnDisk() {
+		t.Error("the folder stays locked")
+	}
+}
+
+// A folder that cannot be written, and a disk with too little room, cost the
+// files and nothing else.
+func TestNoDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	readOnly := t.TempDir()
+	if err := os.Chmod(readOnly, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{filepath.Join(file, "below")}
+	if os.Getuid() != 0 {
+		dirs = append(dirs, readOnly)
+	}
+	for _, dir := range dirs {
+		s, l := open(t, dir, 1<<30, 1<<20)
+		keep(s, s.Root(), text(1, 300), 1000)
+		s.Sync()
+		want(t, s, s.Root(), text(1, 300), 1000, 4, 1)
+		if s.OnDisk() || l.lines() != 1 {
+			t.Errorf("%s: %v, %q", dir, s.OnDisk(), l.String())
+		}
+	}
+	l := &log{}
+	s := Open(Options{Dir: t.TempDir(), Disk: 1 << 30, Log: slog.New(slog.NewTextHandler(l, nil)), Space: func(string) (int64, int64, error) { return 1 << 30, 100 << 30, nil }})
+	defer s.Close()
+	if s.OnDisk() || l.lines() != 1 {
+		t.Error("a full disk is used", l.String())
+	}
+}
+
+// A disk that becomes full while it is written is left alone; what is in memory
+// stays.
+func TestFillsUp(t *testing.T) {
+	dir, l := t.TempDir(), &log{}
+	var mu sync.Mutex
+	free := int64(100 << 30)
+	s := Open(Options{Dir: dir, Disk: 1 << 30, Memory: 1 << 30, Log: slog.New(slog.NewTextHandler(l, nil)), Space: func(string) (int64, int64, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return free, 200 << 30, nil
+	}})
+	defer s.Close()
+	root := s.Root()
+	keep(s, root, text(1, 640), 1<<20)
+	s.Sync()
+	mu.Lock()
+	free = 1 << 20
+	mu.Unlock()
+	for i := range 6 {
+		keep(s, root, text(uint64(10+i), 640), 1<<20)
+	}
+	s.Sync()
+	if l.lines() != 1 {
+		t.Errorf("%q", l.String())
+	}
+	for i := range 6 {
+		want(t, s, root, text(uint64(10+i), 640), 1<<20, 10, 1)
+	}
+	s.Close()
+	s, _ = open(t, dir, 1<<30, 0)
+	want(t, s, root, text(1, 640), 1<<20, 10, 1)
+}
+
+// Any bytes as a chunk and a manifest are refused or give what they say.
+func FuzzFiles(f *testing.F) {
+	dir := f.TempDir()
+	s, _ := open(f, dir, 1<<30, 0)
+	keep(s, s.Root(), text(1, 200), 300)
+	s.Close()
+	for _, name := range slices.Concat(files(f, dir, chunkEnding), files(f, dir, manifestFile)) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, strings.HasSuffix(name, manifestFile))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, list bool) {
+		into := t.TempDir()
+		if err := os.CopyFS(into, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		name := files(t, into, chunkEnding)[0]
+		if list {
+			name = filepath.Join(into, manifestFile)
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := open(t, into, 1<<30, 0)
+		check(t, s, s.Root(), text(1, 200), 300)
+		keep(s, s.Root(), text(1, 200), 300)
+		want(t, s, s.Root(), text(1, 200), 300, 3, 1)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKilledWriter is the program that the test below kills: it writes texts
+// until then.
+func TestKilledWriter(t *testing.T) {
+	dir := os.Getenv("GODWIT_KILLED_STORE")
+	if dir == "" {
+		return // only the test below runs it
+	}
+	s, l := open(t, dir, 40<<20, 1<<20)
+	seed, err := strconv.ParseUint(os.Getenv("GODWIT_KILLED_SEED"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(0); ; i++ {
+		keep(s, s.Root(), text(seed+i, 640), 60<<10)
+		if i%3 == 0 {
+			s.Sync()
+			if l.lines() > 0 {
+				fmt.Println("warned", l.String())
+			}
+			fmt.Println("kept", seed+i)
+		}
+	}
+}
+
+// A store that is killed at any moment opens again, has all that it had written
+// when it was last idle unless the bound took it, and no wrong byte.
+func TestKilled(t *testing.T) {
+	n := 10
+	if os.Getenv("GODWIT_TEST") == "all" {
+		n = 200
+	}
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 3))
+	dir := t.TempDir()
+	found := 0
+	for k := range n {
+		seed := uint64(1000 * (k + 1))
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestKilledWriter$")
+		cmd.Env = append(os.Environ(), "GODWIT_KILLED_STORE="+dir, fmt.Sprintf("GODWIT_KILLED_SEED=%d", seed))
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := time.AfterFunc(time.Duration(20+r.IntN(300))*time.Millisecond+time.Second/4, func() { _ = cmd.Process.Kill() })
+		var last uint64
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if s, ok := strings.CutPrefix(lines.Text(), "kept "); ok {
+				last, _ = strconv.ParseUint(s, 10, 64)
+			} else if strings.HasPrefix(lines.Text(), "warned") {
+				t.Error(lines.Text())
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // it was killed
+		stop.Stop()
+		s, l := open(t, dir, 40<<20, 0)
+		if !s.OnDisk() || l.lines() > 0 {
+			t.Fatalf("after kill %d: %s", k, l.String())
+		}
+		if last > 0 {
+			want(t, s, s.Root(), text(last, 640), 60<<10, 10, 1)
+			found++
+		}
+		for i := range uint64(40) {
+			check(t, s, s.Root(), text(seed+i, 640), 60<<10)
+		}
+		if l.lines() > 0 {
+			t.Errorf("after kill %d: %s", k, l.String())
+		}
+		s.Close()
+	}
+	if found < n/2 {
+		t.Errorf("only %d of %d runs wrote anything", found, n)
+	}
+}
+
+// Many at once.
+func TestConcurrent(t *testing.T) {
+	s, _ := open(t, t.TempDir(), 20<<20, 2<<20)
+	root := s.Root()
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for k := range 20 {
+				tokens := slices.Concat(text(uint64(k%3), 200), text(uint64(i*100+k), 300))
+				keep(s, root, tokens, 20<<10)
+				m := s.Match(root, tokens)
+				m.Use(400)
+				check(t, s, root, tokens, 20<<10)
+			}
+		})
+	}
+	all.Wait()
+	s.Sync()
+	if s.dirty != 0 || s.held.bytes > 20<<20 {
+		t.Error(s.dirty, s.held.bytes)
+	}
+}
+
+// The header of a record reads back as it was written.
+func TestHeader(t *testing.T) {
+	h := header{key: Key{1}, parent: Key{2}, before: 3, tokens: text(1, 64), count: 64, part: 4, size: 5, made: 6}
+	raw := h.record([]byte("secret"), []byte("12345"))
+	if int64(len(raw)) != h.length() {
+		t.Fatal(len(raw), h.length())
+	}
+	g, tokens, err := readHeader(bytes.NewReader(raw), 0)
+	if err != nil || !bytes.Equal(tokens, tokenBytes(h.tokens)) {
+		t.Fatal(err)
+	}
+	if got, err := h.check([]byte("secret"), raw); err != nil || string(got) != "12345" {
+		t.Fatal(string(got), err)
+	}
+	if g.key != h.key || g.parent != h.parent || g.before != 3 || g.part != 4 || g.size != 5 || g.made != 6 {
+		t.Errorf("%+v", g)
+	}
+	binary.LittleEndian.PutUint32(raw[16:], mostData+1)
+	if _, err := h.check([]byte("secret"), raw); err == nil {
+		t.Error("a changed header is accepted")
+	}
+}
