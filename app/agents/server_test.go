@@ -20,6 +20,7 @@ import (
 	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/engine"
 	"godwit/engine/llm"
 	"godwit/engine/tokenizer"
@@ -83,7 +84,11 @@ func start(t testing.TB, path string, o engine.Options) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := api.New(api.Options{Settings: config.Default(), States: t.TempDir(), Version: "1.2.3", Engine: o, Model: &found, Library: lib})
+	models, err := pool.New(pool.Options{Library: lib, Model: &found, Engine: pool.Fixed(o), KeepAlive: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := api.New(models, api.Options{Settings: config.Default(), States: t.TempDir(), Version: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +96,12 @@ func start(t testing.TB, path string, o engine.Options) *server {
 	s.url = web.URL
 	t.Cleanup(func() {
 		web.Close()
-		if err := a.Close(); err != nil {
+		a.Close()
+		if err := models.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := a.Ready(t.Context()); err != nil {
+	if err := models.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -175,9 +176,9 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 		send(item{err: err})
 		return
 	}
-	defer l.release()
-	tallyOf(ctx).use(l.Name)
-	m := &wire.Model{Name: l.Name, Info: l.Info, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
+	defer l.Release()
+	tallyOf(ctx).use(l.Model.Name)
+	m := &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
 	if err != nil {
 		send(item{err: err})
@@ -238,11 +239,24 @@ func (s *Server) context(r *http.Request) (context.Context, context.CancelFunc) 
 // explain turns any error into what the client is told.
 func (s *Server) explain(err error) *wire.Error {
 	var e *wire.Error
+	var missing *pool.MissingError
+	var unnamed *pool.UnnamedError
+	var load *pool.LoadError
 	var long *engine.TooLong
 	var wrong *engine.InputError
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, &missing):
+		e := wire.Fault(http.StatusNotFound, wire.NotFound, "%v", missing)
+		e.Code, e.Param = "model_not_found", "model"
+		return e
+	case errors.As(err, &unnamed):
+		return wire.Bad("model", "%v", unnamed)
+	case errors.Is(err, pool.ErrStopping):
+		return errStopping
+	case errors.As(err, &load):
+		return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", load)
 	case errors.As(err, &long):
 		return &wire.Error{
 			Status: http.StatusBadRequest, Type: wire.Overflow, Code: "context_length_exceeded",
@@ -265,3 +279,14 @@ func (s *Server) explain(err error) *wire.Error {
 	}
 	return wire.Fault(http.StatusInternalServerError, wire.Internal, "%v", err)
 }
+
+// statusGone is the status of a request whose client did not wait for the answer,
+// as nginx has it: the counters keep it apart from failures.
+const statusGone = 499
+
+// errGone is for the counters, and for a client that has closed its connection for
+// sending only, which looks like one that has gone.
+var errGone = wire.Fault(statusGone, wire.Invalid, "the connection was closed before the answer was there")
+
+// errStopping ends requests when the server does.
+var errStopping = wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%v", pool.ErrStopping)

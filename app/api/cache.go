@@ -7,6 +7,7 @@ import (
 
 	"godwit/app/api/lmstudio"
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -14,19 +15,19 @@ import (
 // device's memory says.
 func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("model")
-	if s.pool.fixed == nil {
-		m, err := s.pool.find(name)
+	if !s.pool.Only() {
+		m, err := s.pool.Find(name)
 		if err != nil {
 			return err
 		}
-		if st := s.pool.describe(m); st.State != Loaded {
+		if s.pool.Standing(m.Path).State != pool.Loaded {
 			e := wire.Fault(http.StatusNotFound, wire.NotFound, "model %s is not loaded; GET /api/kv/plan tells what it would take", m.Name)
 			e.Code = "model_not_loaded"
 			return e
 		}
 	}
-	return s.with(r, name, func(ctx context.Context, l *lease) error {
-		plan, err := l.Plan(ctx, l.Name)
+	return s.with(r, name, func(ctx context.Context, l *pool.Lease) error {
+		plan, err := l.Engine.Plan(ctx, l.Model.Name)
 		if err != nil {
 			return err
 		}
@@ -41,11 +42,11 @@ const maxContext = 1 << 24
 // kvPlan answers GET /api/kv/plan: what a model would keep, before a load.
 func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	m, err := s.pool.find(q.Get("model"))
+	m, err := s.pool.Find(q.Get("model"))
 	if err != nil {
 		return err
 	}
-	o, err := s.current()
+	o, err := s.pool.Options()
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,6 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 			o.Want.V = want.V
 		}
 	}
-	s.account(&o)
 	plan, err := engine.PlanFile(m.Path, m.Name, o)
 	if err != nil {
 		return wire.Bad("", "%v", err)
@@ -89,11 +89,11 @@ func (s *Server) kvPlan(w http.ResponseWriter, r *http.Request) error {
 
 // studioModels answers GET /api/v0/models.
 func (s *Server) studioModels(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.pool.status()
+	list, err := s.pool.Models()
 	if err != nil {
 		return err
 	}
-	sortStatus(list)
+	loadedFirst(list)
 	out := lmstudio.Models{Object: "list", Data: []lmstudio.Model{}}
 	for i := range list {
 		out.Data = append(out.Data, studioModel(&list[i]))
@@ -112,10 +112,10 @@ func (s *Server) studioModel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func studioModel(m *status) lmstudio.Model {
+func studioModel(m *pool.Model) lmstudio.Model {
 	return lmstudio.Model{
-		ID: m.Name, Object: "model", Type: lmstudio.Type(embeds(&m.Model)), Publisher: owner(m), Arch: m.Arch,
-		Compatibility: "gguf", Quant: m.Quant, State: lmstudio.State(m.State == Loaded),
-		MaxContext: m.Info.Context, LoadedContext: m.Context,
+		ID: m.Name, Object: "model", Type: lmstudio.Type(embeds(&m.Model)), Publisher: m.Publisher(), Arch: m.Arch,
+		Compatibility: "gguf", Quant: m.Quant, State: lmstudio.State(m.Loaded()),
+		MaxContext: m.Info.Context, LoadedContext: m.Standing.Context,
 	}
 }

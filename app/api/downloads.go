@@ -25,7 +25,6 @@ const (
 type stocks struct {
 	downloads downloads
 	changes   changes
-	scales    scales
 }
 
 // downloads are the downloads that clients have begun.
@@ -37,14 +36,12 @@ type downloads struct {
 // Download begins to download a model in the background.
 func (v service) Download(name string) (wire.Download, error) {
 	s := v.s
-	if s.o.Library == nil {
+	if s.pool.Library() == nil {
 		return wire.Download{}, wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "https://huggingface.co/"), "hf.co/"), ":latest")
-	if list, err := s.pool.list(); err == nil {
-		if m, err := lookup(list, name); err == nil {
-			return wire.Download{Name: m.Name, Status: "already_downloaded", Present: true}, nil
-		}
+	if m, err := s.pool.Named(name); err == nil {
+		return wire.Download{Name: m.Name, Status: "already_downloaded", Present: true}, nil
 	}
 	if err := hub.CheckName(name); err != nil {
 		return wire.Download{}, hubFault(err)
@@ -56,7 +53,7 @@ func (v service) Download(name string) (wire.Download, error) {
 	first := *d
 	s.changes.tell()
 	s.work.Go(func() {
-		_, err := s.o.Library.Pull(s.ctx, name, func(p hub.Progress) { s.progress(d, p) })
+		_, err := s.pool.Library().Pull(s.ctx, name, func(p hub.Progress) { s.progress(d, p) })
 		s.downloads.mu.Lock()
 		d.Status, d.Completed, d.Speed = "completed", time.Now(), 0
 		if err != nil {

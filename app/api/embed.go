@@ -9,6 +9,7 @@ import (
 	"godwit/app/api/ollama"
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 	"godwit/engine/llm"
 )
@@ -52,12 +53,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.with(r, q.Model, func(ctx context.Context, l *lease) error {
-		t, err := l.Tokenizer()
+	return s.with(r, q.Model, func(ctx context.Context, l *pool.Lease) error {
+		t, err := l.Engine.Tokenizer()
 		if err != nil {
 			return err
 		}
-		inputs, err := q.Tokens(t, l.Config().Vocab, l.Context())
+		inputs, err := q.Tokens(t, l.Engine.Config().Vocab, l.Engine.Context())
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		out, err := q.Answer(l.Name, rows, tokens)
+		out, err := q.Answer(l.Model.Name, rows, tokens)
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request) error {
 	}
 	whole := q.Truncate != nil && !*q.Truncate
 	start := time.Now()
-	return s.embedTexts(r, q.Model, q.KeepAlive.Span, input, whole, func(l *lease, rows [][]float32, tokens int) error {
+	return s.embedTexts(r, q.Model, q.KeepAlive.Span, input, whole, func(l *pool.Lease, rows [][]float32, tokens int) error {
 		for _, row := range rows {
 			unit(row)
 			if q.Dimensions != nil && *q.Dimensions != len(row) {
@@ -109,7 +110,7 @@ func (s *Server) embedOne(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	return s.embedTexts(r, q.Model, q.KeepAlive.Span, []string{q.Prompt}, false, func(_ *lease, rows [][]float32, _ int) error {
+	return s.embedTexts(r, q.Model, q.KeepAlive.Span, []string{q.Prompt}, false, func(_ *pool.Lease, rows [][]float32, _ int) error {
 		writeJSON(w, http.StatusOK, ollama.Embedding{Row: rows[0]})
 		return nil
 	})
@@ -117,16 +118,16 @@ func (s *Server) embedOne(w http.ResponseWriter, r *http.Request) error {
 
 // embedTexts computes the embeddings of texts. Those that are too long are cut,
 // or with whole refused.
-func (s *Server) embedTexts(r *http.Request, model string, keep *time.Duration, texts []string, whole bool, do func(l *lease, rows [][]float32, tokens int) error) error {
+func (s *Server) embedTexts(r *http.Request, model string, keep *time.Duration, texts []string, whole bool, do func(l *pool.Lease, rows [][]float32, tokens int) error) error {
 	ctx, cancel := s.context(r)
 	defer cancel()
-	l, err := s.pool.acquire(ctx, model, keep)
+	l, err := s.acquire(ctx, model, keep)
 	if err != nil {
 		return err
 	}
-	defer l.release()
-	tallyOf(ctx).use(l.Name)
-	t, err := l.Tokenizer()
+	defer l.Release()
+	tallyOf(ctx).use(l.Model.Name)
+	t, err := l.Engine.Tokenizer()
 	if err != nil {
 		return err
 	}
@@ -134,17 +135,17 @@ func (s *Server) embedTexts(r *http.Request, model string, keep *time.Duration, 
 	tokens := 0
 	for _, text := range texts {
 		ids := t.EncodeText(text, true, false)
-		if n := len(ids); n > l.Context() {
+		if n := len(ids); n > l.Engine.Context() {
 			if whole {
-				return wire.TooLong("input", n, l.Context())
+				return wire.TooLong("input", n, l.Engine.Context())
 			}
-			ids = ids[:l.Context()]
+			ids = ids[:l.Engine.Context()]
 		}
 		if len(ids) == 0 {
 			rows = append(rows, []float32{})
 			continue
 		}
-		row, err := l.Embed(ctx, ids)
+		row, err := l.Engine.Embed(ctx, ids)
 		if err != nil {
 			return err
 		}

@@ -300,11 +300,11 @@ func TestNames(t *testing.T) {
 	v := shared(t)
 	for _, model := range []any{nil, "", "gpt-4o", "tiny:latest", "a/b:c"} {
 		r := v.post("/v1/chat/completions", object{"model": model, "messages": user("a"), "max_tokens": 1})
-		if r["model"] != v.pool.fixed.info.Name {
+		if r["model"] != v.model(t) {
 			t.Errorf("model %v was answered by %v", model, r["model"])
 		}
 	}
-	name := v.pool.fixed.info.Name
+	name := v.model(t)
 	for path, status := range map[string]int{
 		"/v1/models/" + name: 200, "/v1/models/gpt-4o": 404, "/api/v0/models/" + name: 200, "/api/v0/models/x/y": 404,
 	} {

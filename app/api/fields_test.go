@@ -2,10 +2,12 @@ package api
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -134,7 +136,7 @@ func TestResponsesStop(t *testing.T) {
 
 // An answer that ends because the context is full says so.
 func TestFullContext(t *testing.T) {
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 64, 256, 1
 	})
 	body := object{"prompt": strings.Repeat("sand and water ", 16), "ignore_eos": true}
@@ -154,8 +156,10 @@ func TestFullContext(t *testing.T) {
 // Ollama's num_ctx loads the model again where its context is shorter, waits
 // for those who use it, and says so where memory does not allow it.
 func TestContextGrows(t *testing.T) {
-	v := startModel(t, func(o *Options) {
+	var free atomic.Int64
+	v := startModel(t, func(o *setup) {
 		o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 256, 256, 2
+		o.Free = func(string, *engine.Options) int64 { return free.Load() }
 	})
 	context := func() any { return at(v.ask("GET", "/api/ps", nil).json(t), "models", 0, "context_length") }
 	ask := func(path string, n int) reply {
@@ -165,21 +169,17 @@ func TestContextGrows(t *testing.T) {
 		t.Errorf("shorter: %d, context %v", r.status, context())
 	}
 	// While a stream runs, the load waits for it, and so do those who come later.
-	m, err := v.pool.find("")
+	m, err := v.pool.Find("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := v.Acquire(t.Context(), m)
+	held, err := v.pool.Acquire(t.Context(), m, pool.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	answers := make(chan reply, 2)
 	go func() { answers <- ask("/api/chat", 512) }()
-	wait(t, "the request that grows", func() bool {
-		v.pool.mu.Lock()
-		defer v.pool.mu.Unlock()
-		return v.pool.fixed.idle != nil
-	})
+	wait(t, "the request that grows", func() bool { return v.pool.Standing(m.Path).Wanted })
 	go func() { answers <- ask("/api/generate", 1) }()
 	select {
 	case r := <-answers:
@@ -195,12 +195,12 @@ func TestContextGrows(t *testing.T) {
 	if context() != 512.0 {
 		t.Errorf("context %v, want 512", context())
 	}
-	v.free = func(string, *engine.Options) int64 { return 180 << 20 }
+	free.Store(180 << 20)
 	r := ask("/api/generate", 4096)
 	if r.status != 400 || at(r.json(t), "code") != "insufficient_memory" || !strings.Contains(string(r.body), "a context of 4096 tokens takes 0.2 GiB with the model, 0.2 GiB are free; the largest context that fits is ") || context() != 512.0 {
 		t.Errorf("no memory: %d %s, context %v", r.status, r.body, context())
 	}
-	v.free = func(string, *engine.Options) int64 { return 0 }
+	free.Store(0)
 	if r := ask("/api/chat", 1<<24); r.status != 200 || context() != float64(m.Info.Context) {
 		t.Errorf("beyond the trained length: %d %s, context %v", r.status, r.body, context())
 	}

@@ -246,7 +246,7 @@ func thinker(t *testing.T, template string) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startModel(t, func(o *Options) {
+	return startModel(t, func(o *setup) {
 		o.Engine.ChatTemplates = []engine.ChatTemplate{{Source: string(source)}}
 	})
 }

@@ -126,7 +126,7 @@ func TestTypes(t *testing.T) {
 
 // Who may ask, and how: each row is a request and its status.
 func TestGuard(t *testing.T) {
-	v := start(t, func(o *Options) {
+	v := start(t, func(o *setup) {
 		o.Settings.Server.AllowedHost = []string{"box.local"}
 		o.Settings.Server.AllowedOrigin = []string{"http://app.example"}
 	})
@@ -174,7 +174,7 @@ func TestGuard(t *testing.T) {
 
 // Keys: any of several, in either header; /health is free.
 func TestKeys(t *testing.T) {
-	v := start(t, func(o *Options) { o.Settings.Server.APIKey = []string{"first-key", "second-key"} })
+	v := start(t, func(o *setup) { o.Settings.Server.APIKey = []string{"first-key", "second-key"} })
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
@@ -208,7 +208,7 @@ func TestExposed(t *testing.T) {
 	for _, host := range []string{"0.0.0.0", "192.0.2.1", "::", "example.com"} {
 		o := Options{}
 		o.Settings.Server.Host = host
-		if _, err := New(o); !errors.Is(err, ErrExposed) {
+		if _, err := New(nil, o); !errors.Is(err, ErrExposed) {
 			t.Errorf("--host %s without a key: %v", host, err)
 		}
 	}

@@ -25,7 +25,7 @@ func TestAlive(t *testing.T) {
 		t.Errorf("GET /nothing: %d", r.status)
 	}
 	for _, page := range []fstest.MapFS{{"index.html": {Data: []byte("<p>page</p>")}}, {}} {
-		p := start(t, func(o *Options) { o.Page = page })
+		p := start(t, func(o *setup) { o.Page = page })
 		if r := p.ask("HEAD", "/", nil); r.status != 200 {
 			t.Errorf("HEAD / with a page of %d files: %d", len(page), r.status)
 		}
@@ -33,7 +33,7 @@ func TestAlive(t *testing.T) {
 			t.Errorf("GET / with a page: %d %q", r.status, r.body)
 		}
 	}
-	keyed := start(t, func(o *Options) { o.Settings.Server.APIKey = []string{"secret"} })
+	keyed := start(t, func(o *setup) { o.Settings.Server.APIKey = []string{"secret"} })
 	if r := keyed.ask("HEAD", "/", nil); r.status != 200 {
 		t.Errorf("HEAD / without a key: %d", r.status)
 	}
@@ -52,7 +52,7 @@ func TestLocalhostDot(t *testing.T) {
 
 // -1 as a limit is none, 0 is wrong.
 func TestUnlimited(t *testing.T) {
-	v := startModel(t, func(o *Options) { o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 48, 96, 1 })
+	v := startModel(t, func(o *setup) { o.Engine.Context, o.Engine.Cells, o.Engine.Parallel = 48, 96, 1 })
 	for path, c := range map[string]struct {
 		field string
 		body  object
@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 // counts in the log and in the metrics.
 func TestTally(t *testing.T) {
 	var log buffer
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Settings.Server.RequestLog = true
 	})

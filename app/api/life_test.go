@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,8 +23,8 @@ import (
 // that came early. Streams hear heartbeats meanwhile.
 func TestLoading(t *testing.T) {
 	hold := make(chan struct{})
-	v := startModel(t, func(o *Options) {
-		o.Progress = func(string, float64) error { <-hold; return nil }
+	v := startModel(t, func(o *setup) {
+		o.Engine.Progress = func(float64) error { <-hold; return nil }
 	})
 	v.beat = time.Millisecond
 	if r := v.ask("GET", "/health", nil); r.status != 503 || at(r.json(t), "error", "type") != "unavailable_error" {
@@ -72,8 +69,8 @@ func TestLoading(t *testing.T) {
 // A model that cannot be loaded is an error with the reason, in the stream too.
 func TestBroken(t *testing.T) {
 	var log buffer
-	v := startModel(t, func(o *Options) {
-		o.Progress = func(string, float64) error { return errors.New("the disk is on fire") }
+	v := startModel(t, func(o *setup) {
+		o.Engine.Progress = func(float64) error { return errors.New("the disk is on fire") }
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	wait(t, "failure", func() bool {
@@ -97,7 +94,7 @@ func TestBroken(t *testing.T) {
 // Without a model of its own the server loads those of the library when they
 // are asked for and unloads them when nobody does.
 func TestLibrary(t *testing.T) {
-	v := start(t, func(o *Options) {
+	v := start(t, func(o *setup) {
 		o.Library = library(t)
 		o.Settings.Server.KeepAlive = -1
 	})
@@ -119,7 +116,7 @@ func TestLibrary(t *testing.T) {
 		"/v1/messages":         object{"model": "nope", "messages": user("a"), "max_tokens": 1},
 		"/api/chat":            object{"model": "nope", "messages": user("a")},
 		"/completion":          object{"model": "../../tiny-chat.gguf", "prompt": "a"},
-		"/v1/completions":      object{"model": filepath.Join(v.o.Library.Dir(), "tiny-chat.gguf"), "prompt": "a"},
+		"/v1/completions":      object{"model": filepath.Join(v.pool.Library().Dir(), "tiny-chat.gguf"), "prompt": "a"},
 	} {
 		r := v.ask("POST", path, body)
 		if r.status != 404 || !strings.Contains(string(r.body), "model_not_found") {
@@ -157,291 +154,11 @@ func TestLibrary(t *testing.T) {
 	}
 }
 
-// An unload waits for a user who is leaving, and refuses one who stays.
-func TestParting(t *testing.T) {
-	v := start(t, func(o *Options) {
-		o.Library = library(t)
-		o.Settings.Server.KeepAlive = -1
-	})
-	m, err := v.pool.find("tiny-chat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := v.Acquire(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.pool.parting = time.Millisecond
-	if err := v.Unload(m.Path); !errors.Is(err, ErrBusy) || v.Standing(m.Path).State != Loaded {
-		t.Errorf("unloaded while in use: %v, %s", err, v.Standing(m.Path).State)
-	}
-	v.pool.parting = time.Hour
-	done := make(chan error)
-	for range 3 {
-		go func() { done <- v.Unload(m.Path) }()
-	}
-	time.Sleep(20 * time.Millisecond)
-	lease.Release()
-	for range 3 {
-		if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
-			t.Errorf("unloaded while its last user left: %v, %s", err, v.Standing(m.Path).State)
-		}
-	}
-}
-
-// Who waits for a load gets its model before anybody unloads it, and who has left
-// meanwhile counts as a user who left when it came.
-func TestWaitForLoad(t *testing.T) {
-	reading, goOn := make(chan struct{}), make(chan struct{})
-	v := start(t, func(o *Options) {
-		o.Library = library(t)
-		o.Settings.Server.KeepAlive = -1
-		var once sync.Once
-		o.Progress = func(string, float64) error {
-			once.Do(func() { close(reading) })
-			<-goOn
-			return nil
-		}
-	})
-	v.pool.parting = time.Hour
-	m, err := v.pool.find("tiny-chat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, hangUp := context.WithCancel(t.Context())
-	gone := make(chan error)
-	go func() {
-		_, err := v.Acquire(ctx, m)
-		gone <- err
-	}()
-	<-reading
-	hangUp()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("hung up during a load: %v", err)
-	}
-	// The changes of state are those of the first load, however late its users come.
-	v.pool.mu.Lock()
-	var states []State
-	v.pool.changed = func() { states = append(states, v.pool.entries[m.Path].state) }
-	v.pool.mu.Unlock()
-	const users = 5
-	var clients sync.WaitGroup
-	for range users {
-		clients.Go(func() {
-			l, err := v.Acquire(t.Context(), m)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			l.Release()
-		})
-	}
-	waiting := func() int {
-		v.pool.mu.Lock()
-		defer v.pool.mu.Unlock()
-		return v.pool.entries[m.Path].users
-	}
-	wait(t, "users of the load", func() bool { return waiting() == users+1 }) // and the one who hung up
-	close(goOn)
-	wait(t, "the load", func() bool { return v.Standing(m.Path).State != Loading })
-	if err := v.Unload(m.Path); err != nil {
-		t.Error(err)
-	}
-	clients.Wait()
-	v.pool.mu.Lock()
-	defer v.pool.mu.Unlock()
-	if !slices.Equal(states, []State{Loaded, Unloading, Unloaded}) || v.pool.entries[m.Path].users != 0 {
-		t.Errorf("the model went through %v, %d users are left", states, v.pool.entries[m.Path].users)
-	}
-}
-
-// An unload waits for a load that nobody waits for any more, and refuses one that
-// takes long.
-func TestUnloadInLoad(t *testing.T) {
-	goOn := make(chan struct{})
-	v := start(t, func(o *Options) {
-		o.Library = library(t)
-		o.Settings.Server.KeepAlive = -1
-		o.Progress = func(string, float64) error { <-goOn; return nil }
-	})
-	m, err := v.pool.find("tiny-chat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := v.Acquire(gone, m); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("loaded: %v", err)
-	}
-	v.pool.parting = time.Millisecond
-	if r := v.ask("POST", "/api/generate", object{"model": "tiny-chat", "keep_alive": 0}); r.status != 409 {
-		t.Errorf("during the load: %d %s", r.status, r.body)
-	}
-	v.pool.parting = time.Hour
-	done := make(chan error)
-	go func() { done <- v.Unload(m.Path) }()
-	time.Sleep(10 * time.Millisecond)
-	close(goOn)
-	if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
-		t.Errorf("unload: %v, %s", err, v.Standing(m.Path).State)
-	}
-}
-
-// Who waits for a load while the server closes is told so, and gets no model.
-func TestCloseInLoad(t *testing.T) {
-	reading, goOn := make(chan struct{}), make(chan struct{})
-	v := start(t, func(o *Options) {
-		o.Library = library(t)
-		var once sync.Once
-		o.Progress = func(string, float64) error {
-			once.Do(func() { close(reading) })
-			<-goOn
-			return nil
-		}
-	})
-	m, err := v.pool.find("tiny-chat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, loaded, err := v.pool.try(m, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-reading
-	done := make(chan error)
-	go func() { done <- v.pool.close() }()
-	wait(t, "the close", func() bool {
-		v.pool.mu.Lock()
-		defer v.pool.mu.Unlock()
-		return v.pool.closed
-	})
-	close(goOn)
-	<-loaded
-	if err := <-done; err != nil || v.Standing(m.Path).State != Unloaded {
-		t.Errorf("closed: %v, %s", err, v.Standing(m.Path).State)
-	}
-	if _, err := v.pool.arrived(l); !errors.Is(err, errStopping) || l.Engine != nil || l.entry.users != 0 {
-		t.Errorf("after the close: %v, %v, %d users", err, l.Engine, l.entry.users)
-	}
-}
-
-// Slots are saved, erased and restored, in a new server too, and what was
-// restored is used.
-func TestSlots(t *testing.T) {
-	dir := t.TempDir()
-	ask := object{"prompt": strings.Repeat("the sea and the sand, ", 30), "max_tokens": 8, "id_slot": 2}
-	first := startModel(t, func(o *Options) { o.States = dir })
-	text := at(first.post("/v1/completions", ask), "choices", 0, "text")
-	saved := first.post("/slots/2?action=save", object{"filename": "sea.bin"})
-	info, err := os.Stat(filepath.Join(dir, "sea.bin"))
-	if err != nil || saved["n_written"] != float64(info.Size()) || saved["n_saved"].(float64) < 128 {
-		t.Fatalf("saved %v, %v", saved, err)
-	}
-	if r := first.post("/slots/2?action=erase", object{}); r["n_erased"] != saved["n_saved"] {
-		t.Errorf("erased %v of %v", r["n_erased"], saved["n_saved"])
-	}
-	if list := first.ask("GET", "/slots", nil).body; !bytes.Contains(list, []byte(`"id":2,"n_ctx":1024,"is_processing":false,"n_tokens":0`)) {
-		t.Errorf("slots: %s", list)
-	}
-	first.end()
-	v := startModel(t, func(o *Options) { o.States = dir })
-	if r := v.post("/slots/1?action=restore", object{"filename": "sea.bin"}); r["n_restored"] != saved["n_saved"] || r["n_read"] != saved["n_written"] {
-		t.Errorf("restored %v, saved %v", r, saved)
-	}
-	delete(ask, "id_slot")
-	r := v.post("/v1/completions", ask)
-	if n := at(r, "usage", "prompt_tokens_details", "cached_tokens").(float64); n < 128 || at(r, "choices", 0, "text") != text {
-		t.Errorf("%v tokens of the restored slot were used; %v, want %v", n, at(r, "choices", 0, "text"), text)
-	}
-	// Damage, other names, nothing there.
-	data, err := os.ReadFile(filepath.Join(dir, "sea.bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(filepath.Join(dir, "torn.bin"), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(filepath.Join(dir, "longer.bin"), append(data, 0), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err = errors.Join(os.Mkdir(filepath.Join(dir, "folder"), 0o700), os.Symlink(t.TempDir(), filepath.Join(dir, "link")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := []string{"folder", "link", "torn.bin", "longer.bin", "none.bin", "../sea.bin", ".sea.bin", "a/b", `a\b`, "x.part"}
-	for _, name := range names {
-		if r := v.ask("POST", "/slots/0?action=restore", object{"filename": name}); r.status != 400 {
-			t.Errorf("restore of %s: %d %s", name, r.status, r.body)
-		}
-	}
-	if r := v.ask("POST", "/slots/99?action=erase", nil); r.status != 400 {
-		t.Errorf("a slot that is not there: %d %s", r.status, r.body)
-	}
-	v.post("/v1/completions", object{"prompt": "still there", "max_tokens": 1})
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-// The folder of saved slots stays within its budget, oldest first, and files
-// that are something else stay.
-func TestStateBudget(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	torn := map[string]bool{".killed.part": true, ".others.part": false, ".new.part": false, ".part": false} // false: they stay
-	for name, ours := range torn {
-		text, age := "of another program", 2*partAge
-		if ours || name == ".new.part" {
-			text = engine.SlotMagic
-		}
-		if name == ".new.part" {
-			age = 0
-		}
-		path, then := filepath.Join(dir, name), time.Now().Add(-age)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, then, then)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	v := startModel(t, func(o *Options) { o.States = dir; o.Settings.Server.StateBudget = 2 << 20 })
-	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 20), "max_tokens": 1, "id_slot": 0})
-	var size float64
-	for i := range 5 {
-		size = v.post("/slots/0?action=save", object{"filename": fmt.Sprintf("s%d", i)})["n_written"].(float64)
-		now := time.Now().Add(time.Duration(i-10) * time.Minute)
-		if err := os.Chtimes(filepath.Join(dir, fmt.Sprintf("s%d", i)), now, now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fit := int(float64(2<<20) / size)
-	for i := range 5 {
-		_, err := os.Stat(filepath.Join(dir, fmt.Sprintf("s%d", i)))
-		if kept := err == nil; kept != (i >= 5-fit) {
-			t.Errorf("file %d of 5 is kept: %v; %d fit", i, kept, fit)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
-		t.Errorf("another file: %v", err)
-	}
-	for name, gone := range torn {
-		if _, err := os.Stat(filepath.Join(dir, name)); gone != errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v, want it gone: %v", name, err, gone)
-		}
-	}
-	v.post("/v1/completions", object{"prompt": strings.Repeat("sand ", 150), "max_tokens": 1, "id_slot": 1})
-	if r := v.ask("POST", "/slots/1?action=save", object{"filename": "large"}); r.status != http.StatusInsufficientStorage {
-		t.Errorf("a state over the budget: %d %s", r.status, r.body)
-	}
-}
-
 // A client that hangs up frees its work, while it is generated and while it
 // waits.
 func TestHangUp(t *testing.T) {
 	seen := make(chan struct{})
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Parallel = 1
 		o.Engine.Observe = func(engine.Step) { // the answer takes its time until all have come
 			select {
@@ -467,12 +184,12 @@ func TestHangUp(t *testing.T) {
 		}()
 	}
 	use := func() engine.Usage {
-		l, err := v.pool.acquire(t.Context(), "", nil)
+		l, err := v.acquire(t.Context(), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.release()
-		u, err := l.Usage(t.Context())
+		defer l.Release()
+		u, err := l.Engine.Usage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -546,7 +263,7 @@ func TestShutdownInStep(t *testing.T) {
 	step, hold := make(chan struct{}), make(chan struct{})
 	defer close(hold)
 	var once sync.Once
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Observe = func(engine.Step) {
 			once.Do(func() { close(step) })
 			<-hold

@@ -16,6 +16,7 @@ import (
 
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/engine"
 	"godwit/engine/testmodel"
 )
@@ -44,29 +45,70 @@ func library(t testing.TB) *hub.Library {
 	return l
 }
 
-// start runs a server; change adapts its options.
-func start(t testing.TB, change func(o *Options)) *live {
-	t.Helper()
-	o := Options{Settings: config.Default(), States: t.TempDir(), Version: "1.2.3"}
+// setup is what a test changes of a server.
+type setup struct {
+	Options
+	Engine  engine.Options
+	Library *hub.Library
+	Model   *hub.Model
+	Free    func(string, *engine.Options) int64
+}
+
+// newSetup is a setup for short tests.
+func newSetup() *setup {
+	o := &setup{Options: Options{Settings: config.Default(), Version: "1.2.3"}}
 	o.Settings.Server.Port = 0
 	o.Settings.Sampling.Temperature = 0
 	o.Engine = engine.Options{Context: 1024, Cells: 4096, Parallel: 4, UBatch: 128}
-	if change != nil {
-		change(&o)
-	}
-	s, err := New(o)
+	return o
+}
+
+// run runs the server of a setup.
+func (o *setup) run(t testing.TB) *live {
+	t.Helper()
+	models, err := pool.New(pool.Options{
+		Library: o.Library, Model: o.Model, Engine: pool.Fixed(o.Engine), Free: o.Free, Log: o.Log,
+		KeepAlive: time.Duration(o.Settings.Server.KeepAlive),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := New(models, o.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	models.Preload()
 	l, err := s.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
 	v := &live{Server: s, t: t, url: URL(l), end: end, done: make(chan error, 1)}
-	go func() { v.done <- s.Serve(ctx, l) }()
+	go func() { v.done <- s.Serve(ctx, l, models.Close) }()
+	return v
+}
+
+// model is the name of the only model.
+func (v *live) model(t testing.TB) string {
+	t.Helper()
+	m, err := v.pool.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Name
+}
+
+// start runs a server; change adapts its options.
+func start(t testing.TB, change func(o *setup)) *live {
+	t.Helper()
+	o := newSetup()
+	o.States = t.TempDir()
+	if change != nil {
+		change(o)
+	}
+	v := o.run(t)
 	t.Cleanup(func() {
-		end()
+		v.end()
 		if err := <-v.done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
@@ -75,14 +117,14 @@ func start(t testing.TB, change func(o *Options)) *live {
 }
 
 // startModel runs a server of the real model.
-func startModel(t testing.TB, change func(o *Options)) *live {
+func startModel(t testing.TB, change func(o *setup)) *live {
 	t.Helper()
 	lib := library(t)
 	m, err := lib.Find("tiny-chat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, func(o *Options) {
+	return start(t, func(o *setup) {
 		o.Library, o.Model = lib, &m
 		if change != nil {
 			change(o)
@@ -131,21 +173,9 @@ func startShared(t testing.TB) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Settings: config.Default(), Version: "1.2.3", Library: lib, Model: &m}
-	o.Settings.Server.Port, o.Settings.Sampling.Temperature = 0, 0
-	o.Engine = engine.Options{Context: 1024, Cells: 4096, Parallel: 4, UBatch: 128}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.Background())
-	v := &live{Server: s, url: URL(l), end: end, done: make(chan error, 1)}
-	go func() { v.done <- s.Serve(ctx, l) }()
-	return v
+	o := newSetup()
+	o.Library, o.Model = lib, &m
+	return o.run(t)
 }
 
 // reply is an answer as it came.

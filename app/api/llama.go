@@ -13,19 +13,20 @@ import (
 	"godwit/app/api/llamaserver"
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
 // with runs do with a loaded model.
-func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *lease) error) error {
+func (s *Server) with(r *http.Request, name string, do func(ctx context.Context, l *pool.Lease) error) error {
 	ctx, cancel := s.context(r)
 	defer cancel()
-	l, err := s.pool.acquire(ctx, name, nil)
+	l, err := s.acquire(ctx, name, nil)
 	if err != nil {
 		return err
 	}
-	defer l.release()
-	tallyOf(ctx).use(l.Name)
+	defer l.Release()
+	tallyOf(ctx).use(l.Model.Name)
 	return do(ctx, l)
 }
 
@@ -46,7 +47,7 @@ func (q quiet) Unwrap() error { return q.error }
 
 // health answers GET /health.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	ready, err := s.pool.ready()
+	ready, err := s.pool.Health()
 	switch {
 	case err != nil:
 		return quiet{wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "the model cannot be loaded: %v", err)}
@@ -59,22 +60,22 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 
 // props answers GET /props.
 func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
-	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *lease) error {
-		t, err := l.Tokenizer()
+	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *pool.Lease) error {
+		t, err := l.Engine.Tokenizer()
 		if err != nil {
 			return err
 		}
-		m := &wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults}
+		m := &wire.Model{Name: l.Model.Name, Engine: l.Engine, Defaults: s.live.Load().defaults}
 		base, err := m.Base(&wire.Sampling{})
 		if err != nil {
 			return err
 		}
 		p := llamaserver.Props{
-			Defaults: llamaserver.PropsDefaults{Params: llamaserver.NewSettings(m, &base, false), Context: l.Context()},
-			Alias:    l.Name, Path: l.Info.Path, BOS: t.Text(t.BOS()), EOS: t.Text(t.EOS()), Build: "godwit " + s.o.Version,
+			Defaults: llamaserver.PropsDefaults{Params: llamaserver.NewSettings(m, &base, false), Context: l.Engine.Context()},
+			Alias:    l.Model.Name, Path: l.Model.Path, BOS: t.Text(t.BOS()), EOS: t.Text(t.EOS()), Build: "godwit " + s.o.Version,
 		}
-		p.Template, _ = l.ChatTemplate()
-		view, err := l.View()
+		p.Template, _ = l.Engine.ChatTemplate()
+		view, err := l.Engine.View()
 		if err != nil {
 			return err
 		}
@@ -86,8 +87,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 
 // slots answers GET /slots.
 func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
-	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *lease) error {
-		view, err := l.View()
+	return s.with(r, r.URL.Query().Get("model"), func(_ context.Context, l *pool.Lease) error {
+		view, err := l.Engine.View()
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
 		for _, sl := range view.Slots {
 			idle = idle || !sl.Busy
 			out = append(out, llamaserver.Slot{
-				ID: sl.Slot, Context: l.Context(), Processing: sl.Busy, Tokens: sl.Tokens, Prompt: sl.Prompt, Decoded: sl.Done,
+				ID: sl.Slot, Context: l.Engine.Context(), Processing: sl.Busy, Tokens: sl.Tokens, Prompt: sl.Prompt, Decoded: sl.Done,
 			})
 		}
 		if !idle && r.URL.Query().Get("fail_on_no_slot") != "" {
@@ -127,7 +128,7 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return wire.Bad("action", "%.64q is not one of save, restore, erase", action)
 	}
-	return s.with(r, r.URL.Query().Get("model"), func(ctx context.Context, l *lease) error {
+	return s.with(r, r.URL.Query().Get("model"), func(ctx context.Context, l *pool.Lease) error {
 		start := time.Now()
 		ms := func() float64 { return float64(time.Since(start).Microseconds()) / 1000 }
 		switch action {
@@ -142,13 +143,13 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			from, err := l.ReuseFrom(ctx, id)
+			from, err := l.Engine.ReuseFrom(ctx, id)
 			if err != nil && !errors.Is(err, engine.ErrSlot) { // a request has taken it already
 				return err
 			}
 			writeJSON(w, http.StatusOK, llamaserver.SlotRestored{Slot: id, File: file.Filename, Restored: n, From: from, Read: size, Timings: llamaserver.SlotTimes{Restore: ms()}})
 		default:
-			n, err := l.EraseSlot(ctx, id)
+			n, err := l.Engine.EraseSlot(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -164,8 +165,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	return s.with(r, q.Model, func(_ context.Context, l *lease) error {
-		t, err := l.Tokenizer()
+	return s.with(r, q.Model, func(_ context.Context, l *pool.Lease) error {
+		t, err := l.Engine.Tokenizer()
 		if err != nil {
 			return err
 		}
@@ -204,8 +205,8 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	return s.with(r, q.Model, func(_ context.Context, l *lease) error {
-		t, err := l.Tokenizer()
+	return s.with(r, q.Model, func(_ context.Context, l *pool.Lease) error {
+		t, err := l.Engine.Tokenizer()
 		if err == nil {
 			err = q.Check(t.VocabSize())
 		}
@@ -227,12 +228,12 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
-		list, err := c.Requests(&wire.Model{Name: l.Name, Engine: l.Engine, Defaults: s.live.Load().defaults})
+	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
+		list, err := c.Requests(&wire.Model{Name: l.Model.Name, Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
-		text, err := l.ChatText(ctx, list[0].Chat)
+		text, err := l.Engine.ChatText(ctx, list[0].Chat)
 		if err != nil {
 			return err
 		}
@@ -253,12 +254,12 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	}
 	notices, unused := c.Notes()
 	s.note(w, notices, unused)
-	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
+	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
 		chat, err := c.Chat(&wire.Model{Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
-		tokens, err := l.Encode(ctx, &engine.Request{Chat: chat})
+		tokens, err := l.Engine.Encode(ctx, &engine.Request{Chat: chat})
 		if err != nil {
 			return err
 		}
@@ -285,72 +286,21 @@ func (s *Server) metricsText(w http.ResponseWriter, _ *http.Request) error {
 	} {
 		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s %[2]s\nllamacpp:%[1]s %[3]g\n", m.name, m.kind, m.value)
 	}
-	use := s.pool.usage()
+	use := s.pool.Usage()
 	for _, m := range []struct {
 		name  string
 		value float64
 	}{
-		{"requests_processing", float64(use.busy)},
-		{"requests_deferred", float64(use.queued)},
-		{"kv_cache_tokens", float64(use.tokens)},
-		{"kv_cache_usage_ratio", use.share()},
+		{"requests_processing", float64(use.Busy)},
+		{"requests_deferred", float64(use.Queued)},
+		{"kv_cache_tokens", float64(use.Tokens)},
+		{"kv_cache_usage_ratio", use.Share()},
 	} {
 		fmt.Fprintf(w, "# TYPE llamacpp:%[1]s gauge\nllamacpp:%[1]s %[2]g\n", m.name, m.value)
 	}
-	fmt.Fprintf(w, "# TYPE godwit_cells gauge\ngodwit_cells{state=\"free\"} %d\ngodwit_cells{state=\"used\"} %d\n", use.free, use.cells-use.free)
-	fmt.Fprintf(w, "# TYPE godwit_sparse_v_rows gauge\ngodwit_sparse_v_rows{state=\"considered\"} %d\ngodwit_sparse_v_rows{state=\"skipped\"} %d\n", use.considered, use.skipped)
-	fmt.Fprintf(w, "# TYPE godwit_kv_saturated_blocks gauge\ngodwit_kv_saturated_blocks %d\n", use.saturated)
-	fmt.Fprintf(w, "# TYPE godwit_models_loaded gauge\ngodwit_models_loaded %d\n", use.models)
+	fmt.Fprintf(w, "# TYPE godwit_cells gauge\ngodwit_cells{state=\"free\"} %d\ngodwit_cells{state=\"used\"} %d\n", use.Free, use.Cells-use.Free)
+	fmt.Fprintf(w, "# TYPE godwit_sparse_v_rows gauge\ngodwit_sparse_v_rows{state=\"considered\"} %d\ngodwit_sparse_v_rows{state=\"skipped\"} %d\n", use.Considered, use.Skipped)
+	fmt.Fprintf(w, "# TYPE godwit_kv_saturated_blocks gauge\ngodwit_kv_saturated_blocks %d\n", use.Saturated)
+	fmt.Fprintf(w, "# TYPE godwit_models_loaded gauge\ngodwit_models_loaded %d\n", use.Models)
 	return nil
-}
-
-// usage is what all loaded models hold, and what their attention has counted
-// since they were loaded: values that Sparse V looked at and skipped, and blocks
-// whose scale was saturated.
-type usage struct {
-	models, busy, queued, tokens, cells, free int
-	considered, skipped, saturated            int64
-}
-
-func (u *usage) share() float64 {
-	if u.cells == 0 {
-		return 0
-	}
-	return float64(u.cells-u.free) / float64(u.cells)
-}
-
-// usage sums the views of the loaded models, without waiting for any.
-func (p *pool) usage() (u usage) {
-	p.mu.Lock()
-	var open []*engine.Engine
-	for _, e := range p.entries {
-		if e.state == Loaded {
-			open = append(open, e.engine)
-		}
-	}
-	p.mu.Unlock()
-	for _, e := range open {
-		view, err := e.View()
-		if err != nil {
-			continue // it is being unloaded
-		}
-		u.models++
-		u.queued += view.Queued
-		u.free += view.Free
-		for _, c := range view.Counts {
-			u.considered += c.Considered
-			u.skipped += c.Skipped
-			for _, n := range c.Saturated {
-				u.saturated += n
-			}
-		}
-		u.cells += e.KV().Settings.Cells
-		for _, sl := range view.Slots {
-			u.tokens += sl.Tokens
-			if sl.Busy {
-				u.busy++
-			}
-		}
-	}
-	return u
 }

@@ -270,7 +270,7 @@ func TestRerank(t *testing.T) {
 	if err != nil || m.Error != "" {
 		t.Fatal(err, m.Error)
 	}
-	v := start(t, func(o *Options) {
+	v := start(t, func(o *setup) {
 		o.Library, o.Model = lib, &m
 		o.Engine.Context, o.Engine.Cells, o.Engine.UBatch = 0, 0, 0
 	})
@@ -318,7 +318,7 @@ func TestInputTokens(t *testing.T) {
 
 // Models load and unload by request, and a stream of events tells of it.
 func TestModelEvents(t *testing.T) {
-	v := start(t, func(o *Options) {
+	v := start(t, func(o *setup) {
 		o.Library = library(t)
 		o.Settings.Server.KeepAlive = -1
 	})
@@ -400,7 +400,7 @@ func TestLoRAScales(t *testing.T) {
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Context, o.Engine.Cells, o.Engine.LoRA = 256, 512, []engine.LoRA{{Path: path}}
 	})
 	answer := func(v *live) any {

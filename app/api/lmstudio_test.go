@@ -112,7 +112,7 @@ func TestStudioChat(t *testing.T) {
 
 // Models load with their configuration, unload, and are listed with what they are.
 func TestStudioModels(t *testing.T) {
-	v := start(t, func(o *Options) {
+	v := start(t, func(o *setup) {
 		o.Library = library(t)
 		o.Settings.Server.KeepAlive = -1
 		o.Engine.Context, o.Engine.Cells = 256, 256

@@ -32,7 +32,7 @@ func (b *buffer) String() string {
 func TestNothingPrivateIsLogged(t *testing.T) {
 	const prompt, key = "plumbago", "sesame-key"
 	var log buffer
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.Settings.Server.RequestLog = true
 		o.Settings.Server.APIKey = []string{key}

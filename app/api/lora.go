@@ -3,59 +3,19 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"sync"
 
 	"godwit/app/api/llamaserver"
 	"godwit/app/api/wire"
-	"godwit/engine"
 )
-
-// scales are the scales of adapters that clients have set, by path.
-type scales struct {
-	mu sync.Mutex
-	by map[string]float32
-}
-
-// apply returns the adapters with these scales; those of scale 0 are left out.
-func (c *scales) apply(list []engine.LoRA) []engine.LoRA {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.by == nil {
-		return list
-	}
-	out := []engine.LoRA{}
-	for _, l := range list {
-		if x, ok := c.by[l.Path]; ok {
-			l.Scale = x
-			if x == 0 {
-				continue
-			}
-		}
-		out = append(out, l)
-	}
-	return out
-}
 
 // adapters lists the adapters with the scales in use.
 func (s *Server) adapters() ([]llamaserver.Adapter, error) {
-	o, err := s.current()
-	if err != nil {
-		return nil, err
-	}
-	s.scales.mu.Lock()
-	defer s.scales.mu.Unlock()
+	list, err := s.pool.Adapters()
 	out := []llamaserver.Adapter{}
-	for i, l := range o.LoRA {
-		scale := l.Scale
-		if scale == 0 {
-			scale = 1
-		}
-		if x, ok := s.scales.by[l.Path]; ok {
-			scale = x
-		}
-		out = append(out, llamaserver.Adapter{ID: i, Path: l.Path, Scale: scale})
+	for i, l := range list {
+		out = append(out, llamaserver.Adapter{ID: i, Path: l.Path, Scale: l.Scale})
 	}
-	return out, nil
+	return out, err
 }
 
 // loras answers GET /lora-adapters.
@@ -100,10 +60,7 @@ func (s *Server) setLoras(w http.ResponseWriter, r *http.Request) error {
 		}
 		by[list[*q.ID].Path] = float32(*q.Scale)
 	}
-	s.scales.mu.Lock()
-	s.scales.by = by
-	s.scales.mu.Unlock()
-	s.pool.renew()
+	s.pool.SetAdapters(by)
 	writeJSON(w, http.StatusOK, llamaserver.Done{Success: true})
 	return nil
 }

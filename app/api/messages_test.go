@@ -222,7 +222,7 @@ func (s *sent) Send(_ string, data any) error {
 
 // As many tools are taken as the context holds.
 func TestManyTools(t *testing.T) {
-	v := startModel(t, func(o *Options) { o.Engine.Context, o.Engine.Cells = 8192, 8192 })
+	v := startModel(t, func(o *setup) { o.Engine.Context, o.Engine.Cells = 8192, 8192 })
 	for _, n := range []int{129, 259} {
 		var chat, messages, responses []object
 		for i := range n {

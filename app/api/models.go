@@ -2,14 +2,14 @@ package api
 
 import (
 	"net/http"
-	"strings"
 
 	"godwit/app/api/openai"
+	"godwit/app/pool"
 )
 
 // openaiModels answers GET /v1/models.
 func (s *Server) openaiModels(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.pool.status()
+	list, err := s.pool.Models()
 	if err != nil {
 		return err
 	}
@@ -35,41 +35,29 @@ func (s *Server) openaiModel(w http.ResponseWriter, r *http.Request) error {
 
 // named is the model of exactly that name. Asking for a model's description
 // is about that model, also where one model answers to every name.
-func (s *Server) named(name string) (status, error) {
-	list, err := s.pool.list()
+func (s *Server) named(name string) (pool.Model, error) {
+	m, err := s.pool.Named(name)
 	if err != nil {
-		return status{}, err
+		return pool.Model{}, err
 	}
-	m, err := lookup(list, name)
-	if err != nil {
-		return status{}, err
-	}
-	return s.pool.describe(m), nil
+	return pool.Model{Model: m, Standing: s.pool.Standing(m.Path)}, nil
 }
 
-func (s *Server) openaiInfo(m *status) openai.ModelInfo {
+func (s *Server) openaiInfo(m *pool.Model) openai.ModelInfo {
 	created := s.started.Unix()
 	if !m.Added.IsZero() {
 		created = m.Added.Unix()
 	}
-	size := m.Context
+	size := m.Standing.Context
 	if size == 0 {
 		size = m.Info.Context
 	}
 	return openai.ModelInfo{
 		Context: size, Window: size, Capabilities: capabilities(&m.Model),
-		ID: m.Name, Object: "model", Created: created, OwnedBy: owner(m), State: string(m.State),
+		ID: m.Name, Object: "model", Created: created, OwnedBy: m.Publisher(), State: string(m.State),
 		Meta: openai.ModelMeta{
 			Arch: m.Arch, Quant: m.Quant, Parameters: m.Parameters, Size: m.Size, Context: m.Info.Context,
-			Loaded: m.Context, Vocab: m.Vocab, Embedding: m.Embedding,
+			Loaded: m.Standing.Context, Vocab: m.Vocab, Embedding: m.Embedding,
 		},
 	}
-}
-
-// owner is the publisher of a model that came from a hub.
-func owner(m *status) string {
-	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
-		return name
-	}
-	return "local"
 }

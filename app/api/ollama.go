@@ -25,12 +25,12 @@ func (s *Server) ollamaCall(parse func([]byte) (*ollama.Call, error)) handler {
 			return err
 		}
 		if span := c.Head().KeepAlive; c.Load() && span != nil && *span == 0 {
-			m, err := s.pool.find(c.Model)
+			m, err := s.pool.Find(c.Model)
 			if err != nil {
 				return err
 			}
-			if !s.pool.drop(m.Path) {
-				return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
+			if err := s.pool.Unload(m.Path); err != nil {
+				return inUse(err, m.Name)
 			}
 			writeJSON(w, http.StatusOK, c.Whole(&wire.Model{Name: m.Name}).Body())
 			return nil
@@ -41,7 +41,7 @@ func (s *Server) ollamaCall(parse func([]byte) (*ollama.Call, error)) handler {
 
 // tags answers GET /api/tags.
 func (s *Server) tags(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.pool.status()
+	list, err := s.pool.Models()
 	if err != nil {
 		return err
 	}
@@ -55,14 +55,14 @@ func (s *Server) tags(w http.ResponseWriter, _ *http.Request) error {
 
 // running answers GET /api/ps.
 func (s *Server) running(w http.ResponseWriter, _ *http.Request) error {
-	list, err := s.pool.status()
+	list, err := s.pool.Models()
 	if err != nil {
 		return err
 	}
 	out := ollama.Running{Models: []ollama.RunningModel{}}
 	for i := range list {
 		m := &list[i]
-		if m.State != Loaded {
+		if !m.Loaded() {
 			continue
 		}
 		until := m.Until
@@ -71,7 +71,7 @@ func (s *Server) running(w http.ResponseWriter, _ *http.Request) error {
 		}
 		out.Models = append(out.Models, ollama.RunningModel{
 			Name: m.Name, Model: m.Name, Size: m.Bytes, Digest: ollama.Digest(&m.Model), Details: ollama.NewDetails(&m.Model),
-			Expires: until.UTC().Format(time.RFC3339Nano), Context: m.Context,
+			Expires: until.UTC().Format(time.RFC3339Nano), Context: m.Standing.Context,
 		})
 	}
 	writeJSON(w, http.StatusOK, out)
@@ -96,7 +96,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.pool.find(q.Which())
+	m, err := s.pool.Find(q.Which())
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,8 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.pool.fixed != nil || !s.pool.drop(m.Path) {
-		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
-	}
-	if err := s.pool.library.Remove(r.Context(), m.Name); err != nil {
-		return hubFault(err)
+	if err := s.pool.Remove(r.Context(), m.Model); err != nil {
+		return hubFault(inUse(err, m.Name))
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -153,7 +150,7 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.o.Library == nil {
+	if s.pool.Library() == nil {
 		return wire.Fault(http.StatusNotImplemented, wire.Unsupported, "this server has no library")
 	}
 	ctx, cancel := s.context(r)
@@ -170,7 +167,7 @@ func (s *Server) pull(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	name := strings.TrimSuffix(q.Which(), ":latest")
-	m, err := s.o.Library.Pull(ctx, name, func(p hub.Progress) {
+	m, err := s.pool.Library().Pull(ctx, name, func(p hub.Progress) {
 		if p.Phase != hub.PhaseDone {
 			say(ollama.Status{Status: string(p.Phase) + " " + p.File, Digest: p.File, Total: p.Total, Completed: p.Done})
 		}

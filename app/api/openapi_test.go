@@ -64,7 +64,7 @@ func TestOpenAPI(t *testing.T) {
 		body               any
 	}{
 		{"GET", "/v1/models", "", nil},
-		{"GET", "/v1/models/{id}", "/v1/models/" + v.pool.fixed.info.Name, nil},
+		{"GET", "/v1/models/{id}", "/v1/models/" + v.model(t), nil},
 		{"POST", "/v1/chat/completions", "", object{"messages": user("a"), "max_tokens": 2, "logprobs": true, "top_logprobs": 2, "stop": "x", "tools": tools, "seed": 1, "temperature": 0.5, "logit_bias": object{"5": 1}}},
 		{"POST", "/v1/completions", "", object{"prompt": "a", "max_tokens": 2, "logprobs": 1, "stop": []string{"x"}}},
 		{"POST", "/v1/embeddings", "", object{"input": "a"}},
@@ -123,7 +123,7 @@ func TestOpenAPI(t *testing.T) {
 
 // The cache panel's figures are those of the memory.
 func TestKV(t *testing.T) {
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Want.K, o.Engine.Want.V = nil, nil
 		o.Engine.SparseV = 1e-3
 	})

@@ -52,7 +52,7 @@ func TestPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := start(t, func(o *Options) { o.Library = lib })
+	v := start(t, func(o *setup) { o.Library = lib })
 	lines := v.events("/api/pull", object{"model": "birds/godwit"})
 	done := -1.0
 	for i, e := range lines {

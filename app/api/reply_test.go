@@ -259,11 +259,11 @@ func FuzzBodies(f *testing.F) {
 	f.Add([]byte(`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"output_text","text":"a"}]},{"type":"reasoning","summary":[{"text":"a"}]}]}`))
 	f.Add([]byte(`{"model":"m","messages":[{"role":"tool","tool_name":"f","content":"a"},{"role":"assistant","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}],"keep_alive":1e300,"format":{"enum":[1]},"think":"low"}`))
 	v := shared(f)
-	l, err := v.pool.acquire(f.Context(), "", nil)
+	l, err := v.acquire(f.Context(), "", nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	defer l.release()
+	defer l.Release()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for name, p := range parsers {
 			c, err := p.parse(body)

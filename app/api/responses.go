@@ -7,6 +7,7 @@ import (
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -154,12 +155,12 @@ func (s *Server) inputTokens(w http.ResponseWriter, r *http.Request) error {
 		writeJSON(w, http.StatusOK, openai.TokenCount{Object: "response.input_tokens"})
 		return nil
 	}
-	return s.with(r, c.Model, func(ctx context.Context, l *lease) error {
+	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
 		chat, err := c.Conversation(&wire.Model{Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
-		tokens, err := l.Encode(ctx, &engine.Request{Chat: chat})
+		tokens, err := l.Engine.Encode(ctx, &engine.Request{Chat: chat})
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func startScript(t *testing.T, text *string) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startModel(t, func(o *Options) {
+	return startModel(t, func(o *setup) {
 		o.Engine.Replay = func(context.Context, []llm.Token) []llm.Token { return words.EncodeText(*text, false, false) }
 	})
 }

@@ -163,12 +163,15 @@ func open(path string) bool { return path == "/" || path == "/health" || path ==
 // keyless reports whether a request needs no API key: the page itself holds no
 // secrets, and its own endpoints check their own token, which only a key gets.
 func (s *Server) keyless(path string) bool {
-	switch {
-	case open(path):
+	if open(path) {
 		return true
-	case s.o.App != nil && strings.HasPrefix(path, "/app/"):
-		return path != "/app/config.json"
-	case s.o.Page == nil:
+	}
+	for _, m := range s.mounted {
+		if strings.HasPrefix(path, m.path) {
+			return m.keyless != nil && m.keyless(path)
+		}
+	}
+	if s.o.Page == nil {
 		return false
 	}
 	info, err := fs.Stat(s.o.Page, pageFile(path))
@@ -223,7 +226,7 @@ func formOf(path string) func(*wire.Error) any {
 }
 
 // routes builds the handler of all endpoints.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	byPath := map[string]map[string]route{}
 	for _, r := range s.table() {
@@ -234,9 +237,6 @@ func (s *Server) routes() http.Handler {
 	}
 	for path, methods := range byPath {
 		mux.Handle(path, s.methods(path, methods))
-	}
-	if s.o.App != nil {
-		mux.Handle("/app/", s.o.App)
 	}
 	mux.Handle("/", s.page())
 	return mux

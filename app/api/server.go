@@ -2,9 +2,9 @@
 // already speak: OpenAI's, Anthropic's, Ollama's, llama-server's and the model
 // list of LM Studio, beside what Godwit tells of its cache.
 //
-//	s, err := api.New(api.Options{Model: path, Engine: options, Settings: settings})
+//	s, err := api.New(models, api.Options{Settings: settings})
 //	l, err := s.Listen()
-//	err = s.Serve(ctx, l)   // until ctx ends; open streams end within seconds
+//	err = s.Serve(ctx, l, models.Close)   // until ctx ends; open streams end within seconds
 //
 // Handlers hold no logic: the packages below read bodies into wire types and
 // translate them to engine.Request, and write engine.Event in their own form.
@@ -28,7 +28,7 @@ import (
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
 	"godwit/app/config"
-	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/telemetry"
 	"godwit/engine"
 )
@@ -36,28 +36,10 @@ import (
 // Options of a server.
 type Options struct {
 	Settings config.Settings
-	// Engine is how models are loaded; Log and Progress are the server's.
-	Engine  engine.Options
-	Model   *hub.Model   // the only model, loaded at once; nil: those of Library, when they are used
-	Library *hub.Library // may be nil
-	States  string       // folder of saved slots
-	Version string
-	Log     *slog.Logger // nil: none
-	Page    fs.FS        // served at /; nil: no page
-	App     http.Handler // of the page's own endpoints under /app/, with their own token; nil: none
-	// AppClose ends what App does, before the models are unloaded; may be nil.
-	AppClose func() error
-	// Reload gives the options for a load, as settings are then; nil: Engine.
-	Reload func() (engine.Options, error)
-	// Changed is called when the state of a model has changed. It must not block; may be nil.
-	Changed func()
-	// Progress is told how far the load of a model is; an error ends the load; may be nil.
-	Progress func(path string, share float64) error
-	// Measuring is told how far the calibration before a load is; as Progress.
-	Measuring func(path string, share float64) error
-	// Prepared is told of calibrations in the background, where loads leave them for
-	// later. It must not block; may be nil.
-	Prepared func(path string, p Preparing)
+	States   string // folder of saved slots
+	Version  string
+	Log      *slog.Logger // nil: none
+	Page     fs.FS        // served at /; nil: no page
 }
 
 // ErrExposed refuses to listen beyond loopback without a key.
@@ -68,18 +50,15 @@ type Server struct {
 	o        Options
 	log      *slog.Logger
 	guard    *guard
-	appClose func() error // once
-	pool     *pool
-	preparer preparer
+	pool     *pool.Pool
 	states   *states
 	live     atomic.Pointer[applied]
-	loaded   sync.Map // engine.Options of the last load, by path
 	noted    noted
 	memory   openai.Memory
-	reserved engine.Memory // by the loaded models
 	metrics  *telemetry.Metrics
 	counters counters
-	handler  http.Handler
+	mux      *http.ServeMux
+	mounted  []mounted
 	ctx      context.Context
 	stop     context.CancelFunc
 	flight   chan struct{} // one entry for each request that holds a body
@@ -89,102 +68,37 @@ type Server struct {
 	started  time.Time
 	beat     time.Duration // between the heartbeats of a stream
 	ending   ending
-	free     func(path string, o *engine.Options) int64 // bytes for a load in place of the one at path; 0 if unknown
 	controls controls
 
 	stocks // what clients have set and begun
 }
 
-// New makes a server. With Options.Model its load begins at once.
-func New(o Options) (*Server, error) {
+// New makes a server of a pool's models. Whoever made the pool closes it after the
+// server.
+func New(p *pool.Pool, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	set := &o.Settings.Server
 	s := &Server{
-		o: o, log: o.Log, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
+		o: o, log: o.Log, pool: p, guard: newGuard(set.Host, set.AllowedHost, set.AllowedOrigin, set.APIKey),
 		metrics: telemetry.NewMetrics(), flight: make(chan struct{}, maxInFlight), raw: budget{size: rawBytes}, values: budget{size: valueBytes}, started: time.Now(), beat: heartbeat, ending: endings(),
-		free: func(path string, o *engine.Options) int64 { return o.Free(path) },
 	}
 	if s.guard.remote && len(s.guard.keys) == 0 {
 		return nil, fmt.Errorf("%w: --host %s; set one with --api-key or GODWIT_API_KEY", ErrExposed, set.Host)
 	}
-	s.appClose = sync.OnceValue(func() error {
-		if o.AppClose == nil {
-			return nil
-		}
-		return o.AppClose()
-	})
-	err := s.Apply(&o.Settings)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if s.states, err = newStates(o.States, int64(set.StateBudget)); err != nil {
 		return nil, err
 	}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.pool = &pool{
-		open: s.open, library: o.Library, keep: time.Duration(set.KeepAlive), log: o.Log,
-		ctx: s.ctx, parting: parting, entries: make(map[string]*entry), changed: s.changes.tell,
-	}
-	if o.Changed != nil {
-		s.pool.changed = func() { s.changes.tell(); o.Changed() }
-	}
-	s.preparer.init(s.ctx, s.pool.busy, o.Prepared, o.Log)
-	s.counters.init(s)
-	s.handler = s.routes()
-	if o.Model != nil {
-		if err := s.pool.fix(*o.Model); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-// open loads a model with the server's options and a context of at least so many tokens.
-func (s *Server) open(ctx context.Context, path string, least int) (*engine.Engine, error) {
-	o, err := s.current()
-	if err != nil {
+	if err := s.Apply(&o.Settings); err != nil {
 		return nil, err
 	}
-	o = widen(o, least)
-	o.LoRA = s.scales.apply(o.LoRA)
-	s.loaded.Store(path, o)
-	s.account(&o)
-	also := o.Observe
-	o.Log, o.Observe = s.log, func(st engine.Step) {
-		s.counters.observe(st)
-		if also != nil {
-			also(st)
-		}
-	}
-	told := func(f func(string, float64) error) func(float64) error {
-		if f == nil {
-			return func(float64) error { return ctx.Err() }
-		}
-		return func(share float64) error { return errors.Join(ctx.Err(), f(path, share)) }
-	}
-	o.Progress, o.Measuring = told(s.o.Progress), told(s.o.Measuring)
-	e, err := engine.Open(ctx, path, o)
-	if err == nil && e.Unmeasured() {
-		s.preparer.add(path, o)
-	}
-	return e, err
-}
-
-// account has a load counted with the other models of this process.
-func (s *Server) account(o *engine.Options) {
-	if o.Memory == nil {
-		o.Memory = &s.reserved
-	}
-}
-
-// current is the options of a load now.
-func (s *Server) current() (engine.Options, error) {
-	if s.o.Reload == nil {
-		return s.o.Engine, nil
-	}
-	return s.o.Reload()
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.counters.init(s)
+	s.mux = s.routes()
+	p.Watch(pool.Watcher{Changed: s.changes.tell, Step: s.counters.observe})
+	return s, nil
 }
 
 // applied are the settings that take effect at once.
@@ -202,14 +116,10 @@ func (s *Server) Apply(set *config.Settings) error {
 		return err
 	}
 	s.live.Store(&applied{d, set.Server.RequestLog, anthropic.Options{KeepHeaders: set.Server.KeepClientHeaders}})
-	if s.pool != nil {
-		s.pool.mu.Lock()
-		s.pool.keep = time.Duration(set.Server.KeepAlive)
-		s.pool.mu.Unlock()
-		s.states.mu.Lock()
-		s.states.budget = int64(set.Server.StateBudget)
-		s.states.mu.Unlock()
-	}
+	s.pool.KeepAlive(time.Duration(set.Server.KeepAlive))
+	s.states.mu.Lock()
+	s.states.budget = int64(set.Server.StateBudget)
+	s.states.mu.Unlock()
 	return nil
 }
 
@@ -277,9 +187,9 @@ func endings() ending {
 	return ending{drain: 2 * time.Second, kill: 3500 * time.Millisecond, leave: 4300 * time.Millisecond}
 }
 
-// Serve answers requests until ctx ends, then closes everything, in less than
-// five seconds. It closes l.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+// Serve answers requests until ctx ends, then ends them and calls last, which closes
+// what they have used, all in less than five seconds. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener, last func() error) error {
 	srv := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
@@ -288,12 +198,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	go func() { ended <- srv.Serve(l) }()
 	select {
 	case err := <-ended:
-		return errors.Join(err, s.Close())
+		s.Close()
+		return errors.Join(err, last())
 	case <-ctx.Done():
 	}
-	last := time.NewTimer(s.ending.leave)
-	defer last.Stop()
-	s.work.Go(func() { _ = s.appClose() }) // its error is Close's
+	leave := time.NewTimer(s.ending.leave)
+	defer leave.Stop()
 	end, cancel := context.WithTimeout(context.Background(), s.ending.kill)
 	defer cancel()
 	timer := time.AfterFunc(s.ending.drain, s.stop)
@@ -304,32 +214,33 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	closed := make(chan error, 1)
-	go func() { closed <- s.Close() }()
+	go func() { s.Close(); closed <- last() }()
 	select {
 	case e := <-closed:
 		return errors.Join(err, e)
-	case <-last.C:
+	case <-leave.C:
 		s.log.Warn("the device is still in a step and was not waited for")
 		return err
 	}
 }
 
-// Close ends all requests and unloads the models. Serve does it too.
-func (s *Server) Close() error {
-	err := s.appClose()
+// Close ends all requests. Serve does it too.
+func (s *Server) Close() {
 	s.stop()
 	s.work.Wait()
-	s.preparer.work.Wait()
-	return errors.Join(err, s.pool.close())
 }
 
-// Ready waits until the model of Options is loaded.
-func (s *Server) Ready(ctx context.Context) error {
-	l, err := s.pool.acquire(ctx, "", nil)
-	if err == nil {
-		s.pool.leave(l.entry)
-	}
-	return err
+// Mount adds the handler of a path and everything below it, behind the checks of the
+// caller. keyless reports whether a path needs no API key; nil: all need it.
+func (s *Server) Mount(path string, h http.Handler, keyless func(path string) bool) {
+	s.mux.Handle(path, h)
+	s.mounted = append(s.mounted, mounted{path, keyless})
+}
+
+// mounted is a handler of another package.
+type mounted struct {
+	path    string
+	keyless func(path string) bool
 }
 
 // ServeHTTP checks who asks and passes the request on.
@@ -356,7 +267,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.handler.ServeHTTP(w, r)
+	s.mux.ServeHTTP(w, r)
 }
 
 // fail sends an error in a dialect's form.

@@ -1,10 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/pool"
+	"godwit/engine"
 )
 
 // service shows the server to the dialects.
@@ -28,22 +35,37 @@ func (v service) Use(r *http.Request, h wire.Head, do func(ctx context.Context, 
 	if err != nil {
 		return err
 	}
-	defer l.release()
-	tallyOf(ctx).use(l.Name)
-	return do(ctx, &wire.Model{Name: l.Name, Info: l.Info, Engine: l.Engine, Defaults: v.s.live.Load().defaults, Load: l.Load})
+	defer l.Release()
+	tallyOf(ctx).use(l.Model.Name)
+	return do(ctx, &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: v.s.live.Load().defaults, Load: l.Load})
 }
 
-func (v service) Models() ([]wire.ModelState, error) {
-	list, err := v.s.pool.status()
-	if err != nil {
-		return nil, err
+func (v service) Models() ([]pool.Model, error) {
+	list, err := v.s.pool.Models()
+	loadedFirst(list)
+	return list, err
+}
+
+// loadedFirst sorts loaded models to the front, then by name.
+func loadedFirst(list []pool.Model) {
+	rank := func(m *pool.Model) int {
+		if m.Loaded() {
+			return 0
+		}
+		return 1
 	}
-	sortStatus(list)
-	out := make([]wire.ModelState, len(list))
-	for i, m := range list {
-		out[i] = wire.ModelState{Model: m.Model, State: string(m.State), Context: m.Context, Bytes: m.Bytes, Until: m.Until}
+	slices.SortStableFunc(list, func(a, b pool.Model) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// inUse turns the errors about a model that cannot be unloaded into what a client
+// reads, and returns others as they are.
+func inUse(err error, name string) error {
+	if errors.Is(err, pool.ErrBusy) || errors.Is(err, pool.ErrFixed) {
+		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", name)
 	}
-	return out, nil
+	return err
 }
 
 func (v service) Unload(name string) error {
@@ -51,10 +73,7 @@ func (v service) Unload(name string) error {
 	if err != nil {
 		return err
 	}
-	if !v.s.pool.drop(m.Path) {
-		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
-	}
-	return nil
+	return inUse(v.s.pool.Unload(m.Path), m.Name)
 }
 
 func (v service) Remove(ctx context.Context, name string) error {
@@ -62,11 +81,8 @@ func (v service) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if v.s.pool.fixed != nil || !v.s.pool.drop(m.Path) {
-		return wire.Fault(http.StatusConflict, wire.Invalid, "model %s is in use or being loaded", m.Name)
-	}
-	if err := v.s.pool.library.Remove(ctx, m.Name); err != nil {
-		return hubFault(err)
+	if err := v.s.pool.Remove(ctx, m.Model); err != nil {
+		return hubFault(inUse(err, m.Name))
 	}
 	v.s.changes.tell()
 	return nil
@@ -83,4 +99,45 @@ func mount(list []wire.Route) []route {
 		out[i] = route{r.Method, r.Path, r.About, handler(r.Do), r.Request, r.Answer, r.Query}
 	}
 	return out
+}
+
+// acquire loads the model of a name.
+func (s *Server) acquire(ctx context.Context, name string, keep *time.Duration) (*pool.Lease, error) {
+	m, err := s.pool.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep})
+}
+
+// lease loads the model of a call.
+func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error) {
+	m, err := s.pool.Find(head.Model)
+	if err != nil {
+		return nil, err
+	}
+	least := head.Context
+	if trained := m.Info.Context; trained > 0 {
+		least = min(least, trained)
+	}
+	var lack *engine.MemoryError
+	switch err := s.pool.Fits(&m, least); {
+	case errors.As(err, &lack):
+		return nil, noMemory(lack, cmp.Or(head.ContextField, "options.num_ctx"))
+	case err != nil:
+		return nil, err
+	}
+	return s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least})
+}
+
+// noMemory is the error about a context that does not fit.
+func noMemory(lack *engine.MemoryError, field string) error {
+	gib := func(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+	most := "no context fits"
+	if lack.Largest > 0 {
+		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
+	}
+	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
+	e.Code = "insufficient_memory"
+	return e
 }

@@ -12,7 +12,7 @@ import (
 // its time.
 func TestViewDuringStep(t *testing.T) {
 	begun, release := make(chan struct{}, 1), make(chan struct{})
-	v := startModel(t, func(o *Options) {
+	v := startModel(t, func(o *setup) {
 		o.Engine.Parallel = 1
 		o.Engine.Observe = func(engine.Step) {
 			select {

@@ -162,22 +162,22 @@ func (c *benchServeCmd) serve(r *run) (*driver, func() error, error) {
 	}
 	d := &driver{ctx: r.ctx, model: m.Name, vocab: m.Vocab}
 	e.Observe = d.observe
-	s, err := api.New(api.Options{Settings: set, Engine: e, Model: &m, Library: lib, Version: Version, Log: r.log})
+	h, err := r.host(hosting{settings: set, engine: e, model: &m, library: lib})
 	if err != nil {
-		return nil, nil, errors.Join(err, lib.Close())
+		return nil, nil, err
 	}
-	l, err := s.Listen()
+	l, err := h.api.Listen()
 	if err != nil {
-		return nil, nil, errors.Join(err, s.Close(), lib.Close())
+		return nil, nil, errors.Join(err, h.Close())
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l) }()
+	go func() { ended <- h.serve(ctx, l) }()
 	stop := func() error {
 		cancel()
-		return errors.Join(<-ended, lib.Close())
+		return <-ended
 	}
-	if err := s.Ready(r.ctx); err != nil {
+	if err := h.models.Ready(r.ctx); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
 	d.url = api.URL(l)

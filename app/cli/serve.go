@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"godwit/app/api"
-	"godwit/app/api/page"
 	"godwit/app/config"
 	"godwit/app/hub"
 )
@@ -36,56 +35,46 @@ func (c *serveCmd) Run(r *run) error {
 			c.KVPreset = fmt.Sprint(preset)
 		}
 	}
-	o, err := c.options(r)
+	o, err := c.hosting(r)
 	if err != nil {
 		return err
 	}
-	defer o.Library.Close() //nolint:errcheck // it holds idle connections
 	bars := loadBars{r: r}
-	if o.Model != nil {
-		bar := r.loadBar(o.Model.Name, true)
+	if o.model != nil {
+		bar := r.loadBar(o.model.Name, true)
 		defer bar.close()
-		bars.bars = map[string]*loadBar{o.Model.Path: bar}
-		o.Progress = func(path string, share float64) error { return bars.of(path).share(share) }
+		bars.bars = map[string]*loadBar{o.model.Path: bar}
+		o.watch.Loading = func(path string, share float64) { _ = bars.of(path).share(share) } // cannot fail
 	}
-	o.Measuring = func(path string, share float64) error { return bars.of(path).measured(share) }
-	var p *page.Page
+	o.watch.Measuring = func(path string, share float64) { _ = bars.of(path).measured(share) }
 	if c.UI {
-		if p, err = r.openPage(&o, nil); err != nil {
-			return err
-		}
+		o.page = &paged{}
 	}
-	s, err := api.New(o)
+	h, err := r.host(o)
 	if errors.Is(err, api.ErrExposed) {
 		err = usage{err}
 	}
 	if err != nil {
-		if p != nil {
-			err = errors.Join(err, o.AppClose())
-		}
 		return err
 	}
-	if p != nil {
-		p.Use(s)
-	}
-	l, err := s.Listen()
+	l, err := h.api.Listen()
 	if err != nil {
-		return errors.Join(err, s.Close())
+		return errors.Join(err, h.Close())
 	}
 	fmt.Fprintf(r.out, "listening on %s\n", api.URL(l))
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		r.log.Warn("every address of this machine answers, to whoever has the API key", "listen", l.Addr())
 	}
 	if err := r.out.Flush(); err != nil {
-		return errors.Join(err, l.Close(), s.Close())
+		return errors.Join(err, l.Close(), h.Close())
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	ready := make(chan error, 1)
 	go func() {
 		var err error
-		if o.Model != nil {
-			if err = s.Ready(ctx); err != nil && ctx.Err() == nil {
+		if o.model != nil {
+			if err = h.models.Ready(ctx); err != nil && ctx.Err() == nil {
 				cancel() // a server whose only model does not load serves nobody
 			} else {
 				err = nil
@@ -93,35 +82,29 @@ func (c *serveCmd) Run(r *run) error {
 		}
 		ready <- err
 	}()
-	err = s.Serve(ctx, l)
+	err = h.serve(ctx, l)
 	cancel()
 	return errors.Join(<-ready, err)
 }
 
-// options turns the command line into the server's options.
-func (c *serveCmd) options(r *run) (api.Options, error) {
+// hosting turns the command line into what a host serves.
+func (c *serveCmd) hosting(r *run) (hosting, error) {
 	e, err := r.options(&c.Engine, wait)
 	if err != nil {
-		return api.Options{}, err
+		return hosting{}, err
 	}
-	o := api.Options{
-		Settings: config.Settings{Engine: c.Engine, Sampling: c.Sampling, Server: c.Server, Library: c.Library},
-		Engine:   e, States: c.SlotSavePath, Version: Version, Log: r.log,
-	}
-	if o.States == "" {
-		o.States = filepath.Join(r.home.Data, "slots")
-	}
-	if o.Library, err = r.library(c.Library); err != nil {
+	o := hosting{settings: config.Settings{Engine: c.Engine, Sampling: c.Sampling, Server: c.Server, Library: c.Library}, engine: e}
+	if o.library, err = r.library(c.Library); err != nil {
 		return o, err
 	}
 	if c.Model == "" {
 		return o, nil
 	}
-	m, err := r.model(o.Library, c.Model)
+	m, err := r.model(o.library, c.Model)
 	if err != nil {
-		return o, errors.Join(err, o.Library.Close())
+		return o, errors.Join(err, o.library.Close())
 	}
-	o.Model = &m
+	o.model = &m
 	return o, nil
 }
 

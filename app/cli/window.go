@@ -39,10 +39,8 @@ const portsTried = 20
 type Served struct {
 	*page.Page
 	Config page.Config
-	server *api.Server
 	end    context.CancelFunc
 	done   chan error
-	close  []func() error
 }
 
 // openWindow runs the program as a window.
@@ -81,33 +79,24 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := api.Options{Settings: settings, Engine: e, States: settings.Server.SlotSavePath, Version: Version, Log: r.log}
-	if o.States == "" {
-		o.States = filepath.Join(r.home.Data, "slots")
-	}
-	if o.Library, err = r.library(settings.Library); err != nil {
+	o := hosting{settings: settings, engine: e, page: &paged{native: native}}
+	if o.library, err = r.library(settings.Library); err != nil {
 		return nil, err
 	}
 	l, wanted, refused, err := listen(settings.Server.Host, settings.Server.Port)
 	if err != nil {
-		return nil, errors.Join(err, o.Library.Close())
+		return nil, errors.Join(err, o.library.Close())
 	}
-	var notices []string
 	if port := l.Addr().(*net.TCPAddr).Port; wanted > 0 && port != wanted {
-		notices = append(notices, portNotice(wanted, port, refused))
+		o.page.notices = append(o.page.notices, portNotice(wanted, port, refused))
 	}
-	s := &Served{done: make(chan error, 1), close: []func() error{o.Library.Close}}
-	if s.Page, err = r.openPage(&o, native, notices...); err != nil {
-		return nil, errors.Join(err, l.Close(), s.closeAll())
+	h, err := r.host(o)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
-	o.Page = nil // the window has it, and no other web page needs it
-	if s.server, err = api.New(o); err != nil {
-		return nil, errors.Join(err, o.AppClose(), l.Close(), s.closeAll())
-	}
-	s.Use(s.server)
-	s.Config = s.Page.Config(api.URL(l))
+	s := &Served{Page: h.page, Config: h.page.Config(api.URL(l)), done: make(chan error, 1)}
 	ctx, s.end = context.WithCancel(ctx)
-	go func() { s.done <- s.server.Serve(ctx, l) }()
+	go func() { s.done <- h.serve(ctx, l) }()
 	return s, nil
 }
 
@@ -115,15 +104,7 @@ func (d *Desk) Serve(ctx context.Context, native page.Native) (*Served, error) {
 // chats are saved.
 func (s *Served) Close() error {
 	s.end()
-	return errors.Join(<-s.done, s.closeAll())
-}
-
-func (s *Served) closeAll() error {
-	var errs []error
-	for _, f := range s.close {
-		errs = append(errs, f())
-	}
-	return errors.Join(errs...)
+	return <-s.done
 }
 
 // welcome makes the choices of the first start: the cache types that the quality

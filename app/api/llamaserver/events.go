@@ -91,7 +91,7 @@ func (s *standing) news(m wire.Shelf) (list []ModelEvent) {
 	first := s.models == nil
 	now := map[string]string{}
 	for _, x := range models {
-		state := x.State
+		state := string(x.State)
 		if state == "failed" {
 			state = "unloaded"
 		}

@@ -8,6 +8,7 @@ import (
 
 	"godwit/app/api/openai"
 	"godwit/app/api/wire"
+	"godwit/app/pool"
 )
 
 // Routes are the endpoints of LM Studio's two REST APIs beside its first list
@@ -81,7 +82,7 @@ func list(m wire.Shelf, w http.ResponseWriter) error {
 	return nil
 }
 
-func entry(m *wire.ModelState) Entry {
+func entry(m *pool.Model) Entry {
 	e := Entry{
 		Type: "llm", Publisher: m.Publisher(), Key: m.Name, Name: m.Title, Quant: Quant{Name: m.Quant}, Size: m.Size,
 		Loaded: []Instance{}, MaxContext: m.Info.Context, Format: "gguf",
@@ -100,7 +101,7 @@ func entry(m *wire.ModelState) Entry {
 		e.Arch, e.Capabilities = &m.Arch, &Capabilities{Tools: m.Tools}
 	}
 	if m.Loaded() {
-		e.Loaded = append(e.Loaded, Instance{m.Name, LoadConfig{Context: m.Context}})
+		e.Loaded = append(e.Loaded, Instance{m.Name, LoadConfig{Context: m.Standing.Context}})
 	}
 	return e
 }

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"godwit/app/api"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 )
 
@@ -333,7 +333,7 @@ func (p *Page) about(w http.ResponseWriter, r *http.Request) (store.Message, ask
 // modelFor is the model of a name that can be used.
 func (p *Page) modelFor(name string) (hub.Model, error) {
 	m, ok := p.lookUp(name)
-	if state := p.models.Standing(m.Path).State; ok && (state == api.Unloaded || state == api.Failed) {
+	if state := p.models.Standing(m.Path).State; ok && (state == pool.Unloaded || state == pool.Failed) {
 		if _, err := os.Stat(m.Path); errors.Is(err, fs.ErrNotExist) {
 			if err := p.refreshed(); err != nil {
 				return m, err

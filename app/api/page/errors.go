@@ -10,10 +10,10 @@ import (
 	"strings"
 	"syscall"
 
-	"godwit/app/api"
 	"godwit/app/api/wire"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 )
 
@@ -57,7 +57,7 @@ var classes = []struct {
 	{hub.ErrBlocked, http.StatusBadRequest, "hub_blocked"},
 	{config.ErrValue, http.StatusBadRequest, "bad_value"},
 	{config.ErrDamaged, http.StatusConflict, "damaged_settings"},
-	{api.ErrBusy, http.StatusConflict, "busy"},
+	{pool.ErrBusy, http.StatusConflict, "busy"},
 	{errNoWindow, http.StatusNotImplemented, "no_window"},
 	{errAnswering, http.StatusConflict, "answering"},
 	{errClosing, http.StatusServiceUnavailable, "closing"},

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"godwit/app/api"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/engine"
 )
@@ -86,8 +86,8 @@ func keyed(e *engine.Engine) string {
 
 // hold remembers the slot that an answer left its chat in, and has it saved when
 // the chat goes idle. nil: no state is to be kept.
-func (p *Page) hold(lease *api.Lease, chat, message int64, result *engine.Result) *holding {
-	s, err := p.settings()
+func (p *Page) hold(lease *pool.Lease, chat, message int64, result *engine.Result) *holding {
+	s, err := p.o.Settings.Settings()
 	if err != nil || s.Server.StateBudget <= 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (p *Page) saveLater(chat int64, x *holding) {
 func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 	x.saving.Lock()
 	defer x.saving.Unlock()
-	if x.saved.Load() || p.held.of(chat) != x || p.models.Standing(x.model.Path).State != api.Loaded {
+	if x.saved.Load() || p.held.of(chat) != x || p.models.Standing(x.model.Path).State != pool.Loaded {
 		return nil
 	}
 	slots, err := x.engine.Slots(ctx)
@@ -136,7 +136,7 @@ func (p *Page) saveState(ctx context.Context, chat int64, x *holding) error {
 		p.held.lose(chat, x)
 		return nil
 	}
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (p *Page) saveHeld(ctx context.Context, path string) error {
 
 // restore puts the saved state of a chat into a free slot, where no slot holds it
 // any more, and returns its tokens. A state that does not fit is forgotten.
-func (p *Page) restore(ctx context.Context, lease *api.Lease, chat int64) int {
+func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 	e := lease.Engine
 	slots, err := e.Slots(ctx)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"slices"
 
-	"godwit/app/api"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/engine"
 	"godwit/engine/kv"
@@ -24,7 +24,7 @@ type machine struct {
 }
 
 func (p *Page) machine() machine {
-	o, err := p.Reload()
+	o, err := p.reload()
 	if err != nil || o.Driver == nil {
 		return machine{}
 	}
@@ -182,7 +182,7 @@ func (p *Page) planCache(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -265,10 +265,10 @@ func (p *Page) activeCache(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	if p.models.Standing(f.Path).State != api.Loaded {
+	if p.models.Standing(f.Path).State != pool.Loaded {
 		return nil, &refusal{http.StatusConflict, "not_loaded", f.Name + " is not loaded"}
 	}
-	lease, err := p.models.Acquire(r.Context(), f)
+	lease, err := p.models.Acquire(r.Context(), f, pool.Terms{})
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	u := usage{Model: c.Model, Reserved: own.MaxTokens}
-	if s, err := p.settings(); err == nil && u.Reserved == 0 {
+	if s, err := p.o.Settings.Settings(); err == nil && u.Reserved == 0 {
 		u.Reserved = max(0, s.Sampling.Predict) // -1: until the model ends it
 	}
 	for _, m := range slices.Backward(path) {
@@ -325,8 +325,8 @@ func (p *Page) usage(_ http.ResponseWriter, r *http.Request) (any, error) {
 // measure fills in what the model's cache holds: of the loaded one, or as it
 // would be loaded.
 func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
-	if st := p.models.Standing(f.Path); st.State == api.Loaded {
-		lease, err := p.models.Acquire(ctx, f)
+	if st := p.models.Standing(f.Path); st.State == pool.Loaded {
+		lease, err := p.models.Acquire(ctx, f, pool.Terms{})
 		if err != nil {
 			return err
 		}
@@ -336,7 +336,7 @@ func (p *Page) measure(ctx context.Context, f hub.Model, u *usage) error {
 		u.BytesUsed = min(int64(l.BytesPerToken())*int64(u.Used), u.Bytes)
 		return nil
 	}
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,20 +13,20 @@ import (
 	"strings"
 	"sync"
 
-	"godwit/app/api"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
 // model is a model as the page shows it.
 type model struct {
 	hub.Model
-	State    api.State `json:"state"`
-	Progress float64   `json:"progress,omitempty"` // of a load, from 0 to 1
-	Failure  string    `json:"failure,omitempty"`  // why the last load did not work, and what to do
-	Context  int       `json:"loaded_context,omitempty"`
-	Bytes    int64     `json:"loaded_bytes,omitempty"`
-	Stale    bool      `json:"stale,omitempty"` // settings of a load have changed since
+	State    pool.State `json:"state"`
+	Progress float64    `json:"progress,omitempty"` // of a load, from 0 to 1
+	Failure  string     `json:"failure,omitempty"`  // why the last load did not work, and what to do
+	Context  int        `json:"loaded_context,omitempty"`
+	Bytes    int64      `json:"loaded_bytes,omitempty"`
+	Stale    bool       `json:"stale,omitempty"` // settings of a load have changed since
 	// Measuring is the progress of the calibration before the load; nil if there is none.
 	Measuring *progress `json:"measuring,omitempty"`
 	// Preparing is the calibration in the background, for the next load; nil if there is none.
@@ -41,7 +40,6 @@ type library struct {
 	progress  map[string]float64   // by path
 	measuring map[string]*measured // calibrations before loads, by path
 	preparing map[string]preparing // in the background, by path
-	stopped   map[string]bool      // loads to end, by path
 	copying   map[string]bool      // files that are being copied in, by name
 	watchers  map[string]map[*func(waiting)]struct{}
 	reading   sync.Mutex // one look at the files at a time
@@ -75,6 +73,14 @@ func (l *library) watch(path string, f func(w waiting)) func() {
 		defer l.mu.Unlock()
 		delete(l.watchers[path], &f)
 	}
+}
+
+// watching are the watchers of a path; l.mu is held.
+func (l *library) watching(path string) (list []func(waiting)) {
+	for f := range l.watchers[path] {
+		list = append(list, *f)
+	}
+	return list
 }
 
 // refresh looks at the files again.
@@ -116,17 +122,17 @@ func (p *Page) standing(f *hub.Model) model {
 		m.Preparing = &now
 	}
 	switch st.State {
-	case api.Loaded:
-		now, err := p.Reload()
+	case pool.Loaded:
+		now, err := p.reload()
 		m.Stale = err == nil && !reflect.DeepEqual(st.Options, now)
-	case api.Loading:
+	case pool.Loading:
 		m.Progress = p.library.progress[f.Path]
 		if now := p.library.measuring[f.Path]; now != nil {
 			m.Measuring = &now.progress
 		}
-	case api.Failed:
-		if errors.Is(st.Err, errStopped) {
-			m.State = api.Unloaded
+	case pool.Failed:
+		if errors.Is(st.Err, pool.ErrStopped) {
+			m.State = pool.Unloaded
 		} else {
 			m.Failure = advice(st.Err)
 		}
@@ -138,70 +144,32 @@ func (p *Page) modelsChanged() {
 	p.events.publish("models", "models", latest(func() any { return p.list() }))
 }
 
-// Changed tells the page that a model's state is another one. It does not block.
-func (p *Page) Changed() {
-	if p.used.Load() {
-		p.spawn(func() {
-			p.settleStops()
-			p.modelsChanged()
-		})
+// watcher is what the page hears of the models.
+func (p *Page) watcher() pool.Watcher {
+	return pool.Watcher{
+		Changed: func() { p.spawn(p.modelsChanged) },
+		Loading: p.loading, Measuring: p.measuring, Preparing: p.preparing,
 	}
 }
 
-// settleStops looks after what came too late to end a load: it would end the next
-// one, so it is taken back, and the model that nobody wants is unloaded unless it
-// is being used.
-func (p *Page) settleStops() {
-	p.library.mu.Lock()
-	paths := slices.Collect(maps.Keys(p.library.stopped))
-	p.library.mu.Unlock()
-	for _, path := range paths {
-		state := p.models.Standing(path).State
-		if state == api.Loading {
-			continue
-		}
-		p.library.mu.Lock()
-		late := p.library.stopped[path] && state == api.Loaded
-		delete(p.library.stopped, path)
-		p.library.mu.Unlock()
-		if late {
-			p.spawn(func() {
-				if err := p.unload(p.ctx, path); err != nil {
-					p.log.Info("the load was stopped too late", "err", err)
-				}
-			})
-		}
-	}
-}
-
-// Progress tells the page how far a load is. Its error ends a load that a person
-// does not want any more.
-func (p *Page) Progress(path string, share float64) error {
+// loading notes how far a load is.
+func (p *Page) loading(path string, share float64) {
 	l := &p.library
 	l.mu.Lock()
-	if l.stopped[path] {
-		delete(l.stopped, path)
-		l.mu.Unlock()
-		return errStopped
-	}
 	if l.progress == nil {
 		l.progress = map[string]float64{}
 	}
 	delete(l.measuring, path)
 	step := int(100*share) != int(100*l.progress[path])
 	l.progress[path] = share
-	var told []func(waiting)
-	for f := range l.watchers[path] {
-		told = append(told, *f)
-	}
+	watching := l.watching(path)
 	l.mu.Unlock()
-	if step && p.used.Load() {
-		for _, f := range told {
+	if step {
+		for _, f := range watching {
 			f(waiting{Phase: "load", Done: int(1000 * share), Total: 1000})
 		}
 		p.modelsChanged()
 	}
-	return nil
 }
 
 // lookUp finds a model, and looks at the files again before it says no.
@@ -265,11 +233,10 @@ func (p *Page) loadModel(_ http.ResponseWriter, r *http.Request) (any, error) {
 // load begins to load a model.
 func (p *Page) load(m hub.Model) error {
 	p.library.mu.Lock()
-	delete(p.library.stopped, m.Path)
 	delete(p.library.progress, m.Path)
 	p.library.mu.Unlock()
 	if !p.spawn(func() {
-		if lease, err := p.models.Acquire(p.ctx, m); err == nil {
+		if lease, err := p.models.Acquire(p.ctx, m, pool.Terms{}); err == nil {
 			lease.Release()
 		} // else its failure is part of the model's state
 	}) {
@@ -283,13 +250,13 @@ func (p *Page) cancelLoad(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.library.mu.Lock()
-	if p.library.stopped == nil {
-		p.library.stopped = map[string]bool{}
+	if !p.models.StopLoad(m.Path) && p.models.Standing(m.Path).State == pool.Loaded {
+		p.spawn(func() { // the model that nobody wants, unless it is used
+			if err := p.unload(p.ctx, m.Path); err != nil {
+				p.log.Info("the load was stopped too late", "err", err)
+			}
+		})
 	}
-	p.library.stopped[m.Path] = true
-	p.library.mu.Unlock()
-	p.settleStops()
 	return nil, nil
 }
 
@@ -306,6 +273,7 @@ func (p *Page) unload(ctx context.Context, path string) error {
 	if err := p.saveHeld(ctx, path); err != nil {
 		p.log.Warn("states of chats not saved", "err", err)
 	}
+	p.models.StopPreparing(path)
 	return p.models.Unload(path)
 }
 

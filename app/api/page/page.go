@@ -3,9 +3,8 @@
 // a window. They need a random token that the page reads from /app/config.json,
 // which other web pages cannot read.
 //
-//	p, err := page.New(page.Options{Store: chats, Library: models, File: settings, …})
-//	s, err := api.New(api.Options{App: p, Changed: p.Changed, Progress: p.Progress, Reload: p.Reload, …})
-//	p.Use(s)
+//	p, err := page.New(models, page.Options{Store: chats, Library: files, Settings: live, …})
+//	server.Mount(page.Path, p, page.Keyless)
 //
 // Answers belong to the server, not to the window that asked: they go on when it
 // closes, and any window can follow them.
@@ -22,23 +21,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/engine"
 )
-
-// Models lends models; *api.Server does.
-type Models interface {
-	Acquire(ctx context.Context, m hub.Model) (*api.Lease, error)
-	Standing(path string) api.Standing
-	Unload(path string) error
-	StopPreparing(path string)
-	Apply(s *config.Settings) error
-}
 
 // Native is what only a window can do.
 type Native interface {
@@ -53,22 +42,29 @@ type Native interface {
 	Focus()
 }
 
-// Options of a Page. Store, Library, File, Env and Engine are needed.
+// Options of a Page. Store, Library, Settings and Engine are needed.
 type Options struct {
-	Store   *store.Store
-	Library *hub.Library
-	File    *config.File
-	Env     config.Env
-	Start   config.Settings // in force at the start, flags included
-	Engine  func(*config.Engine) (engine.Options, error)
-	Model   *hub.Model // one that lies outside of the library; nil: none
-	Version string
-	Log     *slog.Logger             // nil: none
-	LogFile string                   // shown in diagnostics; empty: none
-	Level   func(level string) error // changes the level of the log; nil: cannot
-	Native  Native                   // nil: outside of the window
-	Lab     Lab                      // nil: nothing can be measured
-	Notices []string                 // what went wrong before the page was there
+	Store    *store.Store
+	Library  *hub.Library
+	Settings *config.Live
+	Engine   func(*config.Engine) (engine.Options, error)
+	Model    *hub.Model // one that lies outside of the library; nil: none
+	Version  string
+	Log      *slog.Logger             // nil: none
+	LogFile  string                   // shown in diagnostics; empty: none
+	Level    func(level string) error // changes the level of the log; nil: cannot
+	Native   Native                   // nil: outside of the window
+	Lab      Lab                      // nil: nothing can be measured
+	Notices  []string                 // what went wrong before the page was there
+}
+
+// models lends models; *pool.Pool does.
+type models interface {
+	Acquire(ctx context.Context, m hub.Model, terms pool.Terms) (*pool.Lease, error)
+	Standing(path string) pool.Standing
+	StopLoad(path string) bool
+	StopPreparing(path string)
+	Unload(path string) error
 }
 
 // Page is the handler of /app/.
@@ -77,10 +73,8 @@ type Page struct {
 	log     *slog.Logger
 	token   string
 	mux     *http.ServeMux
-	models  Models
-	used    atomic.Bool // models is set
+	models  models
 	events  broadcaster
-	flags   map[string]any // settings that the command line holds, by name
 	ctx     context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -98,23 +92,13 @@ type Page struct {
 	lab       lab
 }
 
-// New makes the handler. Use gives it the models.
-func New(o Options) (*Page, error) {
+// New makes the handler of a page for a pool's models.
+func New(models *pool.Pool, o Options) (*Page, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Page{o: o, log: o.Log, token: rand.Text()}
+	p := &Page{o: o, log: o.Log, models: models, token: rand.Text()}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	base, err := o.File.Settings(o.Env)
-	if err != nil {
-		p.notices.add("error", "Settings: "+err.Error())
-	}
-	p.flags = map[string]any{}
-	for _, f := range config.Fields() {
-		if started := f.Value(&o.Start); f.Flag != "" && !equal(f.Value(&base), started) {
-			p.flags[f.Name] = started
-		}
-	}
 	for _, text := range o.Notices {
 		p.notices.add("error", text)
 	}
@@ -122,24 +106,9 @@ func New(o Options) (*Page, error) {
 		p.notices.add("warning", err.Error())
 	}
 	p.routes()
+	o.Settings.OnChange(p.apply)
+	models.Watch(p.watcher())
 	return p, nil
-}
-
-// equal compares two values of a setting.
-func equal(a, b any) bool {
-	x, ok := a.([]string)
-	y, ok2 := b.([]string)
-	if ok && ok2 {
-		return slices.Equal(x, y)
-	}
-	return a == b
-}
-
-// Use sets what lends the models. It is called once, before the first request;
-// what Changed and Progress are told before that is not of interest yet.
-func (p *Page) Use(m Models) {
-	p.models = m
-	p.used.Store(true)
 }
 
 // Token is what requests have to bear.
@@ -166,23 +135,21 @@ func (p *Page) spawn(f func()) bool {
 	return true
 }
 
-// settings are those in force now.
-func (p *Page) settings() (config.Settings, error) {
-	s, err := p.o.File.Settings(p.o.Env)
-	if err != nil {
-		return s, err
-	}
-	return s.With(p.flags)
-}
-
-// Reload returns the engine's options as the settings are now.
-func (p *Page) Reload() (engine.Options, error) {
-	s, err := p.settings()
+// reload returns the engine's options as the settings are now.
+func (p *Page) reload() (engine.Options, error) {
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return engine.Options{}, err
 	}
 	return p.o.Engine(&s.Engine)
 }
+
+// Path is what the handler of a page is mounted at.
+const Path = "/app/"
+
+// Keyless reports whether a path below Path needs no API key: the endpoints check a
+// token of their own, which is read with a key.
+func Keyless(path string) bool { return path != configPath }
 
 // ServeHTTP checks the token and answers. Host and Origin have been checked.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {

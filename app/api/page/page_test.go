@@ -12,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/engine"
 	"godwit/engine/cpu"
@@ -51,14 +53,10 @@ func newFolder(t *testing.T, model bool) string {
 	return dir
 }
 
-// open starts a server on a folder; change adapts what the page is given.
-func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
+// settings are the settings of a folder under flags, live and at the start.
+func settings(t *testing.T, dir string, flags func(*config.Settings)) (*config.Live, config.Settings) {
 	t.Helper()
 	file, err := config.Open(filepath.Join(dir, "config.toml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	chats, err := store.Open(filepath.Join(dir, "chats.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +65,32 @@ func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if flags != nil {
+		flags(&start)
+	}
+	live, err := config.NewLive(file, env, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return live, start
+}
+
+// open starts a server on a folder; change adapts what the page is given.
+func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
+	t.Helper()
+	return openAs(t, dir, nil, change)
+}
+
+// openAs is open with settings of the command line.
+func openAs(t *testing.T, dir string, flags func(*config.Settings), change func(*Options, *hub.Options)) *desk {
+	t.Helper()
+	live, start := settings(t, dir, flags)
+	chats, err := store.Open(filepath.Join(dir, "chats.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{
-		Store: chats, File: file, Env: env, Start: start, Version: "1.2.3",
+		Store: chats, Settings: live, Version: "1.2.3",
 		Engine: func(c *config.Engine) (engine.Options, error) {
 			want, err := engine.ParseCacheTypes(c.CacheTypeK, c.CacheTypeV)
 			ctx := c.CtxSize
@@ -87,27 +109,30 @@ func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 	if o.Library, err = hub.Open(library); err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(o)
+	var p *Page
+	models, err := pool.New(pool.Options{Library: o.Library, KeepAlive: time.Duration(start.Server.KeepAlive), Engine: func() (engine.Options, error) { return p.reload() }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := start
-	settings.Server.Port = 0
-	s, err := api.New(api.Options{
-		Settings: settings, Library: o.Library, App: p, AppClose: p.Close,
-		Changed: p.Changed, Progress: p.Progress, Reload: p.Reload,
-	})
+	if p, err = New(models, o); err != nil {
+		t.Fatal(err)
+	}
+	start.Server.Port = 0
+	s, err := api.New(models, api.Options{Settings: start})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Use(s)
+	s.Mount(Path, p, Keyless)
+	live.OnChange(s.Apply)
 	l, err := s.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
+	context.AfterFunc(ctx, func() { _ = p.Close() })
+	last := sync.OnceValue(func() error { return errors.Join(p.Close(), models.Close()) })
+	go func() { done <- s.Serve(ctx, l, last) }()
 	d := &desk{Page: p, t: t, url: api.URL(l), dir: dir}
 	stopped := false
 	d.stop = func() error {
@@ -118,7 +143,8 @@ func open(t *testing.T, dir string, change func(*Options, *hub.Options)) *desk {
 		end()
 		err := <-done
 		// A server that ends does not wait longer than some seconds for what it closes.
-		return errors.Join(err, s.Close(), chats.Close())
+		s.Close()
+		return errors.Join(err, last(), chats.Close())
 	}
 	t.Cleanup(func() {
 		if err := d.stop(); err != nil {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"godwit/app/api"
+	"godwit/app/pool"
 	"godwit/app/telemetry"
 )
 
@@ -27,15 +27,10 @@ type measured struct {
 	pace telemetry.Pace
 }
 
-// Measuring tells the page how far the calibration before a load is; as Progress.
-func (p *Page) Measuring(path string, share float64) error {
+// measuring notes how far the calibration before a load is.
+func (p *Page) measuring(path string, share float64) {
 	l := &p.library
 	l.mu.Lock()
-	if l.stopped[path] {
-		delete(l.stopped, path)
-		l.mu.Unlock()
-		return errStopped
-	}
 	if l.measuring == nil {
 		l.measuring = map[string]*measured{}
 	}
@@ -47,22 +42,18 @@ func (p *Page) Measuring(path string, share float64) error {
 	step := int(100*share) != int(100*now.Share)
 	now.Share, now.Left = share, now.pace.Left(share, time.Now()).Seconds()
 	left := now.Left
-	var told []func(waiting)
-	for f := range l.watchers[path] {
-		told = append(told, *f)
-	}
+	watching := l.watching(path)
 	l.mu.Unlock()
-	if step && p.used.Load() {
-		for _, f := range told {
+	if step {
+		for _, f := range watching {
 			f(waiting{Phase: "measure", Done: int(1000 * share), Total: 1000, Left: left})
 		}
 		p.modelsChanged()
 	}
-	return nil
 }
 
-// Prepared tells the page of a calibration in the background.
-func (p *Page) Prepared(path string, q api.Preparing) {
+// preparing notes how far a calibration in the background is.
+func (p *Page) preparing(path string, q pool.Preparing) {
 	l := &p.library
 	l.mu.Lock()
 	if l.preparing == nil {
@@ -72,11 +63,11 @@ func (p *Page) Prepared(path string, q api.Preparing) {
 	if q.Reason != nil {
 		now.Error = q.Reason.Error()
 	}
-	if l.preparing[path] = now; q.State == api.Stopped {
+	if l.preparing[path] = now; q.State == pool.Stopped {
 		delete(l.preparing, path)
 	}
 	l.mu.Unlock()
-	if p.used.Load() && (was.State != now.State || int(100*was.Share) != int(100*now.Share)) {
+	if was.State != now.State || int(100*was.Share) != int(100*now.Share) {
 		p.modelsChanged()
 	}
 }

@@ -66,7 +66,7 @@ func sampling(c *config.Sampling) engine.Sampling {
 // request builds what the engine is asked for an answer below the last of the
 // messages, or, with goOn, for the rest of it.
 func (p *Page) request(chat *store.Chat, path []store.Message, goOn bool) (engine.Request, error) {
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return engine.Request{}, err
 	}

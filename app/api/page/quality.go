@@ -98,7 +98,7 @@ func (p *Page) measurable(name string) (hub.Model, *config.Engine, error) {
 	if err != nil {
 		return m, nil, err
 	}
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	return m, &s.Engine, err
 }
 
@@ -119,6 +119,7 @@ func (p *Page) startQuality(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
+	p.models.StopPreparing(m.Path)
 	if err := p.models.Unload(m.Path); err != nil {
 		p.lab.end()
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 )
 
 // stepLab does a step for each thing that it is sent, an error ends it.
@@ -74,7 +74,7 @@ func TestQuality(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, err := d.models.Acquire(t.Context(), m)
+	lease, err := d.models.Acquire(t.Context(), m, pool.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestQuality(t *testing.T) {
 	if seen.Doing != "agree f16" || seen.Share != 0.5 || seen.Left != 60 {
 		t.Errorf("told %+v", seen)
 	}
-	if s := d.models.Standing(m.Path).State; s == api.Loaded {
+	if s := d.models.Standing(m.Path).State; s == pool.Loaded {
 		t.Errorf("the model is %v while it is measured", s)
 	}
 	got := ask[answer](d, "GET", "/app/quality?model="+modelName, nil)
@@ -113,14 +113,14 @@ func TestQuality(t *testing.T) {
 
 // slowModels unloads for as long as the test wants.
 type slowModels struct {
-	Models
+	models
 	asked, hold chan struct{}
 }
 
 func (m *slowModels) Unload(path string) error {
 	close(m.asked)
 	<-m.hold
-	return m.Models.Unload(path)
+	return m.models.Unload(path)
 }
 
 // While the model is unloaded the page can ask how things stand.
@@ -128,7 +128,7 @@ func TestQualityWhileUnloading(t *testing.T) {
 	lab := &stepLab{steps: make(chan error)}
 	d := lab.open(t, true)
 	slow := &slowModels{d.models, make(chan struct{}), make(chan struct{})}
-	d.Use(slow)
+	d.models = slow
 	started := make(chan int, 1)
 	go func() {
 		status, _ := d.do("POST", "/app/quality", map[string]string{"model": modelName})

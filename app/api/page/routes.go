@@ -159,7 +159,7 @@ type parameter struct {
 
 // state answers with everything that a page shows before it is asked anything.
 func (p *Page) state(_ http.ResponseWriter, r *http.Request) (any, error) {
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return nil, err
 	}

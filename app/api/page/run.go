@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"godwit/app/api"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/app/store"
 	"godwit/engine"
 )
@@ -160,18 +160,18 @@ func (w *writer) forgetState() {
 }
 
 // load waits for the model, and tells how far it is.
-func (w *writer) load(ctx context.Context) (*api.Lease, error) {
-	if w.p.models.Standing(w.m.Path).State != api.Loaded {
+func (w *writer) load(ctx context.Context) (*pool.Lease, error) {
+	if w.p.models.Standing(w.m.Path).State != pool.Loaded {
 		w.a.change(func() { w.a.waiting = waiting{Phase: "load", Total: 1000} })
 		forget := w.p.library.watch(w.m.Path, func(now waiting) {
 			w.a.change(func() { w.a.waiting = now })
 		})
 		defer forget()
 	}
-	return w.p.models.Acquire(ctx, w.m)
+	return w.p.models.Acquire(ctx, w.m, pool.Terms{})
 }
 
-func (w *writer) generate(ctx context.Context, lease *api.Lease) (*engine.Result, error) {
+func (w *writer) generate(ctx context.Context, lease *pool.Lease) (*engine.Result, error) {
 	w.a.change(func() { w.a.waiting = waiting{Phase: "prepare"} })
 	w.request.Queued = func() {
 		if full(lease.Engine) {
@@ -261,7 +261,7 @@ func (w *writer) addCall(d *engine.CallDelta) {
 }
 
 // settle stores the answer with its figures, and returns it as it was stored.
-func (w *writer) settle(ctx context.Context, lease *api.Lease, result *engine.Result, err error) store.Message {
+func (w *writer) settle(ctx context.Context, lease *pool.Lease, result *engine.Result, err error) store.Message {
 	m := w.message
 	m.Content, m.Reasoning = w.text()
 	if len(w.calls) > 0 {
@@ -301,7 +301,7 @@ func (w *writer) tell(stored store.Message) {
 
 // stats are the figures of the answer. One that was stopped has no result of the
 // engine; its tokens are counted from its text.
-func (w *writer) stats(lease *api.Lease, result *engine.Result, m *store.Message) store.Stats {
+func (w *writer) stats(lease *pool.Lease, result *engine.Result, m *store.Message) store.Stats {
 	s := store.Stats{TotalMS: ms(time.Since(w.start))}
 	if !w.first.IsZero() {
 		s.FirstMS = ms(w.first.Sub(w.start))

@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,7 +23,7 @@ type setting struct {
 }
 
 func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +33,7 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 			continue
 		}
 		f.Help = cmp.Or(f.GUI, f.Help)
-		x := setting{Field: f, Value: f.Value(&s), Origin: config.FromDefault}
-		if _, ok := p.flags[f.Name]; ok {
-			x.Origin = config.FromFlag
-		} else if _, origin, err := p.o.File.Lookup(f.Name, p.o.Env); err == nil {
-			x.Origin = origin
-		}
+		x := setting{Field: f, Value: f.Value(&s), Origin: p.o.Settings.Origin(f.Name)}
 		if f.Secret {
 			switch secret := x.Value.(type) {
 			case []string:
@@ -51,7 +45,7 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 		}
 		list = append(list, x)
 	}
-	return map[string]any{"fields": list, "path": p.o.File.Path()}, nil
+	return map[string]any{"fields": list, "path": p.o.Settings.Path()}, nil
 }
 
 // saveSettings writes changes to the file and has those that apply at once apply.
@@ -65,14 +59,14 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 	p.saving.Lock()
 	defer p.saving.Unlock()
 	for name := range q.Changes {
-		if _, ok := p.flags[name]; ok {
+		switch p.o.Settings.Origin(name) {
+		case config.FromFlag:
 			return nil, bad("%s was given on the command line, which counts before the file", name)
-		}
-		if _, origin, _ := p.o.File.Lookup(name, p.o.Env); origin == config.FromEnvironment {
+		case config.FromEnvironment:
 			return nil, bad("%s is set in the environment, which counts before the file", name)
 		}
 	}
-	old, err := p.settings()
+	old, err := p.o.Settings.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +80,8 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 			return nil, bad("%v", err)
 		}
 	}
-	if err := p.apply(&s); err != nil {
-		return nil, errors.Join(err, p.apply(&old))
-	}
-	if err := p.o.File.Save(q.Changes); err != nil {
-		return nil, errors.Join(err, p.apply(&old))
+	if err := p.o.Settings.Change(q.Changes, &old, &s); err != nil {
+		return nil, err
 	}
 	if err := p.refreshed(); err != nil { // other folders, and models that are stale now
 		return nil, err
@@ -103,9 +94,6 @@ func (p *Page) saveSettings(w http.ResponseWriter, r *http.Request) (any, error)
 func (p *Page) apply(s *config.Settings) error {
 	p.o.Store.SetStateBudget(budget(s))
 	if err := p.o.Library.Change(s.Library.Folders, s.Library.HubURL, s.Library.HubToken); err != nil {
-		return err
-	}
-	if err := p.models.Apply(s); err != nil {
 		return err
 	}
 	if p.o.Level != nil {
@@ -190,7 +178,7 @@ func (p *Page) diagnostics(w http.ResponseWriter, _ *http.Request) (any, error) 
 // diagnose writes a text for a report of a fault. It holds no prompts, answers or
 // keys.
 func (p *Page) diagnose(b *bytes.Buffer) error {
-	s, err := p.settings()
+	s, err := p.o.Settings.Settings()
 	if err != nil {
 		return err
 	}
@@ -202,7 +190,7 @@ func (p *Page) diagnose(b *bytes.Buffer) error {
 	for _, f := range config.Fields() {
 		value := f.Value(&s)
 		switch {
-		case equal(f.Value(&base), value):
+		case config.Equal(f.Value(&base), value):
 		case f.Secret, f.Kind == "list":
 			fmt.Fprintf(b, "  %s (set)\n", f.Name)
 		default:

@@ -1,17 +1,20 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
-	"godwit/app/api"
 	"godwit/app/config"
 	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/engine"
 	"godwit/engine/kv"
 )
@@ -32,8 +35,7 @@ func (l listed) of(name string) (setting, bool) {
 func TestSettings(t *testing.T) {
 	dir := newFolder(t, false)
 	var level string
-	d := open(t, dir, func(o *Options, _ *hub.Options) {
-		o.Start.Engine.Threads = 3 // as a flag would
+	d := openAs(t, dir, func(s *config.Settings) { s.Engine.Threads = 3 }, func(o *Options, _ *hub.Options) {
 		o.Level = func(l string) error { level = l; return nil }
 	})
 	list := ask[listed](d, "GET", "/app/settings", nil)
@@ -113,7 +115,7 @@ func TestStale(t *testing.T) {
 	}
 	at := "/app/models/" + modelName
 	ask[any](d, "POST", at+"/load", nil)
-	wait("loaded", func(m model) bool { return m.State == api.Loaded })
+	wait("loaded", func(m model) bool { return m.State == pool.Loaded })
 	if m := d.list()[0]; m.Stale || m.Context != 1024 || m.Bytes <= m.Size {
 		t.Errorf("fresh: %+v", m)
 	}
@@ -122,31 +124,54 @@ func TestStale(t *testing.T) {
 		t.Errorf("after a change: %+v", m)
 	}
 	ask[any](d, "POST", at+"/reload", nil)
-	wait("reloaded", func(m model) bool { return m.State == api.Loaded && m.Context == 512 })
+	wait("reloaded", func(m model) bool { return m.State == pool.Loaded && m.Context == 512 })
 	plan := ask[kv.Plan](d, "GET", "/app/kv/active?model="+modelName, nil)
 	if d.list()[0].Stale || plan.Ctx != 512 || plan.Wanted.K != "q8_0" || plan.Layers[0].K.Active != "q8_0" {
 		t.Errorf("reloaded: %+v", plan.Wanted)
 	}
 	ask[any](d, "POST", at+"/unload", nil)
-	wait("unloaded", func(m model) bool { return m.State == api.Unloaded })
+	wait("unloaded", func(m model) bool { return m.State == pool.Unloaded })
 	if status, _ := d.refused("GET", "/app/kv/active?model="+modelName, nil); status != http.StatusConflict {
 		t.Errorf("the cache of an unloaded model: %d", status)
 	}
 }
 
+// TestCancelLoad stops a load, which is no failure, and loads again.
 func TestCancelLoad(t *testing.T) {
-	d := open(t, newFolder(t, true), nil)
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	d := open(t, newFolder(t, true), func(o *Options, _ *hub.Options) {
+		plain := o.Engine
+		var once sync.Once
+		o.Engine = func(c *config.Engine) (engine.Options, error) {
+			e, err := plain(c)
+			e.Progress = func(float64) error {
+				once.Do(func() { close(reading) })
+				<-goOn
+				return nil
+			}
+			return e, err
+		}
+	})
+	at := "/app/models/" + modelName
+	ask[any](d, "POST", at+"/load", nil)
+	<-reading
+	ask[any](d, "POST", at+"/cancel", nil)
+	close(goOn)
 	m, _ := d.lookUp(modelName)
-	path := m.Path
-	d.library.mu.Lock()
-	d.library.stopped = map[string]bool{path: true}
-	d.library.mu.Unlock()
-	if err := d.Progress(path, 0.5); err == nil {
-		t.Error("a load that is not wanted goes on")
+	for d.models.Standing(m.Path).State == pool.Loading {
+		time.Sleep(time.Millisecond)
 	}
-	if err := d.Progress(path, 0.5); err != nil {
-		t.Errorf("the next load is ended too: %v", err)
+	if st := d.models.Standing(m.Path); st.State != pool.Failed || !errors.Is(st.Err, pool.ErrStopped) {
+		t.Errorf("a load that is not wanted goes on: %s, %v", st.State, st.Err)
 	}
+	if m := d.list()[0]; m.State != pool.Unloaded || m.Failure != "" {
+		t.Errorf("the page shows %s, %q", m.State, m.Failure)
+	}
+	lease, err := d.models.Acquire(t.Context(), m, pool.Terms{})
+	if err != nil {
+		t.Fatalf("the next load is ended too: %v", err)
+	}
+	lease.Release()
 }
 
 // TestPlan compares what the panel draws with what the engine says.

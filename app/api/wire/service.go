@@ -3,10 +3,9 @@ package wire
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
-	"godwit/app/hub"
+	"godwit/app/pool"
 	"godwit/engine"
 )
 
@@ -41,7 +40,7 @@ type Service interface {
 // Shelf is the models of the server: which there are, and what comes and goes.
 type Shelf interface {
 	// Models lists the models with their state.
-	Models() ([]ModelState, error)
+	Models() ([]pool.Model, error)
 	// Unload unloads a model; an error says that it is in use.
 	Unload(name string) error
 	// Remove takes a model out of the library.
@@ -67,29 +66,6 @@ type Download struct {
 	Err       string // why it failed
 	Present   bool   // the model was there already; nothing else is set
 }
-
-// ModelState is a model of the library and where it stands.
-type ModelState struct {
-	hub.Model
-	State   string // unloaded, loading, loaded, unloading, failed
-	Context int    // tokens that the loaded model may hold
-	Bytes   int64  // weights and cache of the loaded model
-	Until   time.Time
-}
-
-// Publisher is who published a model that came from a hub.
-func (m *ModelState) Publisher() string {
-	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
-		return name
-	}
-	return "local"
-}
-
-// Embeds reports whether a model only makes embeddings.
-func (m *ModelState) Embeds() bool { return strings.Contains(m.Arch, "bert") }
-
-// Loaded reports whether the model is loaded.
-func (m *ModelState) Loaded() bool { return m.State == "loaded" }
 
 // Read reads and decodes the body of a request.
 func Read(s Service, w http.ResponseWriter, r *http.Request, into any) error {

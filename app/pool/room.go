@@ -1,13 +1,6 @@
-package api
+package pool
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"net/http"
-
-	"godwit/app/api/wire"
 	"godwit/app/hub"
 	"godwit/engine"
 )
@@ -27,7 +20,7 @@ func widen(o engine.Options, least int) engine.Options {
 // grow makes room for a longer context than a model is loaded with: it waits for
 // its users and unloads it, and the next load has that context. nil: there is
 // nothing to wait for. p.mu is held.
-func (p *pool) grow(info hub.Model, least int) <-chan struct{} {
+func (p *Pool) grow(info hub.Model, least int) <-chan struct{} {
 	e := p.entries[info.Path]
 	if e == nil {
 		e = &entry{info: info, state: Unloaded}
@@ -52,7 +45,7 @@ func (p *pool) grow(info hub.Model, least int) <-chan struct{} {
 }
 
 // renew has every model loaded again before its next use, once its users are gone.
-func (p *pool) renew() {
+func (p *Pool) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.entries {
@@ -67,51 +60,62 @@ func (p *pool) renew() {
 	}
 }
 
-// lease loads the model of a call.
-func (s *Server) lease(ctx context.Context, head *wire.Head) (*lease, error) {
-	m, err := s.pool.find(head.Model)
-	if err != nil {
-		return nil, err
-	}
-	least := head.Context
-	if trained := m.Info.Context; trained > 0 {
-		least = min(least, trained)
-	}
-	if err := s.fits(&m, least, cmp.Or(head.ContextField, "options.num_ctx")); err != nil {
-		return nil, err
-	}
-	return s.pool.lend(ctx, m, head.KeepAlive, least)
-}
-
-// fits refuses a context for which a loaded model would be unloaded in vain.
-func (s *Server) fits(m *hub.Model, least int, field string) error {
-	s.pool.mu.Lock()
+// Fits refuses, with an engine.MemoryError, a context for which a loaded model would
+// be unloaded in vain.
+func (p *Pool) Fits(m *hub.Model, least int) error {
+	p.mu.Lock()
 	var now *engine.Engine
-	if e := s.pool.entries[m.Path]; e != nil && e.state == Loaded {
+	if e := p.entries[m.Path]; e != nil && e.state == Loaded {
 		now = e.engine
 	}
-	s.pool.mu.Unlock()
+	p.mu.Unlock()
 	if now == nil || least <= now.Context() {
 		return nil
 	}
-	o, err := s.current()
+	o, err := p.Options()
 	if err != nil {
 		return err
 	}
-	s.account(&o)
 	o = widen(o, least)
-	err = engine.Fits(m.Path, o, s.free(m.Path, &o))
-	var lack *engine.MemoryError
-	if !errors.As(err, &lack) {
-		return err
-	}
-	most := "no context fits"
-	if lack.Largest > 0 {
-		most = fmt.Sprintf("the largest context that fits is %d tokens", lack.Largest)
-	}
-	e := wire.Bad(field, "a context of %d tokens takes %s with the model, %s are free; %s", lack.Context, gib(lack.Wanted), gib(lack.Free), most)
-	e.Status, e.Code = http.StatusBadRequest, "insufficient_memory"
-	return e
+	return engine.Fits(m.Path, o, p.o.Free(m.Path, &o))
 }
 
-func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+// makeRoom unloads idle models, the one used longest ago first, until the
+// device has free what a file of that size takes.
+func (p *Pool) makeRoom(next *entry) {
+	for {
+		p.mu.Lock()
+		var free int64
+		for _, e := range p.entries {
+			if e.state == Loaded && e != next {
+				free = e.engine.Free()
+			}
+		}
+		p.mu.Unlock()
+		// The repacked weights and a cache of the same order.
+		if free == 0 || free > 2*next.info.Size || !p.unloadOldest(next) {
+			return
+		}
+	}
+}
+
+// unloadOldest unloads the idle model that was used longest ago and waits for it.
+// false: every model is in use.
+func (p *Pool) unloadOldest(next *entry) bool {
+	p.mu.Lock()
+	var oldest *entry
+	for _, e := range p.entries {
+		if e.state == Loaded && e != next && e.users == 0 && (oldest == nil || e.used.Before(oldest.used)) {
+			oldest = e
+		}
+	}
+	if oldest == nil {
+		p.mu.Unlock()
+		return false
+	}
+	p.log.Info("making room", "model", oldest.info.Name, "bytes", next.info.Size)
+	done := p.unload(oldest)
+	p.mu.Unlock()
+	<-done
+	return true
+}

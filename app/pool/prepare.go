@@ -1,4 +1,4 @@
-package api
+package pool
 
 import (
 	"context"
@@ -197,4 +197,4 @@ func (p *preparer) stop(path string) {
 
 // StopPreparing ends the calibration of a model in the background. What it has
 // measured is kept, and the next load begins it again.
-func (s *Server) StopPreparing(path string) { s.preparer.stop(path) }
+func (p *Pool) StopPreparing(path string) { p.preparer.stop(path) }

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"godwit/app/api"
+	"godwit/app/api/page"
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/app/pool"
+	"godwit/app/store"
+	"godwit/engine"
+)
+
+// host is a server with everything that it stands on: the models, the API, and the
+// page where there is one.
+type host struct {
+	models *pool.Pool
+	api    *api.Server
+	page   *page.Page   // nil: none
+	leave  func() error // ends the page, once
+	close  []func() error
+	closed func() error // calls close from the last to the first, once
+}
+
+// hosting is what a host serves.
+type hosting struct {
+	settings config.Settings
+	engine   engine.Options // of loads; with a page they follow its settings
+	library  *hub.Library
+	model    *hub.Model // the only one; nil: the models of the library
+	watch    pool.Watcher
+	page     *paged // nil: no page
+}
+
+// paged is what a page needs besides.
+type paged struct {
+	native  page.Native // nil: outside of the window
+	notices []string
+}
+
+// host puts a server together. Where it is not complete, it closes what there was.
+func (r *run) host(o hosting) (_ *host, err error) {
+	h := &host{}
+	h.closed = sync.OnceValue(func() error {
+		var errs []error
+		for _, f := range slices.Backward(h.close) {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	h.close = append(h.close, o.library.Close)
+	load := pool.Fixed(o.engine)
+	var live *config.Live
+	if o.page != nil {
+		var wrong error
+		if live, wrong = r.live(&o.settings); wrong != nil {
+			o.page.notices = append(o.page.notices, "Settings: "+wrong.Error())
+		}
+		load = func() (engine.Options, error) {
+			s, err := live.Settings()
+			if err != nil {
+				return engine.Options{}, err
+			}
+			return r.paging(&s.Engine)
+		}
+	}
+	h.models, err = pool.New(pool.Options{
+		Library: o.library, Model: o.model, Engine: load, Watch: o.watch, Log: r.log,
+		KeepAlive: time.Duration(o.settings.Server.KeepAlive),
+	})
+	if err != nil {
+		return h, err
+	}
+	h.close = append(h.close, h.models.Close)
+	states := o.settings.Server.SlotSavePath
+	if states == "" {
+		states = filepath.Join(r.home.Data, "slots")
+	}
+	to := api.Options{Settings: o.settings, States: states, Version: Version, Log: r.log}
+	if o.page != nil && o.page.native == nil {
+		to.Page = r.page // a window has it already, and no other web page needs it
+	}
+	if o.page != nil {
+		if err := h.openPage(r, live, &o); err != nil {
+			return h, err
+		}
+	}
+	if h.api, err = api.New(h.models, to); err != nil {
+		return h, err
+	}
+	if h.page != nil {
+		h.api.Mount(page.Path, h.page, page.Keyless)
+		live.OnChange(h.api.Apply)
+	}
+	h.models.Preload()
+	return h, nil
+}
+
+// serve answers until ctx ends, then closes the host.
+func (h *host) serve(ctx context.Context, l net.Listener) error {
+	if h.page != nil { // its answers end at once, open streams of the API a little later
+		defer context.AfterFunc(ctx, func() { _ = h.leave() })() // its error comes again from closed
+	}
+	return h.api.Serve(ctx, l, h.closed)
+}
+
+// Close ends everything.
+func (h *host) Close() error {
+	if h.api != nil {
+		h.api.Close()
+	}
+	return h.closed()
+}
+
+// live returns the settings that the page shows and changes.
+func (r *run) live(start *config.Settings) (*config.Live, error) {
+	s := *start
+	s.App = r.app
+	return config.NewLive(r.file, r.env, s)
+}
+
+// paging returns the options of loads beside a page, whose first answer does not
+// wait for a calibration.
+func (r *run) paging(c *config.Engine) (engine.Options, error) {
+	o, err := r.optionsQuietly(c, later)
+	o.CalibrateLater = true
+	return o, err
+}
+
+// openPage adds the page's own endpoints, with the chats.
+func (h *host) openPage(r *run, live *config.Live, o *hosting) error {
+	notices := o.page.notices
+	chats, err := store.Open(filepath.Join(r.home.Data, "chats.db"), store.Options{
+		StateFolder: filepath.Join(r.home.Data, "states"), StateBudget: int64(o.settings.Server.StateBudget),
+	})
+	var damage *store.Damage
+	if errors.As(err, &damage) {
+		notices = append(notices, "The chats could not be read. They were set aside as "+damage.Aside+". Nothing was deleted; Godwit started with an empty list.")
+		r.log.Error("chats set aside", "err", damage)
+	} else if err != nil {
+		return err
+	}
+	h.close = append(h.close, chats.Close)
+	if r.problems != nil {
+		notices = append(notices, "Some settings were ignored:\n"+r.problems.Error())
+	}
+	p, err := page.New(h.models, page.Options{
+		Store: chats, Library: o.library, Settings: live, Model: o.model, Engine: r.paging,
+		Version: Version, Log: r.log, LogFile: r.logFile, Level: r.level, Native: o.page.native, Lab: newPageLab(r), Notices: notices,
+	})
+	if err != nil {
+		return err
+	}
+	h.page, h.leave = p, sync.OnceValue(p.Close)
+	h.close = append(h.close, h.leave)
+	return nil
+}

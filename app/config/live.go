@@ -1,0 +1,98 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Live is the settings of a running program: environment and file as they are now,
+// under the flags of its start.
+type Live struct {
+	file  *File
+	env   Env
+	flags map[string]any // settings that the command line holds, by name
+
+	mu    sync.Mutex
+	apply []func(*Settings) error
+}
+
+// NewLive returns the settings of a program that started with some. err is about
+// values that environment or file have wrong; Live is there anyway.
+func NewLive(file *File, env Env, start Settings) (l *Live, err error) {
+	base, err := file.Settings(env)
+	l = &Live{file: file, env: env, flags: map[string]any{}}
+	for i := range fields {
+		f := &fields[i]
+		if value := f.Value(&start); f.Flag != "" && !Equal(f.Value(&base), value) {
+			l.flags[f.Name] = value
+		}
+	}
+	return l, err
+}
+
+// Equal compares two values of a setting.
+func Equal(a, b any) bool {
+	x, ok := a.([]string)
+	y, ok2 := b.([]string)
+	if ok && ok2 {
+		return slices.Equal(x, y)
+	}
+	return a == b
+}
+
+// Settings returns the settings in force.
+func (l *Live) Settings() (Settings, error) {
+	s, err := l.file.Settings(l.env)
+	if err != nil {
+		return s, err
+	}
+	return s.With(l.flags)
+}
+
+// Origin says where the value of a setting comes from.
+func (l *Live) Origin(name string) Origin {
+	if _, ok := l.flags[name]; ok {
+		return FromFlag
+	}
+	if _, origin, err := l.file.Lookup(name, l.env); err == nil {
+		return origin
+	}
+	return FromDefault
+}
+
+// Path is the path of the file.
+func (l *Live) Path() string { return l.file.Path() }
+
+// OnChange registers a function that has changed settings take effect, as far as
+// that needs neither a load nor a restart.
+func (l *Live) OnChange(f func(*Settings) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.apply = append(l.apply, f)
+}
+
+// Change writes changes to the file and has them take effect. Where one is refused,
+// nothing changes.
+func (l *Live) Change(changes map[string]any, old, changed *Settings) error {
+	err := l.applied(changed)
+	if err == nil {
+		err = l.file.Save(changes)
+	}
+	if err != nil {
+		return errors.Join(err, l.applied(old))
+	}
+	return nil
+}
+
+func (l *Live) applied(s *Settings) error {
+	l.mu.Lock()
+	list := slices.Clone(l.apply)
+	l.mu.Unlock()
+	for _, f := range list {
+		if err := f(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The errors of a pool. What a load ran into is a LoadError.
+var (
+	ErrBusy     = errors.New("the model is answering")      // it cannot be unloaded
+	ErrStopped  = errors.New("stopped")                     // a load, by StopLoad
+	ErrStopping = errors.New("the server is shutting down") // Close was called
+	ErrFixed    = errors.New("the server has one model")    // which cannot be removed
+)
+
+// MissingError is about a name that no model has.
+type MissingError struct{ Name string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("model %.256q is not there; GET /v1/models lists the models, 'godwit pull' fetches more", e.Name)
+}
+
+// UnnamedError is about a request that names no model where several could be meant,
+// or none is there.
+type UnnamedError struct{ Names []string } // of some models, the last may be "..."
+
+func (e *UnnamedError) Error() string {
+	if len(e.Names) == 0 {
+		return "the library is empty; 'godwit pull demo' fetches a small model"
+	}
+	return "this field is required; there are " + strings.Join(e.Names, ", ")
+}
+
+// LoadError is about a model that cannot be loaded.
+type LoadError struct {
+	Name string
+	Err  error
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("model %s cannot be loaded: %v", e.Name, e.Err)
+}
+
+func (e *LoadError) Unwrap() error { return e.Err }

@@ -1,0 +1,172 @@
+package pool
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// Lease is a loaded model that stays loaded until Release.
+type Lease struct {
+	Engine *engine.Engine
+	Model  hub.Model
+	Load   time.Duration // spent waiting for the model
+
+	p     *Pool
+	entry *entry
+	keep  *time.Duration
+	once  sync.Once
+}
+
+// Release gives the model back; keep-alive counts from then on.
+func (l *Lease) Release() {
+	l.once.Do(func() { l.p.release(l.entry, l.keep) })
+}
+
+// Terms are what a user of a model asks for besides the model.
+type Terms struct {
+	KeepAlive *time.Duration // after this use; nil: as the pool's
+	Context   int            // tokens that the context holds at least
+}
+
+// Acquire returns a model, loaded. It reaches every model file, also beside one
+// that answers to all names. Where ctx ends first, the load continues.
+func (p *Pool) Acquire(ctx context.Context, info hub.Model, terms Terms) (*Lease, error) {
+	start := time.Now()
+	for {
+		l, wait, err := p.try(info, terms)
+		if err != nil {
+			return nil, err
+		}
+		if wait != nil {
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				if l != nil {
+					p.abandon(l, wait)
+				}
+				return nil, context.Cause(ctx)
+			}
+			if l == nil {
+				continue
+			}
+			if again, err := p.arrived(l); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+		}
+		l.Load = time.Since(start)
+		return l, nil
+	}
+}
+
+// try takes a loaded model, or starts the load, and says what to wait for: the end
+// of a load, for which a user is counted already so that nothing unloads the model
+// before, or with no lease the end of an unload.
+func (p *Pool) try(info hub.Model, terms Terms) (*Lease, <-chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, ErrStopping
+	}
+	if wait := p.grow(info, terms.Context); wait != nil {
+		return nil, wait, nil
+	}
+	e := p.start(info)
+	if e.state == Unloading {
+		return nil, e.change, nil
+	}
+	e.users++
+	l := &Lease{Engine: e.engine, Model: e.info, p: p, entry: e, keep: terms.KeepAlive}
+	if e.state == Loading {
+		return l, e.change, nil
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer, e.until = nil, time.Time{}
+	}
+	return l, nil, nil
+}
+
+// arrived gives a lease its model when a load has ended. again: another load has
+// begun since.
+func (p *Pool) arrived(l *Lease) (again bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := l.entry
+	if e.state == Loaded && !p.closed {
+		l.Engine = e.engine
+		return false, nil
+	}
+	e.out()
+	switch {
+	case p.closed:
+		return false, ErrStopping
+	case e.state == Failed:
+		return false, &LoadError{e.info.Name, e.err}
+	}
+	return true, nil
+}
+
+// abandon gives up a lease whose load continues: the model counts as used when it has
+// come, so that it is unloaded some time after.
+func (p *Pool) abandon(l *Lease, loaded <-chan struct{}) {
+	p.mu.Lock()
+	loading := l.entry.state == Loading
+	if loading {
+		p.work.Add(1) // beside the load's own
+	}
+	p.mu.Unlock()
+	if !loading {
+		l.Release()
+		return
+	}
+	go func() {
+		defer p.work.Done()
+		<-loaded
+		l.Release()
+	}()
+}
+
+// leave counts out a user who has not used the model, which stays loaded.
+func (p *Pool) leave(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.out()
+}
+
+// release counts a user out and starts the clock.
+func (p *Pool) release(e *entry, keep *time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.out()
+	if e.state != Loaded {
+		return
+	}
+	e.used = time.Now()
+	if e.users > 0 || p.closed {
+		return
+	}
+	span := p.keep
+	if keep != nil {
+		span = *keep
+	}
+	switch {
+	case span < 0:
+	case span == 0:
+		p.unload(e)
+	default:
+		e.until = e.used.Add(span)
+		e.timer = time.AfterFunc(span, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if e.state == Loaded && e.users == 0 && !e.until.IsZero() && !time.Now().Before(e.until) {
+				p.unload(e)
+			}
+		})
+	}
+}

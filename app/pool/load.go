@@ -1,0 +1,225 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// entry is one model file.
+type entry struct {
+	info    hub.Model
+	state   State
+	err     error
+	engine  *engine.Engine
+	options engine.Options          // of the last load
+	change  chan struct{}           // closed when loading or unloading ends
+	cancel  context.CancelCauseFunc // ends the load
+	users   int                     // including the waiters for its load
+	idle    chan struct{}           // closed when the last user leaves; nil: nobody waits for it
+	used    time.Time               // when the last user left
+	until   time.Time               // when it will be unloaded; zero: never or in use
+	timer   *time.Timer
+	took    time.Duration // of the load
+	least   int           // tokens that the context of the next load holds at least
+	tried   int           // least of the last load
+	stale   bool          // loaded with options that have changed
+}
+
+// out counts a user out; the pool's lock is held.
+func (e *entry) out() {
+	e.users--
+	if e.users == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+}
+
+// start begins to load a model that is not there; p.mu is held.
+func (p *Pool) start(info hub.Model) *entry {
+	e := p.entries[info.Path]
+	if e == nil {
+		e = &entry{info: info, state: Unloaded}
+		p.entries[info.Path] = e
+	}
+	if e.state == Unloaded || e.state == Failed {
+		var ctx context.Context
+		ctx, e.cancel = context.WithCancelCause(p.ctx)
+		e.state, e.change = Loading, make(chan struct{})
+		p.changed()
+		p.work.Add(1)
+		go p.load(ctx, e)
+	}
+	return e
+}
+
+// load opens a model; it runs in its own goroutine.
+func (p *Pool) load(ctx context.Context, e *entry) {
+	defer p.work.Done()
+	p.makeRoom(e)
+	p.mu.Lock()
+	least := e.least
+	p.mu.Unlock()
+	start := time.Now()
+	eng, err := p.open(ctx, e, least)
+	for errors.Is(err, engine.ErrMemory) && p.unloadOldest(e) {
+		eng, err = p.open(ctx, e, least)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stopped := errors.Is(context.Cause(ctx), ErrStopped)
+	if stopped && eng != nil { // it was stopped too late
+		p.mu.Unlock()
+		err = eng.Close()
+		p.mu.Lock()
+	}
+	if stopped && !errors.Is(err, ErrStopped) {
+		err = errors.Join(ErrStopped, err)
+	}
+	e.least, e.tried = 0, least
+	e.cancel(nil)
+	defer close(e.change)
+	defer p.changed()
+	if err != nil {
+		e.state, e.err = Failed, err
+		if p.ctx.Err() == nil && !stopped { // who ends the server or the load knows
+			p.log.Error("model not loaded", "model", e.info.Name, "err", err)
+		}
+		return
+	}
+	e.state, e.err, e.engine, e.used, e.took = Loaded, nil, eng, time.Now(), time.Since(start)
+	p.log.Info("model ready", "model", e.info.Name, "ctx", eng.Context(), "ms", e.took.Milliseconds())
+}
+
+// open loads a model with the options of this time and a context of at least so
+// many tokens.
+func (p *Pool) open(ctx context.Context, e *entry, least int) (*engine.Engine, error) {
+	o, err := p.o.Engine()
+	if err != nil {
+		return nil, err
+	}
+	o = widen(o, least)
+	o.LoRA = p.adapters.apply(o.LoRA)
+	path := e.info.Path
+	p.mu.Lock()
+	e.options = o
+	p.mu.Unlock()
+	p.account(&o)
+	also := o.Observe
+	o.Log, o.Observe = p.log, func(st engine.Step) {
+		p.step(st)
+		if also != nil {
+			also(st)
+		}
+	}
+	report := func(f func(string, float64), also func(float64) error) func(float64) error {
+		return func(share float64) error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			f(path, share)
+			if also != nil {
+				return also(share)
+			}
+			return nil
+		}
+	}
+	o.Progress, o.Measuring = report(p.loading, o.Progress), report(p.measuring, o.Measuring)
+	eng, err := engine.Open(ctx, path, o)
+	if err == nil && eng.Unmeasured() {
+		p.preparer.add(path, o)
+	}
+	return eng, err
+}
+
+// StopLoad ends the load of the model of a path. false: it is not being loaded.
+func (p *Pool) StopLoad(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[path]
+	if e == nil || e.state != Loading {
+		return false
+	}
+	e.cancel(ErrStopped)
+	return true
+}
+
+// unload closes an idle model; p.mu is held. It returns what to wait for.
+func (p *Pool) unload(e *entry) <-chan struct{} {
+	eng := e.engine
+	e.state, e.engine, e.change, e.stale = Unloading, nil, make(chan struct{}), false
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.timer, e.until = nil, time.Time{}
+	p.changed()
+	p.work.Add(1)
+	go func() {
+		defer p.work.Done()
+		err := eng.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e.state = Unloaded
+		p.changed()
+		close(e.change)
+		p.log.Info("model unloaded", "model", e.info.Name, "err", err)
+	}()
+	return e.change
+}
+
+// Unload unloads the model of a path and waits for it. ErrBusy: it is in use, or
+// being loaded, and was for as long as an unload waits for that.
+func (p *Pool) Unload(path string) error {
+	late := time.After(p.parting)
+	for {
+		done, going := p.unloadNow(path)
+		switch {
+		case done == nil:
+			return nil
+		case going:
+			<-done
+			return nil
+		}
+		select {
+		case <-done:
+		case <-late:
+			return ErrBusy
+		}
+	}
+}
+
+// unloadNow begins to unload a model. It returns what to wait for: the end of the unload
+// (going), or else of the load or the model's use. nil: there is nothing to wait for.
+func (p *Pool) unloadNow(path string) (done <-chan struct{}, going bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[path]
+	switch {
+	case e == nil || e.state == Unloaded || e.state == Failed:
+		return nil, true
+	case e.state == Unloading:
+		return e.change, true
+	case e.state == Loading:
+		return e.change, false
+	case e.users == 0:
+		return p.unload(e), true
+	}
+	if e.idle == nil {
+		e.idle = make(chan struct{})
+	}
+	return e.idle, false
+}
+
+// Remove unloads a model and takes it out of the library.
+func (p *Pool) Remove(ctx context.Context, m hub.Model) error {
+	if p.fixed != nil {
+		return ErrFixed
+	}
+	if err := p.Unload(m.Path); err != nil {
+		return err
+	}
+	return p.library.Remove(ctx, m.Name)
+}

@@ -1,0 +1,240 @@
+// Package pool holds the loaded models: it loads one when it is first used, lends it
+// while it is used, makes room for the next, and unloads it after a while.
+//
+//	p, err := pool.New(pool.Options{Library: models, Engine: options, Log: log})
+//	m, err := p.Find("smollm2")
+//	l, err := p.Acquire(ctx, m, pool.Terms{})
+//	defer l.Release()
+//	l.Engine.Generate(ctx, request)
+//
+// A model is unloaded, loading, loaded, unloading, or failed. Whoever needs to follow
+// these states registers a Watcher.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// Options of a Pool.
+type Options struct {
+	Library *hub.Library // may be nil
+	Model   *hub.Model   // the only model; nil: the models of Library
+	// Engine returns the options of a load, as the settings are at that time.
+	Engine    func() (engine.Options, error)
+	KeepAlive time.Duration // of an idle model; negative: for ever
+	Watch     Watcher
+	// Free returns the bytes that a load in place of the model at path may take, 0
+	// where that is unknown; nil: as the device says.
+	Free func(path string, o *engine.Options) int64
+	Log  *slog.Logger // nil: none
+}
+
+// Fixed returns options that do not change, for Options.Engine.
+func Fixed(o engine.Options) func() (engine.Options, error) {
+	return func() (engine.Options, error) { return o, nil }
+}
+
+// Watcher receives what happens to models. Its functions must not block, nor call
+// the pool; each may be nil.
+type Watcher struct {
+	Changed   func()                             // the state of a model has changed
+	Loading   func(path string, share float64)   // progress of a load, from 0 to 1
+	Measuring func(path string, share float64)   // progress of the calibration before a load
+	Preparing func(path string, state Preparing) // progress of a calibration in the background
+	Step      func(engine.Step)                  // a step of a device; called on its goroutine
+}
+
+// Pool is the loaded models.
+type Pool struct {
+	o        Options
+	log      *slog.Logger
+	library  *hub.Library
+	preparer preparer
+	adapters adapters
+	reserved engine.Memory // by the loaded models
+	ctx      context.Context
+	stop     context.CancelFunc
+	parting  time.Duration // how long an unload waits for users
+	work     sync.WaitGroup
+
+	watching sync.Mutex // one Watch at a time
+	watchers atomic.Pointer[[]Watcher]
+
+	mu      sync.Mutex
+	keep    time.Duration
+	entries map[string]*entry // by path
+	fixed   *entry            // the only model, whatever a request names; may be nil
+	closed  bool
+}
+
+// parting is how long an unload waits for users: the client of a request that ends
+// with an error, or that hangs up, may know of that before the model is let go.
+const parting = time.Second
+
+// New makes a pool.
+func New(o Options) (*Pool, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{
+		o: o, log: o.Log, library: o.Library, keep: o.KeepAlive, parting: parting, entries: map[string]*entry{},
+	}
+	if o.Free == nil {
+		p.o.Free = func(path string, o *engine.Options) int64 { return o.Free(path) }
+	}
+	p.watchers.Store(&[]Watcher{o.Watch})
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.preparer.init(p.ctx, p.busy, p.prepared, o.Log)
+	if m := o.Model; m != nil {
+		if m.Error != "" {
+			return nil, fmt.Errorf("%s: %s", m.Path, m.Error)
+		}
+		p.fixed = &entry{info: *m, state: Unloaded}
+		p.entries[m.Path] = p.fixed
+	}
+	return p, nil
+}
+
+// Preload begins to load the model of Options.Model, before it is first used.
+func (p *Pool) Preload() {
+	if p.fixed == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.start(p.fixed.info)
+	}
+}
+
+// Watch registers a watcher. It hears of what happens from now on.
+func (p *Pool) Watch(w Watcher) {
+	p.watching.Lock()
+	defer p.watching.Unlock()
+	list := append([]Watcher{}, *p.watchers.Load()...)
+	list = append(list, w)
+	p.watchers.Store(&list)
+}
+
+// changed notifies watchers of a new state; p.mu is held.
+func (p *Pool) changed() {
+	for _, w := range *p.watchers.Load() {
+		if w.Changed != nil {
+			w.Changed()
+		}
+	}
+}
+
+func (p *Pool) loading(path string, share float64) {
+	for _, w := range *p.watchers.Load() {
+		if w.Loading != nil {
+			w.Loading(path, share)
+		}
+	}
+}
+
+func (p *Pool) measuring(path string, share float64) {
+	for _, w := range *p.watchers.Load() {
+		if w.Measuring != nil {
+			w.Measuring(path, share)
+		}
+	}
+}
+
+func (p *Pool) prepared(path string, state Preparing) {
+	for _, w := range *p.watchers.Load() {
+		if w.Preparing != nil {
+			w.Preparing(path, state)
+		}
+	}
+}
+
+// step runs on the device's goroutine for each token and allocates nothing.
+func (p *Pool) step(st engine.Step) {
+	for _, w := range *p.watchers.Load() {
+		if w.Step != nil {
+			w.Step(st)
+		}
+	}
+}
+
+// KeepAlive sets how long a model stays loaded after its last use; negative: for ever.
+func (p *Pool) KeepAlive(span time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keep = span
+}
+
+// Library returns the library of the models; nil: there is none.
+func (p *Pool) Library() *hub.Library { return p.library }
+
+// Options returns the options of a load at this time. A plan made with them counts
+// the memory of the loaded models.
+func (p *Pool) Options() (engine.Options, error) {
+	o, err := p.o.Engine()
+	p.account(&o)
+	return o, err
+}
+
+// account has a load counted with the other models of this process.
+func (p *Pool) account(o *engine.Options) {
+	if o.Memory == nil {
+		o.Memory = &p.reserved
+	}
+}
+
+// Ready waits until the model of Options.Model is loaded.
+func (p *Pool) Ready(ctx context.Context) error {
+	m, err := p.Find("")
+	if err != nil {
+		return err
+	}
+	l, err := p.Acquire(ctx, m, Terms{})
+	if err == nil {
+		p.leave(l.entry)
+	}
+	return err
+}
+
+// Close ends loads and calibrations, unloads everything and waits.
+func (p *Pool) Close() error {
+	p.stop()
+	p.preparer.work.Wait()
+	p.mu.Lock()
+	p.closed = true
+	var open []*engine.Engine
+	for _, e := range p.entries {
+		if e.timer != nil {
+			e.timer.Stop()
+		}
+		if e.state == Loaded {
+			open = append(open, e.engine)
+			e.state, e.engine = Unloaded, nil
+		}
+	}
+	p.mu.Unlock()
+	var errs []error
+	for _, e := range open {
+		errs = append(errs, e.Close())
+	}
+	p.work.Wait()
+	// A load that ended after the sweep.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if e.engine != nil {
+			errs = append(errs, e.engine.Close())
+			e.state, e.engine = Unloaded, nil
+		}
+	}
+	return errors.Join(errs...)
+}

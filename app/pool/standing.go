@@ -1,0 +1,154 @@
+package pool
+
+import (
+	"strings"
+	"time"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// State is where a model stands.
+type State string
+
+// The states of a model.
+const (
+	Unloaded  State = "unloaded"
+	Loading   State = "loading"
+	Loaded    State = "loaded"
+	Unloading State = "unloading"
+	Failed    State = "failed" // the last attempt; the next request tries again
+)
+
+// Standing is where a model file stands.
+type Standing struct {
+	State   State
+	Err     error          // of the last load
+	Context int            // tokens that the loaded model may hold
+	Bytes   int64          // weights and cache of the loaded model
+	Until   time.Time      // when it will be unloaded; zero: never, or in use
+	Options engine.Options // of the last load
+	Wanted  bool           // somebody waits for its users to leave
+}
+
+// Model is a model that requests can name and where it stands.
+type Model struct {
+	hub.Model
+	Standing
+}
+
+// Loaded reports whether the model is loaded.
+func (m *Model) Loaded() bool { return m.State == Loaded }
+
+// Publisher is who published a model that came from a hub.
+func (m *Model) Publisher() string {
+	if name, _, ok := strings.Cut(m.Ref, "/"); ok {
+		return name
+	}
+	return "local"
+}
+
+// Standing returns where the model of a path stands.
+func (p *Pool) Standing(path string) Standing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.entries[path]
+	if e == nil {
+		return Standing{State: Unloaded}
+	}
+	st := Standing{State: e.state, Err: e.err, Until: e.until, Options: e.options, Wanted: e.idle != nil}
+	if e.engine != nil {
+		st.Context, st.Bytes = e.engine.Context(), e.engine.KV().Bytes()+e.info.Size
+	}
+	return st
+}
+
+// Models lists the models that requests can name.
+func (p *Pool) Models() ([]Model, error) {
+	list, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Model, len(list))
+	for i := range list {
+		out[i] = Model{list[i], p.Standing(list[i].Path)}
+	}
+	return out, nil
+}
+
+// busy reports whether a model is in use or being loaded.
+func (p *Pool) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		if e.users > 0 || e.state == Loading {
+			return true
+		}
+	}
+	return false
+}
+
+// Health reports whether the model of Options.Model is there, or why not.
+func (p *Pool) Health() (ready bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fixed == nil || p.fixed.used != (time.Time{}) {
+		return true, nil
+	}
+	return false, p.fixed.err
+}
+
+// Usage is what all loaded models hold, and what their attention has counted
+// since they were loaded: values that Sparse V looked at and skipped, and blocks
+// whose scale was saturated.
+type Usage struct {
+	Models, Busy, Queued, Tokens, Cells, Free int
+	Considered, Skipped, Saturated            int64
+}
+
+// Share is the part of the cells that is in use.
+func (u *Usage) Share() float64 {
+	if u.Cells == 0 {
+		return 0
+	}
+	return float64(u.Cells-u.Free) / float64(u.Cells)
+}
+
+// Usage sums the views of the loaded models, without waiting for any.
+func (p *Pool) Usage() (u Usage) {
+	p.mu.Lock()
+	var open []*engine.Engine
+	for _, e := range p.entries {
+		if e.state == Loaded {
+			open = append(open, e.engine)
+		}
+	}
+	p.mu.Unlock()
+	for _, e := range open {
+		view, err := e.View()
+		if err != nil {
+			continue // it is being unloaded
+		}
+		u.Models++
+		u.Queued += view.Queued
+		u.Free += view.Free
+		for _, c := range view.Counts {
+			u.Considered += c.Considered
+			u.Skipped += c.Skipped
+			for _, n := range c.Saturated {
+				u.Saturated += n
+			}
+		}
+		u.Cells += e.KV().Settings.Cells
+		for _, sl := range view.Slots {
+			u.Tokens += sl.Tokens
+			if sl.Busy {
+				u.Busy++
+			}
+		}
+	}
+	return u
+}
+
+// Embeds reports whether a model only makes embeddings.
+func (m *Model) Embeds() bool { return strings.Contains(m.Arch, "bert") }
