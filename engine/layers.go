@@ -34,6 +34,9 @@ func layerInfos(plan *graph.Plan, layers int, sig kv.Signals) []kv.LayerInfo {
 		l.Cached = true
 		l.Heads, l.KVHeads, l.HeadDimK, l.HeadDimV = a.Heads, a.KVHeads, a.DimK, a.DimV
 		l.Window, l.MLA, l.RopeBase, l.Bidirectional = a.Window, a.MLA, a.RopeBase, a.Bidirectional
+		if a.Bidirectional {
+			l.Window = 0 // rows see keys before and behind them
+		}
 		l.Signals = sig
 		if a.Window > 0 && sig.KeyLengthSWA > 0 {
 			l.Signals.KeyLength = sig.KeyLengthSWA

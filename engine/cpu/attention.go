@@ -67,6 +67,7 @@ type attention struct {
 	out     graph.Value
 	cache   *layerCache
 	sinks   []float32
+	bias    *bias // of the scores; nil for none
 	cuts    cuts
 	group   int         // query heads per KV head
 	block   int         // rows whose queries are processed together
@@ -207,6 +208,9 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	if t.k != graph.None {
 		t.late = lateAmong(p.layout, own)
 	}
+	if t.bias = c.bias(&a); t.bias != nil && a.Softcap > 0 {
+		return fmt.Errorf("%w: attention with both a bias and a soft cap on cpu", backend.ErrUnsupported)
+	}
 	t.qTurn, t.kTurn = c.take(&t.q), c.take(&t.k)
 	if c.quantise[n.Out] > 0 && a.DimV%32 == 0 {
 		t.quantise, c.inside[n.Out] = true, true
@@ -311,15 +315,9 @@ func (t *attention) single() bool { return len(t.p.b.Spans) == len(t.p.b.Tokens)
 
 // pages returns the range of pages that rows first to first+n-1 of a span see.
 func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
-	b := t.p.b
-	from, to := int(b.Pos[first]), int(b.Pos[first+n-1])
-	if t.Bidirectional {
-		return 0, (s.Len + kv.PageCells - 1) / kv.PageCells
-	}
-	if t.Window > 0 {
-		lo = max(0, from-t.Window+1) / kv.PageCells
-	}
-	return lo, to/kv.PageCells + 1
+	from, _ := t.Sees(int(t.p.b.Pos[first]), s.Len)
+	_, to := t.Sees(int(t.p.b.Pos[first+n-1]), s.Len)
+	return from / kv.PageCells, ceil(to, kv.PageCells)
 }
 
 // tasks returns the number of tasks of a batch. Jobs with few pages are short,
@@ -556,6 +554,9 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 		for g := range t.group {
 			i := r*t.group + g
 			s := w.scores[i*attn.Cells:]
+			if t.bias != nil {
+				t.addBias(s, stride, pos, lo, len(used), j.head*t.group+g)
+			}
 			if t.Softcap > 0 {
 				for p := range used {
 					row := s[p*stride:][:attn.Cells]
@@ -587,29 +588,20 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 // cap if there is one.
 func (t *attention) factor(pos int) float32 {
 	f := t.Scale
-	if t.Softcap > 0 {
+	if t.Softcap > 0 || t.bias != nil {
 		f = 1
 	}
 	if !t.temper.On() {
 		return f
 	}
-	seen := pos + 1
-	if t.Window > 0 {
-		seen = min(seen, t.Window)
-	}
-	return f * t.temper.Factor(seen)
+	from, to := t.Sees(pos, pos+1)
+	return f * t.temper.Factor(to-from)
 }
 
 // see sets a bit for each cell of a page that a row at pos sees, in pages from
 // page on of a context of length cells. It returns the number of pages.
 func (t *attention) see(visible []uint64, pos, page, length int) int {
-	from, to := 0, length
-	if !t.Bidirectional {
-		to = min(to, pos+1)
-	}
-	if t.Window > 0 {
-		from = max(0, pos-t.Window+1)
-	}
+	from, to := t.Sees(pos, length)
 	first := page * kv.PageCells
 	from, to = max(0, from-first), max(0, to-first)
 	end := len(visible) * kv.PageCells
@@ -642,7 +634,11 @@ func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head 
 	if t.sinks != nil {
 		sink := t.sinks[head]
 		if t.cache.channels != nil && t.Softcap == 0 {
-			sink -= t.factor(int(t.p.b.Pos[row])) * offset
+			f := t.factor(int(t.p.b.Pos[row]))
+			if t.bias != nil { // the factor leaves the scale out
+				f *= t.Scale
+			}
+			sink -= f * offset
 		}
 		s.sink(sink)
 	}

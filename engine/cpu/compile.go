@@ -194,6 +194,10 @@ func (c *compiler) node(n graph.Node) error {
 		c.stage(c.shortConv(n, op))
 	case graph.DeltaNet:
 		c.stage(c.deltaNet(n, op))
+	case graph.Scan:
+		c.stage(c.scan(n, op))
+	case graph.Recur:
+		c.stage(c.recur(n, op))
 	case graph.Pool:
 		c.stage(c.pool(n, op))
 	case graph.Gather:

@@ -172,7 +172,7 @@ func (p *program) expertRows(l *expert, e int, picks []int32, used, from, to, wo
 func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 	p := c.p
 	bias := p.weights.floats(r.Bias)
-	per := 2*r.Experts + r.Groups
+	per, share := 2*r.Experts+r.Groups, max(r.Share, 1)
 	layer := c.layer()
 	scores := make([]float32, max(p.sizes.Rows, p.sizes.Outputs)*per)
 	return func(row int) {
@@ -207,7 +207,7 @@ func (c *compiler) route(n graph.Node, r graph.Routing) rowOp {
 					best = e
 				}
 			}
-			ids[i], w[i] = float32(best), prob[best]
+			ids[i], w[i] = float32(best/share), prob[best/share]
 			choose[best] = float32(math.Inf(-1))
 		}
 		weighExperts(r, w)

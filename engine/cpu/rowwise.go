@@ -176,7 +176,7 @@ func (p *program) ropeTable(op graph.Rope) *ropeTable {
 
 // temperature returns the factor on a query at a position.
 func temperature(t graph.Temperature, pos int) float32 {
-	return float32(1 + float64(t.Scale)*math.Log(float64(1+pos/t.Every)))
+	return float32(1 + float64(t.Scale)*math.Log(float64(1+(pos+t.Offset)/t.Every)))
 }
 
 // mulGroups multiplies each group of len(x)/len(y) columns by its column of y.
@@ -211,6 +211,8 @@ func act(f graph.Func, dst, x []float32) {
 		kernel.Softplus(dst, x)
 	case graph.Tanh:
 		kernel.Softcap(dst, x, 1)
+	case graph.Exp:
+		kernel.Exp(dst, x)
 	}
 }
 

@@ -158,13 +158,15 @@ func vectorsOf(p *graph.Plan) []*graph.Weight {
 		case graph.Affine:
 			out = append(out, op.W, op.B)
 		case graph.Attend:
-			out = append(out, op.Sinks)
+			out = append(out, op.Sinks, op.Bias.Relative)
 		case graph.Route:
 			out = append(out, op.Bias)
 		case graph.ExpertScale:
 			out = append(out, op.W)
 		case graph.ShortConv:
 			out = append(out, op.W, op.Bias)
+		case graph.Scan:
+			out = append(out, op.A)
 		}
 	}
 	return out

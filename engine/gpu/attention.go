@@ -40,6 +40,9 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) (*attention, error) {
 	if l.kvHeads != a.KVHeads {
 		return nil, fmt.Errorf("gpu: layer %d has %d KV heads, its cache %d", a.Layer, a.KVHeads, l.kvHeads)
 	}
+	if err := p.attends(&a); err != nil {
+		return nil, err
+	}
 	t := &attention{Attention: a, node: n, cache: l}
 	return t, t.bind(p)
 }

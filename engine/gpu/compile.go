@@ -179,6 +179,10 @@ func (c *compiler) node(i int, n graph.Node) error {
 		return c.shortConv(n, op)
 	case graph.DeltaNet:
 		return c.deltaNet(n, op)
+	case graph.Scan:
+		return c.p.lacks(lackScan)
+	case graph.Recur:
+		return c.p.lacks(lackRecur)
 	case graph.Route:
 		return c.route(n, op.Routing)
 	case graph.Norm:
@@ -205,6 +209,9 @@ func (c *compiler) simple(n graph.Node) error {
 	case graph.Softcap:
 		return c.unary(n, shaders.UnaryParams{By: 1, Cap: op.Cap})
 	case graph.Act:
+		if op.F == graph.Exp {
+			return c.p.lacks(lackExp)
+		}
 		return c.unary(n, shaders.UnaryParams{Func: uint32(op.F), By: 1})
 	case graph.Glu:
 		q := &shaders.GluParams{Func: uint32(op.F), Limit: op.Limit}
@@ -213,6 +220,9 @@ func (c *compiler) simple(n graph.Node) error {
 		q := &shaders.AffineParams{Width: width(0), WLen: length(op.W), BLen: length(op.B)}
 		return c.each("affine", n, shaders.Bytes(q), &q.Count, c.value(n.In[0]), c.weight(op.W), c.weight(op.B))
 	case graph.Temperature:
+		if op.Offset != 0 && c.p.reach() > op.Every-op.Offset {
+			return c.p.lacks(lackOffset)
+		}
 		q := &shaders.TemperatureParams{Width: width(0), Every: uint32(op.Every), Scale: op.Scale}
 		return c.each("temperature", n, shaders.Bytes(q), &q.Count, c.value(n.In[0]), c.rows(0))
 	case graph.Rope:

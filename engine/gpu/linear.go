@@ -163,6 +163,9 @@ func (c *compiler) route(n graph.Node, r graph.Routing) error {
 		Experts: uint32(r.Experts), Used: uint32(r.Used), Gating: uint32(r.Gating), Scale: r.Scale,
 		Groups: uint32(r.Groups), UsedGroups: uint32(r.UsedGroups), Bias: present(r.Bias),
 	}
+	if r.Share > 1 {
+		return c.p.lacks(lackShare)
+	}
 	if r.Normalise {
 		q.Normalise = 1
 	}

@@ -117,8 +117,8 @@ func (b *Builder) Attend(q, k, v Value, a Attention) Value {
 		return b.fail("attend", "layer %d: q %d, k %d, v %d columns for %d and %d heads of %d and %d",
 			a.Layer, b.Width(q), b.Width(k), b.Width(v), a.Heads, a.KVHeads, a.DimK, a.DimV)
 	}
-	if a.Bidirectional && a.Window > 0 {
-		return b.fail("attend", "layer %d: a window of %d positions in both directions", a.Layer, a.Window)
+	if r := a.Bias.Relative; r != nil && (r.Cols() != a.Heads || r.Rows() < 4) {
+		return b.fail("attend", "%s is %v for %d heads", r.Name, r.Shape, a.Heads)
 	}
 	if a.Sinks != nil && a.Sinks.Elems() != a.Heads {
 		return b.fail("attend", "%s has %d values for %d heads", a.Sinks.Name, a.Sinks.Elems(), a.Heads)
@@ -246,6 +246,7 @@ func (b *Builder) Route(logits Value, r Routing) Value {
 	if r.Scale == 0 {
 		r.Scale = 1
 	}
+	r.Share = max(r.Share, 1)
 	return b.add(Route{r}, 2*r.Used, logits)
 }
 

@@ -119,6 +119,12 @@ func (s *part) node(n Node) {
 	case DeltaNet:
 		o.State = s.state(o.State)
 		op = o
+	case Scan:
+		o.State = s.state(o.State)
+		op = o
+	case Recur:
+		o.State = s.state(o.State)
+		op = o
 	}
 	s.values[n.Out] = s.b.addRows(op, s.p.Values[n.Out], in...)
 }

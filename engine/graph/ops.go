@@ -29,6 +29,7 @@ const (
 	Sigmoid
 	Softplus // log(1 + eˣ)
 	Tanh
+	Exp // eˣ
 )
 
 // Gating is how Route turns router logits into expert weights.
@@ -83,11 +84,12 @@ type (
 		Adjacent       bool // pairs (2i, 2i+1) rather than (i, i+n/2)
 	}
 
-	// Temperature multiplies by 1 + Scale·ln(1 + ⌊position/Every⌋), so that
-	// queries grow sharper with the length of their context.
+	// Temperature multiplies by 1 + Scale·ln(1 + ⌊(position+Offset)/Every⌋), so
+	// that queries grow sharper with the length of their context.
 	Temperature struct {
-		Every int
-		Scale float32
+		Every  int
+		Scale  float32
+		Offset int
 	}
 
 	// Attend writes k and v to the cache of Layer and attends from q.
@@ -212,6 +214,8 @@ type Attention struct {
 	MLA            bool    // V is the first DimV columns of K's row; v is None
 	RopeBase       float32 // RoPE base of the keys, for types that store polar parts
 	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence
+	Chunk          int     // rows see only their own run of so many positions; 0 for all
+	Bias           Bias    // added to the scaled scores
 }
 
 // Routing is how Route chooses.
@@ -223,6 +227,9 @@ type Routing struct {
 	Scale         float32 // multiplies the weights; 0 stands for 1
 	Groups        int     // group-limited choice: number of groups, or 0
 	UsedGroups    int     // groups kept, by the sum of their two best
+	// Share replaces a chosen expert by its number divided by Share, weight
+	// included: so many experts share a small one. 0 stands for 1.
+	Share int
 }
 
 func (Input) op()        {}

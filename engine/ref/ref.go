@@ -143,6 +143,10 @@ func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 
 		return m.shortConv(op, in[0], b)
 	case graph.DeltaNet:
 		return m.deltaNet(op, in, b)
+	case graph.Scan:
+		return m.scan(op, in, b)
+	case graph.Recur:
+		return m.recur(op, in, b)
 	case graph.Gather:
 		var out [][]float64
 		for _, r := range b.Outputs {
@@ -393,13 +397,7 @@ func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 // head is one query head of one row.
 func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h, pos int) []float64 {
 	kvHead := h / (a.Heads / a.KVHeads)
-	lo, hi := 0, pos+1
-	if a.Bidirectional {
-		hi = s.Len
-	}
-	if a.Window > 0 {
-		lo = max(0, pos-a.Window+1)
-	}
+	lo, hi := sees(a, pos, s.Len)
 	temper := 1.0
 	if m.layout != nil {
 		temper = float64(m.layout.Layers[layer].Temper.Factor(hi - lo))
@@ -421,7 +419,7 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 		if a.Softcap > 0 {
 			dot = float64(a.Softcap) * math.Tanh(dot/float64(a.Softcap))
 		}
-		dot *= temper
+		dot = (dot + m.bias(a, h, p-pos)) * temper
 		scores = append(scores, dot)
 		top = math.Max(top, dot)
 	}

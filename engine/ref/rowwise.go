@@ -37,7 +37,7 @@ func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 	case graph.Rope:
 		return rope(op, x, pos)
 	case graph.Temperature:
-		t := 1 + float64(op.Scale)*math.Log(1+math.Floor(float64(pos)/float64(op.Every)))
+		t := 1 + float64(op.Scale)*math.Log(1+math.Floor(float64(pos+op.Offset)/float64(op.Every)))
 		return each(x, func(_ int, v float64) float64 { return v * t })
 	case graph.Add:
 		return each(x, func(i int, v float64) float64 { return v + in[1][i] })
@@ -178,6 +178,8 @@ func apply(f graph.Func, v float64) float64 {
 		return math.Max(v, 0) + math.Log1p(math.Exp(-math.Abs(v)))
 	case graph.Tanh:
 		return math.Tanh(v)
+	case graph.Exp:
+		return math.Exp(v)
 	}
 	return v
 }
@@ -292,6 +294,7 @@ func (m *Machine) route(r graph.Routing, x []float64) []float64 {
 	sort.SliceStable(order, func(a, b int) bool { return choose[order[a]] > choose[order[b]] })
 	var ids, w []float64
 	for _, e := range order[:r.Used] {
+		e /= max(r.Share, 1)
 		ids, w = append(ids, float64(e)), append(w, prob[e])
 	}
 	if r.Gating == graph.SoftmaxSelected {

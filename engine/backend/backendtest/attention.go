@@ -30,6 +30,10 @@ type Attention struct {
 	Outliers       bool  // a few large values in every row
 	Hostile        bool  // NaN and infinity in some rows
 	Float          bool  // the backend uses float arithmetic for packed types
+	Both           bool  // rows see those behind them
+	Chunk          int   // positions that see each other; 0 for all
+	ALiBi          float32
+	Relative       bool
 }
 
 // trellis lists the types whose codes are a path through a trellis, fewest bits
@@ -63,6 +67,12 @@ func (s *suite) attention(t T) {
 		{K: codes[1], V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}},
 		{K: codes[0], V: codes[2], Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
 		{K: codes[2], V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
+		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Chunk: 90},
+		{K: "f32", V: "f32", Heads: 6, KVHeads: 2, DimK: 32, DimV: 32, ALiBi: 8},
+		{K: "q8_0", V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, ALiBi: 4, Sinks: true, Exact: kv.Window{Sinks: 4, Newest: 64}},
+		{K: "f32", V: "f32", Heads: 4, KVHeads: 4, DimK: 32, DimV: 32, Relative: true},
+		{K: "f32", V: "f32", Heads: 4, KVHeads: 4, DimK: 32, DimV: 32, Relative: true, Both: true, Chunks: []int{150}},
+		{K: "f32", V: "f32", Heads: 4, KVHeads: 1, DimK: 32, DimV: 32, Both: true, Window: 41, Chunks: []int{150}},
 	} {
 		t.Run(fmt.Sprintf("%+v", a), func(t T) {
 			c := newAttentionCase(t, a)
@@ -211,6 +221,10 @@ func newAttentionCase(t T, a Attention) *attentionCase {
 		Heads: a.Heads, KVHeads: a.KVHeads, DimK: a.DimK, DimV: a.DimV,
 		Scale: float32(1 / math.Sqrt(float64(a.DimK))), Window: a.Window, Softcap: a.Softcap, MLA: a.MLA, RopeBase: 10000,
 	}
+	at.Bidirectional, at.Chunk, at.Bias.ALiBi = a.Both, a.Chunk, a.ALiBi
+	if a.Relative {
+		at.Bias.Relative = in.weight("distances", dtype.F32, a.Heads, 32)
+	}
 	if a.Sinks {
 		at.Sinks = in.weight("sinks", dtype.F32, a.Heads)
 	}
@@ -238,10 +252,13 @@ func (a *Attention) layout(t T) kv.Layout {
 	if err != nil {
 		t.Fatal(err)
 	}
-	zero := 0
+	zero, window := 0, a.Window
+	if a.Both {
+		window = 0
+	}
 	l, err := kv.Resolve(want, []kv.LayerInfo{{
 		Cached: true, Heads: a.Heads, KVHeads: a.KVHeads, HeadDimK: a.DimK, HeadDimV: a.DimV,
-		Window: a.Window, Share: -1, MLA: a.MLA, RopeBase: 10000,
+		Window: window, Share: -1, MLA: a.MLA, RopeBase: 10000, Bidirectional: a.Both,
 	}}, kv.Settings{
 		Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
 		ExactWindow: &a.Exact.Newest, ExactSinks: &a.Exact.Sinks,

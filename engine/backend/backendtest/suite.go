@@ -41,6 +41,9 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 			t.Error(err)
 		}
 	})
+	if l, ok := d.(Lacker); ok {
+		lacks = append(lacks, l.Lacks()...)
+	}
 	s := &suite{b: b, lacks: map[string]bool{}}
 	for _, what := range lacks {
 		s.lacks[what] = false
@@ -50,6 +53,7 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	t.Run("experts", s.experts)
 	t.Run("unchosen experts", s.unchosen)
 	t.Run("recurrent", s.recurrent)
+	t.Run("rare", s.rare)
 	t.Run("pool", s.pool)
 	t.Run("both directions", s.bothDirections)
 	t.Run("attention", s.attention)
@@ -61,6 +65,10 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 		}
 	}
 }
+
+// Lacker is a Driver that lists what its devices have no kernel for, as the errors put
+// it.
+type Lacker interface{ Lacks() []string }
 
 type suite struct {
 	b     backend.Backend

@@ -1,0 +1,56 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"godwit/engine/backend"
+	"godwit/engine/graph"
+	"godwit/engine/kv"
+)
+
+// What no kernel computes, as errors put it.
+const (
+	lackALiBi    = "attention with a slope for each head (ALiBi)"
+	lackRelative = "attention with relative positions"
+	lackBoth     = "attention with a window to both sides"
+	lackChunks   = "attention within chunks"
+	lackOffset   = "a temperature with an offset"
+	lackShare    = "experts that share a small one"
+	lackExp      = "an exponential"
+	lackScan     = "a selective scan (Mamba 1)"
+	lackRecur    = "a recurrence that decays by column"
+)
+
+// Lacks lists what the devices of a driver have no kernel for.
+func (d Driver) Lacks() []string {
+	return []string{lackALiBi, lackRelative, lackBoth, lackChunks, lackOffset, lackShare, lackExp, lackScan, lackRecur}
+}
+
+// lacks is the error of what no kernel computes.
+func (p *program) lacks(what string) error {
+	return fmt.Errorf("%w: %s, on %s", backend.ErrUnsupported, what, p.b.name())
+}
+
+// reach is the number of positions that the cache holds for a sequence at most.
+func (p *program) reach() int {
+	if len(p.sizes.Pages) == 0 {
+		return p.capacity()
+	}
+	return slices.Max(p.sizes.Pages) * kv.PageCells
+}
+
+// attends returns an error that names what attention has that no kernel computes.
+func (p *program) attends(a *graph.Attention) error {
+	switch {
+	case a.Bias.ALiBi != 0:
+		return p.lacks(lackALiBi)
+	case a.Bias.Relative != nil:
+		return p.lacks(lackRelative)
+	case a.Bidirectional && a.Window > 0:
+		return p.lacks(lackBoth)
+	case a.Chunk > 0 && p.reach() > a.Chunk:
+		return p.lacks(lackChunks)
+	}
+	return nil
+}
