@@ -16,8 +16,11 @@ import (
 // ErrEmbedding is returned when an embedding model is asked to generate.
 var ErrEmbedding = errors.New("this is an embedding model, it does not generate text")
 
-// embeddingContext is the default context of embedding models: all rows of a
-// text are in memory at once.
+// ErrWhole is returned when a model that reads whole texts is asked to continue one.
+var ErrWhole = errors.New("this model predicts masked tokens of a whole text, it does not generate token by token; its logits can be computed")
+
+// embeddingContext is the default context of models whose rows see the whole text: all of
+// them are in memory at once.
 const embeddingContext = 2048
 
 // Embed returns the pooled hidden state of a text, Config().Embd values, not

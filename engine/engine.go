@@ -391,6 +391,9 @@ func (e *Engine) EachLogits(ctx context.Context, tokens []llm.Token, want func(p
 	if err := e.checkTokens(tokens); err != nil {
 		return err
 	}
+	if step && e.Config().Whole {
+		return ErrWhole
+	}
 	return e.wait(ctx, sched.Job{Prompt: tokens, Fresh: true, OneByOne: step, Slot: -1, Want: want, Row: f})
 }
 

@@ -91,6 +91,9 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	if e.Config().Embedding {
 		return nil, ErrEmbedding
 	}
+	if e.Config().Whole {
+		return nil, ErrWhole
+	}
 	tok, err := e.Tokenizer()
 	if err != nil {
 		return nil, err

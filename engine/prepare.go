@@ -75,7 +75,7 @@ func (m *Model) prepare(o Options, free int64, pool bool) (*Prepared, error) {
 	}
 	asked, ctx := o.Context, m.Config().Context
 	m.fill(&o)
-	if m.Config().Embedding {
+	if m.Config().Embedding || m.Config().Whole {
 		ctx = min(ctx, embeddingContext)
 	}
 	own := ctx
@@ -148,7 +148,7 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	if err := holds(&p.Layout, m.hostLayers(&o), o.Driver); err != nil {
 		return nil, err
 	}
-	p.Sizes = backend.Sizes{Rows: o.UBatch, Outputs: max(outputs, o.Parallel), Slots: p.Layout.StateSlots(), SparseV: o.SparseV}
+	p.Sizes = backend.Sizes{Rows: o.UBatch, Outputs: m.outputs(&o), Slots: p.Layout.StateSlots(), SparseV: o.SparseV}
 	if pool {
 		p.Sizes.Outputs = 1
 	} else {
@@ -161,10 +161,18 @@ func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
 	return p, nil
 }
 
-// rows is how many rows a batch has at a context: all of a text for a model that
-// embeds.
+// outputs is how many rows of a batch can have results.
+func (m *Model) outputs(o *Options) int {
+	if m.Config().Whole {
+		return o.UBatch
+	}
+	return max(outputs, o.Parallel)
+}
+
+// rows is how many rows a batch has at a context: all of a text for a model whose rows
+// see the whole of it.
 func (p *Prepared) rows(ctx int) int {
-	if p.model.Config().Embedding {
+	if c := p.model.Config(); c.Embedding || c.Whole {
 		return ctx
 	}
 	return min(p.ubatch, max(ctx, 1))

@@ -23,27 +23,38 @@ var classifier = []string{"cls.*"}
 // Sources: arXiv 1810.04805, 2402.01613, 2502.07972, 2409.10173.
 type bert struct {
 	decoder
-	types *graph.Weight
-	cls   classifierHead
+	types  *graph.Weight
+	cls    classifierHead
+	before bool // norms stand before each half
 }
 
 // classifierHead turns the pooled row of a reranker into its score.
 type classifierHead struct {
-	dense, denseBias, out, outBias *graph.Weight // dense may be nil
+	dense, denseBias, out, outBias *graph.Weight // one of dense and out may be nil
+	f                              graph.Func    // behind dense
+	norm                           norm
 }
 
 // bindClassifier binds the head of a model whose pooling is rank.
 func bindClassifier(f *model.File, c *model.Config) classifierHead {
-	h := classifierHead{out: f.Matrix("cls.output.weight", c.Embd, 1), outBias: f.Optional("cls.output.bias", 1)}
-	if h.dense = f.OptionalMatrix("cls.weight", c.Embd, c.Embd); h.dense != nil {
-		h.denseBias = f.Optional("cls.bias", c.Embd)
+	h := classifierHead{f: graph.Tanh}
+	if f.HasTensor("cls.weight") {
+		n := max(f.Rows("cls.weight"), 1)
+		h.dense = f.Matrix("cls.weight", c.Embd, n)
+		h.denseBias = f.Optional("cls.bias", n)
+	}
+	if h.dense == nil || h.dense.Rows() != 1 || f.HasTensor("cls.output.weight") {
+		h.out, h.outBias = f.Matrix("cls.output.weight", c.Embd, 1), f.Optional("cls.output.bias", 1)
 	}
 	return h
 }
 
 func (h *classifierHead) apply(g *graph.Builder, x graph.Value) graph.Value {
 	if h.dense != nil {
-		x = g.Act(g.Linear(x, h.dense, h.denseBias), graph.Tanh)
+		x = h.norm.apply(g, g.Act(g.Linear(x, h.dense, h.denseBias), h.f))
+	}
+	if h.out == nil {
+		return x
 	}
 	return g.Linear(x, h.out, h.outBias)
 }
@@ -51,12 +62,8 @@ func (h *classifierHead) apply(g *graph.Builder, x graph.Value) graph.Value {
 // openBERT opens BERT, Nomic Embed 1.5 and 2, and Jina Embeddings 3: embedding
 // models of one text.
 func openBERT(f *model.File) (model.Model, error) {
-	m := &bert{decoder: decoder{cfg: f.Config()}}
+	m := newBERT(f)
 	c := &m.cfg
-	c.Embedding = true
-	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
-	m.types = f.Optional("token_types.weight", c.Embd, 0)
-	m.embdNorm = biased(f, "token_embd_norm", c.Embd)
 	h := readHeads(f, c, nil)
 	var rope *rotary
 	if c.Arch == "bert" {
@@ -73,10 +80,21 @@ func openBERT(f *model.File) (model.Model, error) {
 			ffnPost: biased(f, blk(i, "layer_output_norm"), c.Embd),
 		})
 	}
+	return m, nil
+}
+
+// newBERT binds what is around the blocks.
+func newBERT(f *model.File) *bert {
+	m := &bert{decoder: decoder{cfg: f.Config()}}
+	c := &m.cfg
+	c.Embedding = true
+	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
+	m.types = f.Optional("token_types.weight", c.Embd, 0)
+	m.embdNorm = biased(f, "token_embd_norm", c.Embd)
 	if c.Rank {
 		m.cls = bindClassifier(f, c)
 	}
-	return m, nil
+	return m
 }
 
 func bindBERTFeed(f *model.File, c *model.Config, layer, n int) half {
@@ -92,7 +110,8 @@ func bindBERTFeed(f *model.File, c *model.Config, layer, n int) half {
 	return bindPlainFFN(f, c, layer, n, graph.GELU)
 }
 
-// Forward records the pass. The norms are behind the sums, not before.
+// Forward records the pass. The norms are behind the sums, unless the model has them
+// before each half. A second norm behind attention sees the block's input once more.
 func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, 1, graph.ByToken)
 	if m.types != nil {
@@ -105,10 +124,17 @@ func (m *bert) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	for i := range m.blocks {
 		g.Layer()
 		b := &m.blocks[i]
-		x = b.mixPost.apply(g, g.Add(x, b.mix.forward(g, x, in)))
-		x = b.ffnPost.apply(g, g.Add(x, b.ffn.forward(g, x, in)))
+		if m.before {
+			x = b.forward(g, x, in, 0, false)
+			continue
+		}
+		y := b.mixPost.apply(g, g.Add(x, b.mix.forward(g, x, in)))
+		if b.sideNorm.given() {
+			y = b.sideNorm.apply(g, g.Add(x, y))
+		}
+		x = b.ffnPost.apply(g, g.Add(y, b.ffn.forward(g, y, in)))
 	}
-	x = g.Pool(x, m.cfg.Pooling)
+	x = g.Pool(m.norm.apply(g, x), m.cfg.Pooling)
 	if m.cfg.Rank {
 		x = m.cls.apply(g, x)
 	}

@@ -90,14 +90,13 @@ func readLatent(f *model.File, c *model.Config) latentSizes {
 // keys and values of every head are cached.
 type latent struct {
 	latentSizes
-	layer           int
-	q, qa, qb       *graph.Weight
-	qNorm           norm
-	compress        *graph.Weight
-	kvNorm          norm
-	keys, values    *graph.Weight // absorbed: one matrix a head
-	expand, o       *graph.Weight // not absorbed: keys and values of all heads
-	rotateQ, single graph.Rope
+	layer        int
+	q, qa, qb    *graph.Weight
+	qNorm        norm
+	compress     *graph.Weight
+	kvNorm       norm
+	keys, values *graph.Weight // absorbed: one matrix a head
+	expand, o    *graph.Weight // not absorbed: keys and values of all heads
 }
 
 func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *latent {
@@ -121,22 +120,22 @@ func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *laten
 		a.expand = f.Matrix(name("attn_kv_b.weight"), s.rank, s.heads*(s.plain+s.value))
 	}
 	a.o = f.Matrix(name("attn_output.weight"), s.heads*s.value, c.Embd)
-	a.rotateQ, a.single = s.rope.Rope, s.rope.Rope
-	a.rotateQ.First = s.plain
-	a.single.HeadDim = s.rotated
 	return a
 }
 
-func (a *latent) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Value {
+func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
+	rotateQ := a.rope.at(in.Context)
+	single := rotateQ
+	rotateQ.First, single.HeadDim = a.plain, a.rotated
 	var q graph.Value
 	if a.q != nil {
 		q = g.Linear(x, a.q, nil)
 	} else {
 		q = g.Linear(a.qNorm.apply(g, g.Linear(x, a.qa, nil)), a.qb, nil)
 	}
-	q = g.Temperature(g.Rope(q, a.rotateQ), a.temper)
+	q = g.Temperature(g.Rope(q, rotateQ), a.temper)
 	kv := g.Linear(x, a.compress, nil)
-	turned := g.Rope(g.Slice(kv, 0, a.rank, a.rotated), a.single)
+	turned := g.Rope(g.Slice(kv, 0, a.rank, a.rotated), single)
 	kv = a.kvNorm.apply(g, g.Slice(kv, 0, 0, a.rank))
 	at := graph.Attention{Layer: a.layer, Heads: a.heads, Scale: a.scale, RopeBase: a.rope.base}
 	dim := a.plain + a.rotated

@@ -15,6 +15,9 @@ type experts struct {
 	bgate, bup, bdown *graph.Weight // [rows, experts]
 	f                 graph.Func
 	limit             float32
+	bound             float32 // of f(gate), and of up to both sides; 0 for none
+	early             bool    // bounds gate itself instead of f(gate)
+	before            bool    // the weights multiply what the experts are given, not what they give
 	merged            bool
 	shared            *ffn
 	sharedGate        *graph.Weight // [embd, 1] or nil
@@ -127,16 +130,51 @@ func (e *experts) forward(g *graph.Builder, x graph.Value, in model.Inputs) grap
 // mix applies the experts that the router's logits choose.
 func (e *experts) mix(g *graph.Builder, x, logits graph.Value) graph.Value {
 	route := g.Route(logits, e.routing)
+	if e.before {
+		n := e.routing.Used
+		w := g.Slice(route, 0, n, n)
+		x = g.Mul(g.Repeat(x, g.Width(x), n, false), w)
+		route = g.Concat(g.Slice(route, 0, 0, n), g.Affine(g.Scale(w, 0), nil, constant("one", n, 1)), n, n)
+	}
 	var y graph.Value
 	switch {
 	case e.merged:
 		up := g.ExpertLinear(x, route, e.up, e.bup)
 		n := e.up.Rows() / 2
-		y = g.Glu(g.Slice(up, 2*n, 0, n), g.Slice(up, 2*n, n, n), e.f, e.limit)
+		y = e.glu(g, g.Slice(up, 2*n, 0, n), g.Slice(up, 2*n, n, n))
 	case e.gate == nil:
 		y = g.Act(g.ExpertLinear(x, route, e.up, e.bup), e.f)
 	default:
-		y = g.Glu(g.ExpertLinear(x, route, e.gate, e.bgate), g.ExpertLinear(x, route, e.up, e.bup), e.f, e.limit)
+		y = e.glu(g, g.ExpertLinear(x, route, e.gate, e.bgate), g.ExpertLinear(x, route, e.up, e.bup))
 	}
 	return g.ExpertSum(g.ExpertLinear(y, route, e.down, e.bdown), route)
+}
+
+// glu computes f(gate)·up, its factors bounded if the layer has a bound.
+func (e *experts) glu(g *graph.Builder, gate, up graph.Value) graph.Value {
+	if e.bound == 0 {
+		return g.Glu(gate, up, e.f, e.limit)
+	}
+	return bounded(g, gate, up, e.f, e.bound, e.early)
+}
+
+// bounded computes f(gate)·up with up within ±bound and f(gate), or early gate itself,
+// at most bound.
+func bounded(g *graph.Builder, gate, up graph.Value, f graph.Func, bound float32, early bool) graph.Value {
+	if early {
+		gate = g.Act(atMost(g, gate, bound), f)
+	} else {
+		gate = atMost(g, g.Act(gate, f), bound)
+	}
+	return g.Mul(gate, clamp(g, up, bound))
+}
+
+// layerBound reads the bound of a layer's factors: one number or one a layer, def
+// without any.
+func layerBound(f *model.File, c *model.Config, key string, layer int, def float32) float32 {
+	v := f.Floats(key, c.Layers, def)[layer]
+	if !(v > 1e-6) {
+		return 0
+	}
+	return v
 }

@@ -19,7 +19,7 @@ func openFalconH1(f *model.File) (model.Model, error) {
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, block{
 			mixNorm: rms(f, blk(i, "attn_norm"), c.Embd),
-			ffnNorm: falconNorm(f, blk(i, "ffn_norm"), c.Embd),
+			ffnNorm: bareNorm(f, blk(i, "ffn_norm"), c.Embd),
 			mix:     both{bindAttention(f, c, h[i], i, rope), bindMamba2(f, c, i, f.HasTensor(blk(i, "ssm_norm.weight")))},
 			ffn:     bindFFN(f, c, i, hidden[i], graph.SiLU),
 		})
@@ -27,8 +27,8 @@ func openFalconH1(f *model.File) (model.Model, error) {
 	return m, nil
 }
 
-// falconNorm is rms for a norm whose name lacks ".weight" in most files.
-func falconNorm(f *model.File, name string, n int) norm {
+// bareNorm is rms for a norm whose name lacks ".weight" in most files.
+func bareNorm(f *model.File, name string, n int) norm {
 	if !f.HasTensor(name) {
 		return rms(f, name, n)
 	}

@@ -12,7 +12,10 @@ type ffn struct {
 	bgate, bup, bdown *graph.Weight
 	f                 graph.Func
 	merged            bool
-	downNorm          norm // before the down matrix
+	bound             float32       // of f(gate), and of up to both sides; 0 for none
+	early             bool          // bounds gate itself instead of f(gate)
+	downNorm          norm          // before the down matrix
+	scales            *graph.Weight // before the down matrix; nil for none
 }
 
 // bindFFN binds a layer's gated block of hidden size n.
@@ -74,8 +77,13 @@ func (m *ffn) forward(g *graph.Builder, x graph.Value, _ model.Inputs) graph.Val
 		y = g.Glu(g.Slice(up, 0, 0, n), g.Slice(up, 0, n, n), m.f, 0)
 	case m.gate == nil:
 		y = g.Act(g.Linear(x, m.up, m.bup), m.f)
+	case m.bound != 0:
+		y = bounded(g, g.Linear(x, m.gate, m.bgate), g.Linear(x, m.up, m.bup), m.f, m.bound, m.early)
 	default:
 		y = g.Glu(g.Linear(x, m.gate, m.bgate), g.Linear(x, m.up, m.bup), m.f, 0)
+	}
+	if m.scales != nil {
+		y = g.Affine(y, m.scales, nil)
 	}
 	return g.Linear(m.downNorm.apply(g, y), m.down, m.bdown)
 }

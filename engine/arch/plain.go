@@ -15,6 +15,7 @@ import (
 type plain struct {
 	halves    bool   // RoPE pairs the halves of a head
 	noRope    bool   // no RoPE
+	normless  bool   // no output norm in the file; norms bind those of a block
 	layerNorm bool   // norms subtract the mean; their biases are optional
 	biased    bool   // layer norms and matrices, each with a bias that is required
 	parallel  bool   // attention and feed-forward share the block's input
@@ -44,7 +45,9 @@ func (p plain) bind(f *model.File) *decoder {
 	}
 	c := &m.cfg
 	c.Embedding = c.Embedding || p.embedding
-	m.norm = p.norm(f, "output_norm", c.Embd)
+	if !p.normless {
+		m.norm = p.norm(f, "output_norm", c.Embd)
+	}
 	windowed, window := make([]bool, c.Layers), 0
 	if p.windows != nil {
 		windowed, window = p.windows(f, c)
@@ -161,9 +164,12 @@ func everyNth(n, def int) func(f *model.File, c *model.Config) ([]bool, int) {
 func firstOfN(n int) func(f *model.File, c *model.Config) ([]bool, int) {
 	return func(f *model.File, c *model.Config) ([]bool, int) {
 		windowed, window := windowPattern(f, c, n, 0)
-		n := max(f.IntOr("attention.sliding_window_pattern", n), 1)
+		if _, ok := f.Bools("attention.sliding_window_pattern", c.Layers); ok {
+			return windowed, window
+		}
+		n := f.IntOr("attention.sliding_window_pattern", n)
 		for i := range windowed {
-			windowed[i] = window > 0 && i%n != 0
+			windowed[i] = window > 0 && (n == 0 || i%n != 0)
 		}
 		return windowed, window
 	}
@@ -203,12 +209,29 @@ func constant(name string, n int, value float32) *graph.Weight {
 	return w
 }
 
-// clamp bounds x to [-limit, limit] as limit - max(0, 2·limit - max(0, x + limit)).
-func clamp(g *graph.Builder, x graph.Value, limit float32) graph.Value {
-	add := func(x graph.Value, value float32) graph.Value {
-		return g.Affine(x, nil, constant("clamp", g.Width(x), value))
+// suppressed is a bias of n logits that makes count of them, from first on, so low that
+// nothing chooses them.
+func suppressed(n, first, count int) *graph.Weight {
+	w := constant("suppressed", n, 0)
+	for i := first; i < first+count; i++ {
+		binary.LittleEndian.PutUint32(w.Data[4*i:], math.Float32bits(-math.MaxFloat32/2))
 	}
-	x = g.Act(add(x, limit), graph.ReLU)
-	x = g.Act(add(g.Scale(x, -1), 2*limit), graph.ReLU)
-	return add(g.Scale(x, -1), limit)
+	return w
+}
+
+// clamp bounds x to [-limit, limit].
+func clamp(g *graph.Builder, x graph.Value, limit float32) graph.Value {
+	x = g.Act(shifted(g, x, limit), graph.ReLU)
+	return shifted(g, atMost(g, x, 2*limit), -limit)
+}
+
+// atMost computes min(x, limit) as limit - max(0, limit - x).
+func atMost(g *graph.Builder, x graph.Value, limit float32) graph.Value {
+	x = g.Act(shifted(g, g.Scale(x, -1), limit), graph.ReLU)
+	return shifted(g, g.Scale(x, -1), limit)
+}
+
+// shifted adds a constant to every column.
+func shifted(g *graph.Builder, x graph.Value, by float32) graph.Value {
+	return g.Affine(x, nil, constant("shift", g.Width(x), by))
 }

@@ -34,6 +34,9 @@ type Config struct {
 	// Embedding models give one pooled row a sequence instead of logits.
 	Embedding bool
 	Pooling   graph.PoolKind
+	// Whole models predict masked tokens from both sides: their rows see the whole text, which
+	// has to be one batch, so they do not generate token by token.
+	Whole bool
 	// Rank models give one score a sequence: how well a document answers a query.
 	Rank bool
 }
