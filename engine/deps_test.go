@@ -46,7 +46,7 @@ const imports = `
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
 	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
-	engine: engine/cpu engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine: engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch

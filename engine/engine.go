@@ -23,6 +23,7 @@ import (
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/prefix"
 	"godwit/engine/sched"
 	"godwit/engine/tokenizer"
 )
@@ -88,6 +89,9 @@ type Options struct {
 	// Measuring receives the progress of a calibration before loading, from 0 to 1; an
 	// error cancels. Where it is nil, Progress receives it as 0 to 0.5.
 	Measuring func(share float64) error
+	// Prefixes keeps what conversations have read, for all models of a process
+	// and for later ones; nil: only what the slots hold is reused.
+	Prefixes *prefix.Store
 	// Observe is told of every step of the device, for metrics; may be nil.
 	Observe func(sched.Step)
 	// Replay returns the tokens of an answer in place of sampled ones, for tests
@@ -289,14 +293,35 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	if m.Config().Embedding {
 		e.embed.set(c.prog, c.cache, p.Sizes.Rows, width)
 	}
-	e.sched = sched.New(c.prog, c.cache, sched.Options{
+	identity, err := p.identity(c.cache, x.backend.Info())
+	if err != nil {
+		x.log.Warn("prefixes are not kept", "err", err)
+	}
+	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
 		StateModel: len(g.States) > 0, Observe: p.Options.Observe, Ended: e.warnSaturated,
 		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers),
-	})
+	}
+	if err == nil && !m.Config().Embedding {
+		o.Prefixes, o.Identity = p.Options.Prefixes, identity
+		o.Unkept = func(err error) { x.log.Warn("a prefix was not kept", "err", err) }
+	}
+	e.sched = sched.New(c.prog, c.cache, o)
 	x.log.Info("model loaded", "model", m.Config().Name, "arch", m.Config().Arch, "device", x.backend.Info().Detail,
 		"ctx", p.Context, "bytes", c.prog.Memory().Weights+c.prog.Memory().Cache)
 	return e
+}
+
+// identity is all that decides what the bytes in the cache mean, for the keys of
+// kept prefixes.
+func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
+	id, err := cache.Identity()
+	o := &p.Options
+	layers := -1
+	if o.GPULayers != nil {
+		layers = *o.GPULayers
+	}
+	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
 }
 
 // noticed is words that logs what the vocabulary has to say about itself.

@@ -225,6 +225,7 @@ func (g *generation) job() sched.Job {
 	}
 	return sched.Job{
 		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
+		Salt: g.r.Salt, Private: g.r.Private,
 		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(slot, done, total int) {
 			g.out.push(Event{Kind: Prefill, Slot: slot, Done: done, Total: total})
@@ -375,7 +376,7 @@ func (g *generation) done(f sched.Finish, st sched.Stats, err error) {
 	}
 	g.out.push(Event{Kind: End, Result: &Result{
 		Finish: g.finish, Stop: stop, Tokens: g.tokens, Seed: g.sampler.Seed(), Slot: st.Slot,
-		Prompt: len(g.prompt), Cached: st.Cached, Completion: len(g.tokens), Reasoning: g.thought,
+		Prompt: len(g.prompt), Cached: st.Cached, Stored: st.Stored, FromDisk: st.FromDisk, Completion: len(g.tokens), Reasoning: g.thought,
 		Prefill: st.Prefill, Decode: st.Decode, Waited: st.Waited, Shifts: st.Shifts, Full: full,
 	}})
 	g.out.close()

@@ -37,6 +37,8 @@ type Request struct {
 	IgnoreEOG   bool   // go on behind end-of-generation tokens
 	Special     bool   // show control tokens in the text
 	Fresh       bool   // compute the whole prompt, reuse nothing
+	Salt        string // only requests with the same one share what was read
+	Private     bool   // nothing of what was read is left when the answer ends
 	Slot        *int   // the slot to use; nil: any
 	OneCall     bool   // the answer ends before a second tool call
 	Queued      func() // called once the prompt is in tokens and waits for its turn; may be nil
@@ -110,6 +112,8 @@ type Result struct {
 	Slot       int
 	Prompt     int // tokens of the prompt
 	Cached     int // of these, reused
+	Stored     int // of these, kept in memory or on disk after their slot had held something else
+	FromDisk   int // of these, read from disk
 	Completion int // generated tokens, the one that ended the answer included
 	Reasoning  int // of these, thinking, the tag that ends it included unless it was inserted
 	Prefill    time.Duration

@@ -253,6 +253,7 @@ func TestCacheProperties(t *testing.T) {
 				w := newTwin(t, shape, rapid.Uint64().Draw(t, "seed"))
 				seqs := len(w.values)
 				seq := rapid.IntRange(0, seqs-1)
+				var kept []*pieces
 				t.Repeat(map[string]func(*rapid.T){
 					"extend": func(t *rapid.T) {
 						w.extend(t, seq.Draw(t, "seq"), rapid.IntRange(0, w.c.layout.Settings.UBatch).Draw(t, "n"))
@@ -290,6 +291,18 @@ func TestCacheProperties(t *testing.T) {
 					},
 					"save and load": func(t *rapid.T) {
 						w.reload(t, seq.Draw(t, "seq"), seq.Draw(t, "to"))
+					},
+					"keep pieces": func(t *rapid.T) {
+						if len(kept) < 4 {
+							kept = append(kept, &pieces{})
+						}
+						kept[rapid.IntRange(0, len(kept)-1).Draw(t, "kept")].take(t, w, seq.Draw(t, "seq"))
+					},
+					"adopt": func(t *rapid.T) {
+						if len(kept) > 0 {
+							k := kept[rapid.IntRange(0, len(kept)-1).Draw(t, "kept")]
+							k.adopt(t, w, seq.Draw(t, "seq"), rapid.IntRange(0, len(k.values)).Draw(t, "most"))
+						}
 					},
 					"": func(t *rapid.T) { w.check(t) },
 				})

@@ -168,6 +168,13 @@ func (s *Store) Has(key Key, part int) bool {
 	return s.nodes[key].blob(part) != nil
 }
 
+// Reaches reports whether anything is there of a page.
+func (s *Store) Reaches(key Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[key] != nil
+}
+
 // blob is a part of a node, nil where there is none.
 func (n *node) blob(part int) *blob {
 	if n == nil || part >= len(n.parts) {
@@ -384,6 +391,22 @@ func (s *Store) drop(t *tier, n *node) {
 		}
 	}
 	s.prune(n)
+}
+
+// Forget gives up pages with the points that hang on them, wherever they are.
+func (s *Store) Forget(pages []Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Backward(pages) {
+		n := s.nodes[key]
+		if n == nil {
+			continue
+		}
+		for _, x := range append(slices.Clone(n.points), n) {
+			s.drop(&s.mem, x)
+			s.drop(&s.held, x)
+		}
+	}
 }
 
 // prune forgets the parts that no tier has, and a node without any on which

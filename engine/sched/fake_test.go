@@ -14,6 +14,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/prefix"
 	"godwit/engine/sched"
 )
 
@@ -48,6 +49,7 @@ type tiny struct {
 	rotary  []kv.Rotary // keys are turned by their position
 	seed    uint64      // shuffles the pages
 	delay   time.Duration
+	kept    *prefix.Store
 }
 
 func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
@@ -85,6 +87,10 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 		t.Fatal(err)
 	}
 	o := sched.Options{Context: c.context, Rows: c.rows, Outputs: max(8, c.seqs), Vocab: vocab, Observe: f.observe}
+	if c.kept != nil {
+		o.Prefixes, o.Identity = c.kept, []byte("tiny")
+		o.Unkept = func(err error) { t.Error("not kept:", err) }
+	}
 	if c.shift {
 		o.Shift, o.Rotary = true, c.rotary
 		if c.rotary == nil {

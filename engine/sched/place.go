@@ -23,7 +23,9 @@ func (s *Sched) place() {
 			kept = append(kept, s.queue[k:]...)
 			break
 		}
-		if i := s.choose(t); i >= 0 {
+		if !s.ready(t) {
+			kept = append(kept, t)
+		} else if i := s.choose(t); i >= 0 {
 			s.start(t, i)
 		} else {
 			kept = append(kept, t)
@@ -59,7 +61,11 @@ func (s *Sched) start(t *task, i int) {
 		t.stats.Waited = t.started.Sub(t.queued)
 	}
 	t.stats.Slot = i
-	s.slots[i].task = t
+	sl := &s.slots[i]
+	sl.task, sl.salt, sl.private, sl.prompt = t, t.Salt, t.Private, t.stats.Prompt
+	if s.o.Prefixes != nil {
+		sl.chain.root = s.root(t)
+	}
 	err := s.cache.Keep(s.slots[i].seq, t.stats.Prompt-1)
 	if err == nil && t.parts > 0 && !s.o.StateModel {
 		err = s.cache.Point(s.slots[i].seq, t.parts, true)
@@ -102,6 +108,15 @@ func (s *Sched) choose(t *task) int {
 		return -1
 	}
 	src, n := s.longest(t)
+	if got := t.taken; got != nil {
+		t.taken = nil
+		if got.pos > n {
+			if s.adopt(t, dst, got) {
+				return dst
+			}
+			src, n = s.longest(t)
+		}
+	}
 	if n == 0 {
 		s.empty(dst)
 		return dst
@@ -138,6 +153,9 @@ func (s *Sched) longest(t *task) (src, n int) {
 	}
 	for i := range s.slots {
 		sl := &s.slots[i]
+		if sl.salt != t.Salt || sl.private {
+			continue
+		}
 		l := common(sl.tokens, t.tokens[:len(t.tokens)-1])
 		if sl.mixed > 0 {
 			l = min(l, sl.mixed)
@@ -180,12 +198,14 @@ func (s *Sched) age(i int) uint64 {
 
 // cut shortens a slot to at most n positions, whole pages.
 func (s *Sched) cut(i, n int) {
+	s.flush(i)
 	got, err := s.cache.Truncate(s.slots[i].seq, n)
 	if err != nil {
-		s.empty(i)
+		s.forget(i)
 		return
 	}
 	s.slots[i].tokens = s.slots[i].tokens[:got]
+	s.slots[i].chain.cut(got)
 	if got <= s.slots[i].mixed {
 		s.slots[i].mixed = 0
 	}
@@ -200,10 +220,18 @@ func (s *Sched) align(i, got int) {
 	}
 }
 
-// empty drops what a slot holds.
+// empty drops what a slot holds, which is kept in the store.
 func (s *Sched) empty(i int) {
-	s.cache.Drop(s.slots[i].seq)
-	s.slots[i].tokens, s.slots[i].mixed = s.slots[i].tokens[:0], 0
+	s.flush(i)
+	s.forget(i)
+}
+
+// forget drops what a slot holds.
+func (s *Sched) forget(i int) {
+	sl := &s.slots[i]
+	s.cache.Drop(sl.seq)
+	sl.tokens, sl.mixed, sl.prompt = sl.tokens[:0], 0, 0
+	sl.chain.cut(0)
 }
 
 // common is the length of the longest common prefix.
@@ -269,7 +297,7 @@ func (s *Sched) dropIdle() bool {
 // queue; what it has generated becomes part of its prompt.
 func (s *Sched) requeue(i int) {
 	t := s.slots[i].task
-	s.slots[i].task = nil
+	s.slots[i].task, s.slots[i].chain.dirty, t.looked = nil, true, false
 	s.hold = true
 	s.empty(i)
 	s.queue = append(s.queue, nil)

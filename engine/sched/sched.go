@@ -19,6 +19,7 @@ import (
 	"godwit/engine/backend"
 	"godwit/engine/kv"
 	"godwit/engine/llm"
+	"godwit/engine/prefix"
 	"godwit/engine/sample"
 )
 
@@ -81,13 +82,18 @@ type Job struct {
 	OneByOne bool // feed the prompt through decode, a token a step
 	Slot     int  // the slot to use; negative: any
 	Keep     int  // tokens of the start that a shift keeps; negative: the prompt
+
+	Salt    string // only jobs with the same one share what was read
+	Private bool   // nothing is left of the job when it ends
 }
 
 // Stats are the counts and times of a job.
 type Stats struct {
 	Slot      int
 	Prompt    int // tokens of the prompt
-	Cached    int // of these, taken from the cache
+	Cached    int // of these, not read again
+	Stored    int // of these, taken from the store of prefixes
+	FromDisk  int // of these, whose pages were on disk
 	Generated int
 	Prefill   time.Duration // from the start to the first logits
 	Decode    time.Duration // from there to the end
@@ -105,10 +111,16 @@ type Options struct {
 	StateModel bool
 	// Shift drops the middle of a full sequence instead of ending its job;
 	// Rotary, one a layer, says how to move keys. nil: they are computed again.
-	Shift   bool
-	Rotary  []kv.Rotary
-	Observe func(Step) // told of every step; may be nil
-	Ended   func()     // told on the scheduler's goroutine that a job ends; may be nil
+	Shift  bool
+	Rotary []kv.Rotary
+	// Prefixes keeps what slots have read; nil: nothing is kept. Identity is all
+	// that decides what the bytes of a sequence mean. Unkept is called with the
+	// reason where the device does not give or take them; may be nil.
+	Prefixes *prefix.Store
+	Identity []byte
+	Unkept   func(error)
+	Observe  func(Step) // told of every step; may be nil
+	Ended    func()     // told on the scheduler's goroutine that a job ends; may be nil
 }
 
 // Step is what one run of the device did, for metrics and tests.
@@ -145,6 +157,8 @@ type Sched struct {
 	starved bool // decode rows left prompts no room in the last step
 	choices int  // calls of Next beside the loop that it has not heard of
 
+	fetching int // jobs for which the store is read beside the loop
+
 	view view // copied out after every change, for readers that must not wait
 }
 
@@ -163,6 +177,10 @@ type task struct {
 	chooses bool        // Next runs beside the loop
 	unwatch func() bool // of ctx, whose end wakes the loop
 	logits  []float32   // what it is given then
+
+	looked   bool   // the store was asked for its prompt
+	fetching bool   // and is read beside the loop
+	taken    *taken // what it had, until the job has a slot
 }
 
 // slot is a sequence of the cache and the job that uses it, if any.
@@ -171,7 +189,13 @@ type slot struct {
 	tokens []llm.Token // what the cells hold
 	task   *task
 	used   uint64
-	mixed  int // of a job: cells from here on were computed behind text that a shift has dropped; 0: none
+
+	salt    string // of the job that filled it
+	private bool   // nothing of it is shared or kept
+	prompt  int    // tokens of the last job's prompt
+	chain   chain
+
+	mixed int // of a job: cells from here on were computed behind text that a shift has dropped; 0: none
 }
 
 // rowUse says whose output a batch row is.
@@ -299,11 +323,22 @@ func (s *Sched) loop() {
 		s.cancel()
 		s.place()
 		s.publish()
-		waits = !s.step() && s.choices > 0
+		waits = !s.work()
 		s.publish()
 	}
 }
 
+// work runs a step, and keeps something of what slots have read. It reports false
+// where there is nothing to do until somebody beside the loop has finished.
+func (s *Sched) work() bool {
+	if s.step() {
+		s.keepSome(1)
+		return true
+	}
+	return s.keepSome(1) || s.choices+s.fetching == 0
+}
+
+// idle reports whether there is nothing to do until somebody asks.
 func (s *Sched) idle() bool {
 	if len(s.queue) > 0 {
 		return false
@@ -313,12 +348,15 @@ func (s *Sched) idle() bool {
 			return false
 		}
 	}
-	return true
+	return !s.keepSome(1)
 }
 
 // abort ends everything.
 func (s *Sched) abort() {
 	s.apart.Wait()
+	for i := range s.slots {
+		s.flush(i)
+	}
 	for i := range s.slots {
 		if s.slots[i].task != nil {
 			s.finish(i, Failed, ErrClosed)
@@ -354,7 +392,7 @@ func (s *Sched) cancel() {
 func (s *Sched) finish(i int, f Finish, err error) {
 	sl := &s.slots[i]
 	t := sl.task
-	sl.task = nil
+	sl.task, sl.chain.dirty = nil, true
 	s.hold = false
 	s.clock++
 	sl.used = s.clock
@@ -370,8 +408,11 @@ func (s *Sched) finish(i int, f Finish, err error) {
 		err = s.cache.Checkpoint(sl.seq)
 	}
 	var odd *backend.NotNumbers
-	if errors.Is(err, sample.ErrLogits) || errors.As(err, &odd) { // what led to them is no prefix for others
-		s.empty(i)
+	switch {
+	case errors.Is(err, sample.ErrLogits) || errors.As(err, &odd): // what led to them is no prefix for others
+		s.disown(i)
+	case sl.private:
+		s.forget(i)
 	}
 	if s.o.Ended != nil {
 		s.o.Ended()

@@ -25,6 +25,7 @@ func (s *Sched) shift(i int) error {
 		keep = t.stats.Prompt
 	}
 	keep = min(max(keep, sinks), n/2)
+	s.flush(i)
 	drop := max((n-keep)/2, 1)
 	t.tokens = append(t.tokens[:keep], t.tokens[keep+drop:]...)
 	t.stats.Shifts++
@@ -34,8 +35,9 @@ func (s *Sched) shift(i int) error {
 		return err
 	case moved:
 		sl.tokens, sl.mixed = append(sl.tokens[:0], t.tokens...), keep
+		sl.chain.cut(keep)
 	default:
-		s.empty(i)
+		s.forget(i)
 	}
 	t.read = len(t.tokens)
 	return nil

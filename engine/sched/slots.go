@@ -79,7 +79,7 @@ func (s *Sched) Erase(ctx context.Context, i int) (n int, err error) {
 		var sl *slot
 		if sl, err = s.idleSlot(i); err == nil {
 			n = len(sl.tokens)
-			s.empty(i)
+			s.forget(i)
 		}
 	})
 	return n, errors.Join(e, err)
@@ -110,7 +110,7 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.ReadSeeker) (n int, err
 		}
 		s.empty(i)
 		if n, err = s.restore(i, r); err != nil {
-			s.empty(i)
+			s.forget(i)
 		}
 		if errors.Is(err, kv.ErrSession) {
 			err = fmt.Errorf("%w: %w", ErrSession, err)
@@ -290,10 +290,11 @@ func (s *Sched) Stretch(ctx context.Context, i int, tokens []llm.Token) (err err
 			pos += n
 		}
 		if err != nil {
-			s.empty(i)
+			s.forget(i)
 			return
 		}
 		sl.tokens = append(sl.tokens[:0], tokens...)
+		sl.private = true // its cells are not those of its tokens
 	})
 	return errors.Join(e, err)
 }

@@ -33,11 +33,12 @@ func (s *Sched) step() bool {
 	for _, sp := range b.Spans {
 		sl := &s.slots[sp.Seq]
 		if err != nil || odd != nil && strays(odd.Rows, sp) && sl.task != nil && !sl.task.Strays {
-			s.empty(int(sp.Seq))
+			s.disown(int(sp.Seq))
 			s.finish(int(sp.Seq), Failed, cmp.Or[error](err, odd))
 			continue
 		}
 		sl.tokens = append(sl.tokens, b.Tokens[sp.First:sp.First+sp.Rows]...)
+		sl.chain.dirty = sl.chain.dirty || len(sl.tokens)/kv.PageCells != (len(sl.tokens)-sp.Rows)/kv.PageCells
 		s.checkpoint(int(sp.Seq), sp.Rows)
 	}
 	if err == nil {
@@ -409,7 +410,7 @@ func (s *Sched) full(i int, next llm.Token) {
 		return
 	}
 	if err := s.shift(i); err != nil {
-		s.empty(i)
+		s.forget(i)
 		s.finish(i, Failed, err)
 		return
 	}

@@ -1,0 +1,426 @@
+package kv
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"godwit/engine/llm"
+)
+
+// A sequence in pieces that other sequences with the same beginning can take
+// over, in this process or a later one: whole pages, by group, in their packed
+// form, and points, which are what a row at one position reads besides.
+//
+// A point holds the exact rows that a row there reads, the rows behind the last
+// whole page, the calibration that the conversation took of itself, and the
+// recurrent states. Models that need none of this continue at every page border
+// and have no points.
+
+// Kept is what somebody has of the beginning of a text.
+type Kept interface {
+	Pages() int               // whole pages, from the first
+	Has(page, group int) bool // a page has the rows of a group
+	Points() []int            // positions of points, ascending
+}
+
+// HasPoints reports whether a sequence is continued at points only.
+func (c *Cache) HasPoints() bool { return c.states.on() || c.hasExact() }
+
+// needed is the pages of a group that are read packed by rows from pos on, in a
+// sequence that has a point there: those from from to to-1.
+func (c *Cache) needed(g, pos int) (from, to int) {
+	return visible(pos, c.pools[g].window), c.tail(g, pos)
+}
+
+// tail is the first page whose rows a point at pos holds.
+func (c *Cache) tail(g, pos int) int {
+	whole := pos / PageCells
+	if p := &c.exact[g]; p.late {
+		return min(whole, p.window.FirstExact(pos))
+	}
+	return whole
+}
+
+// Longest returns the largest position up to most at which a sequence can be
+// continued with what k has, and 0 if there is none.
+func (c *Cache) Longest(k Kept, most int) int {
+	run := make([]int, len(c.pools)) // pages from the first that have the group
+	for g := range c.pools {
+		for c.pools[g].window == 0 && run[g] < k.Pages() && k.Has(run[g], g) {
+			run[g]++
+		}
+	}
+	fits := func(pos int) bool {
+		if pos > most || pos/PageCells > k.Pages() {
+			return false
+		}
+		for g := range c.pools {
+			from, to := c.needed(g, pos)
+			if c.pools[g].window == 0 {
+				if to > run[g] {
+					return false
+				}
+				continue
+			}
+			for i := to - 1; i >= from; i-- {
+				if !k.Has(i, g) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	if c.HasPoints() {
+		for _, pos := range slices.Backward(k.Points()) {
+			if fits(pos) {
+				return pos
+			}
+		}
+		return 0
+	}
+	for pos := min(most/PageCells, k.Pages()) * PageCells; pos > 0; pos -= PageCells {
+		if fits(pos) {
+			return pos
+		}
+	}
+	return 0
+}
+
+// Continues returns the positions of a sequence of which PointData has a point:
+// the last page borders in its prompt and in itself, its checkpoints, and where
+// other prompts have left it. It is empty for models without points.
+func (c *Cache) Continues(seq llm.Seq) (list []int) {
+	s, err := c.seq(seq)
+	if err != nil || !c.HasPoints() {
+		return nil
+	}
+	c.settle(s)
+	for _, q := range s.points {
+		if q.parted {
+			list = append(list, q.pos)
+		}
+	}
+	list = append(list, s.keep, s.len/PageCells*PageCells)
+	for _, m := range s.marks {
+		list = append(list, m.pos)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(pos int) bool { return !c.continues(s, pos) })
+}
+
+// continues reports whether a point can be taken at pos.
+func (c *Cache) continues(s *sequence, pos int) bool {
+	return pos > 0 && pos <= s.len && (c.states.on() || pos%PageCells == 0) && c.readable(s, pos) && (!c.states.on() || s.marked(pos))
+}
+
+// Identity is all that the layout and the model say about what the bytes of a
+// sequence mean.
+func (c *Cache) Identity() ([]byte, error) {
+	h := c.header(&sequence{first: make([]int, len(c.pools)), exact: make([][]int32, len(c.pools))})
+	tempers, span := make([]Temper, len(c.layout.Layers)), 0
+	for i := range c.layout.Layers {
+		tempers[i] = c.layout.Layers[i].Temper
+		if c.layout.Layers[i].K.Own {
+			span = c.layout.Settings.Span // what a conversation measures depends on how far it can reach
+		}
+	}
+	return json.Marshal(struct {
+		Header  *sessionHeader
+		Tempers []Temper
+		Span    int
+	}{h, tempers, span})
+}
+
+// Windowed lists the groups that give pages back.
+func (c *Cache) Windowed() (list []int) {
+	for g := range c.pools {
+		if c.pools[g].window > 0 {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// Needed is the pages of a group, from from to to-1, that a sequence which
+// continues at pos reads beside the point there.
+func (c *Cache) Needed(group, pos int) (from, to int) { return c.needed(group, pos) }
+
+// pageRow is called for each row of a piece. The size is that of buf.
+type pageRow func(size, layer int, side Side, part Part, cell int32) error
+
+// eachOwner calls f for both sides of every layer with cells in a group.
+func (c *Cache) eachOwner(g int, f func(i int, s Side, x *SideLayout) error) error {
+	for _, i := range c.layout.Groups[g].Layers {
+		for _, s := range []Side{K, V} {
+			if err := f(i, s, c.layout.Layers[i].Side(s)); err != nil {
+				return fmt.Errorf("layer %d %v: %w", c.layout.Layers[i].Layer, s, err)
+			}
+		}
+	}
+	return nil
+}
+
+// walkPage visits the rows of a page: the packed ones, and in the first page the
+// sinks.
+func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
+	return c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
+		for pos := page * PageCells; pos < (page+1)*PageCells && x.RowBytes > 0; pos++ {
+			if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, pos)); err != nil {
+				return err
+			}
+		}
+		if page > 0 || c.pools[g].window > 0 && c.HasPoints() {
+			return nil
+		}
+		return c.walkSinks(seq, g, PageCells, i, s, x, row)
+	})
+}
+
+// walkSinks visits the sinks of one side among the first n positions. They are
+// part of the first page. Where a point does not need that, in groups with a
+// window and near the beginning, they are part of the point.
+func (c *Cache) walkSinks(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
+	if x.SinkRow == 0 {
+		return nil
+	}
+	for pos := range min(n, c.layout.Groups[g].Exact.Sinks) {
+		if err := row(x.SinkRow, i, s, Sinks, c.SinkCell(g, seq, pos)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkPoint visits the rows of a point.
+func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
+	for g := range c.pools {
+		tail, exact := c.tail(g, pos)*PageCells, pos
+		if p := &c.exact[g]; p.on() {
+			exact = p.window.FirstExact(pos) * PageCells
+		}
+		err := c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
+			for at := tail; at < pos && x.RowBytes > 0 && !x.Late(); at++ {
+				if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, at)); err != nil {
+					return err
+				}
+			}
+			for at := exact; at < pos && x.ExactRow > 0; at++ {
+				if err := row(x.ExactRow, i, s, Exact, c.ExactCell(g, seq, at)); err != nil {
+					return err
+				}
+			}
+			if x.OwnRow > 0 {
+				if err := row(x.OwnRow, i, s, Measured, int32(seq)); err != nil {
+					return err
+				}
+			}
+			if tail > 0 && c.pools[g].window == 0 {
+				return nil
+			}
+			return c.walkSinks(seq, g, pos, i, s, x, row)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reads returns a pageRow that appends rows to data.
+func reads(data *[]byte, rows Rows) pageRow {
+	return func(size, layer int, side Side, part Part, cell int32) error {
+		n := len(*data)
+		*data = slices.Grow(*data, size)[:n+size]
+		return rows.ReadRow((*data)[n:], layer, side, part, cell)
+	}
+}
+
+// writes returns a pageRow that takes rows from data.
+func writes(data *[]byte, rows Rows) pageRow {
+	return func(size, layer int, side Side, part Part, cell int32) error {
+		if len(*data) < size {
+			return fmt.Errorf("%w: a piece is too short", ErrSession)
+		}
+		row := (*data)[:size]
+		*data = (*data)[size:]
+		return rows.WriteRow(layer, side, part, cell, row)
+	}
+}
+
+// PageBytes is the size of a page's piece of a group.
+func (c *Cache) PageBytes(g, page int) (n int) {
+	_ = c.walkPage(0, g, page, func(size, _ int, _ Side, _ Part, _ int32) error { n += size; return nil })
+	return n
+}
+
+// PageData returns a whole page of a sequence in a group; nil where its rows are
+// not there, not packed yet, or not those of a prompt read from its beginning.
+func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
+	s, err := c.seq(seq)
+	if err != nil {
+		return nil, err
+	}
+	if (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
+		return nil, nil
+	}
+	if p := &c.exact[g]; p.late && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {
+		return nil, nil
+	}
+	data := make([]byte, 0, c.PageBytes(g, page))
+	if err := c.walkPage(seq, g, page, reads(&data, rows)); err != nil {
+		return nil, fmt.Errorf("kv: page %d of sequence %d: %w", page, seq, err)
+	}
+	return data, nil
+}
+
+// PointData returns the point at a position that Continues lists; nil for others.
+func (c *Cache) PointData(seq llm.Seq, pos int, rows Rows) ([]byte, error) {
+	s, err := c.seq(seq)
+	if err != nil {
+		return nil, err
+	}
+	states, err := c.stateRows(rows)
+	if err != nil || !c.HasPoints() || !c.continues(s, pos) {
+		return nil, err
+	}
+	data := []byte{}
+	if err := c.walkPoint(seq, pos, reads(&data, rows)); err != nil {
+		return nil, fmt.Errorf("kv: point %d of sequence %d: %w", pos, seq, err)
+	}
+	for _, m := range s.marks {
+		if m.pos != pos {
+			continue
+		}
+		for i := range c.layout.Layers {
+			n := len(data)
+			size := int(c.layout.Layers[i].StateBytes)
+			if size == 0 {
+				continue
+			}
+			data = slices.Grow(data, size)[:n+size]
+			if err := states.ReadState(data[n:], i, m.slot); err != nil {
+				return nil, fmt.Errorf("kv: point %d of sequence %d: %w", pos, seq, err)
+			}
+		}
+	}
+	return data, nil
+}
+
+// Adopt makes a sequence, which is emptied first, of the pages and the point of
+// a text up to pos, which Longest has returned. page returns the pieces. On an
+// error, of which ErrFull says that the cells are not there, the sequence is empty.
+func (c *Cache) Adopt(seq llm.Seq, pos int, page func(page, group int) ([]byte, error), point []byte, rows Rows) error {
+	s, err := c.seq(seq)
+	if err != nil {
+		return err
+	}
+	c.Drop(seq)
+	if err := c.adopt(seq, s, pos, page, point, rows); err != nil {
+		c.Drop(seq)
+		return fmt.Errorf("kv: sequence %d adopts %d positions: %w", seq, pos, err)
+	}
+	return nil
+}
+
+func (c *Cache) adopt(seq llm.Seq, s *sequence, pos int, page func(page, group int) ([]byte, error), point []byte, rows Rows) error {
+	if pos <= 0 || !c.states.on() && pos%PageCells != 0 {
+		return fmt.Errorf("%w: not a position to continue at", ErrSession)
+	}
+	states, err := c.stateRows(rows)
+	if err != nil {
+		return err
+	}
+	if err := c.seat(seq, s, pos); err != nil {
+		return err
+	}
+	for g := range c.pools {
+		from, to := c.needed(g, pos)
+		for i := from; i < to; i++ {
+			data, err := page(i, g)
+			if err == nil && len(data) != c.PageBytes(g, i) {
+				err = fmt.Errorf("%w: page %d has %d bytes", ErrSession, i, len(data))
+			}
+			if err == nil {
+				err = c.walkPage(seq, g, i, writes(&data, rows))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if !c.HasPoints() {
+		return nil
+	}
+	if err := c.walkPoint(seq, pos, writes(&point, rows)); err != nil {
+		return err
+	}
+	for i := range c.layout.Layers {
+		size := int(c.layout.Layers[i].StateBytes)
+		if size > len(point) {
+			return fmt.Errorf("%w: a point is too short", ErrSession)
+		}
+		if size > 0 {
+			if err := states.WriteState(i, c.State(seq), point[:size]); err != nil {
+				return err
+			}
+			point = point[size:]
+		}
+	}
+	if len(point) > 0 {
+		return fmt.Errorf("%w: a point is %d bytes too long", ErrSession, len(point))
+	}
+	if c.states.on() {
+		return c.Checkpoint(seq)
+	}
+	c.point(s, pos, false)
+	return nil
+}
+
+// seat gives an empty sequence of pos positions the pages that rows from there on
+// read.
+func (c *Cache) seat(seq llm.Seq, s *sequence, pos int) error {
+	c.settleAll()
+	c.touch(s)
+	pages := (pos + PageCells - 1) / PageCells
+	for g := range c.pools {
+		p, first := &c.pools[g], visible(pos, c.pools[g].window)
+		if need := pages - first; pages > cap(s.tables[g]) || need > len(p.free) && !c.reclaim(g, need) {
+			return fmt.Errorf("%w: %d cells, %d of %d free", ErrFull, pos, len(p.free)*PageCells, len(p.refs)*PageCells)
+		}
+		for len(s.tables[g]) < pages {
+			page := int32(-1)
+			if len(s.tables[g]) >= first {
+				page = p.take()
+			}
+			s.tables[g] = append(s.tables[g], page)
+		}
+		s.first[g] = first
+		c.seatExact(s, g, pos)
+	}
+	s.len, s.keep = pos, 0
+	return nil
+}
+
+// seatExact gives it the exact pages of a group that a row at pos reads.
+func (c *Cache) seatExact(s *sequence, g, pos int) {
+	p := &c.exact[g]
+	if !p.on() {
+		return
+	}
+	first, tail := p.window.FirstExact(pos), c.tail(g, pos)
+	for i, page := range s.tables[g] {
+		exact := int32(-1)
+		if i >= first {
+			exact = c.takeExact(g)
+		}
+		s.exact[g] = append(s.exact[g], exact)
+		if page >= 0 {
+			p.packed[page] = 0
+			if i < tail {
+				p.packed[page] = int32(p.steps)
+			}
+		}
+	}
+	s.low[g] = p.window.firstExact(pos)
+}

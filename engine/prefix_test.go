@@ -1,0 +1,144 @@
+package engine_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"godwit/engine"
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/prefix"
+)
+
+// prefixTypes are the pairs of cache types of the tests below: floats, packed as
+// they are written, and packed by page.
+func prefixTypes(t testing.TB) (list []kv.Want) {
+	for _, names := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"gw3", "gw3"}} {
+		k, err := kv.Parse(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := kv.Parse(names[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, kv.Want{K: k, V: v})
+	}
+	return list
+}
+
+// keeper opens a model over and over with a store in one folder.
+type keeper struct {
+	t     *testing.T
+	path  string
+	o     engine.Options
+	dir   string
+	disk  int64
+	store *prefix.Store
+	e     *engine.Engine
+}
+
+// open opens the store and the model.
+func (k *keeper) open() {
+	k.t.Helper()
+	if k.store == nil {
+		k.store = prefix.Open(prefix.Options{Dir: k.dir, Disk: k.disk, Memory: 1 << 30})
+	}
+	k.o.Prefixes = k.store
+	var err error
+	if k.e, err = engine.Open(k.t.Context(), k.path, k.o); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// close closes the model, and the store if that is asked for.
+func (k *keeper) close(store bool) {
+	k.t.Helper()
+	if err := k.e.Close(); err != nil {
+		k.t.Fatal(err)
+	}
+	if store {
+		if err := k.store.Close(); err != nil {
+			k.t.Fatal(err)
+		}
+		k.store = nil
+	}
+}
+
+// TestPrefixes: a text is not read again after its slot was taken by others, after
+// the model was unloaded, and after a restart of the process, and the logits are
+// the bits of a cold run.
+func TestPrefixes(t *testing.T) {
+	seed := testSeed(t)
+	models := reuseModels(t)
+	for i, m := range models {
+		for j, want := range prefixTypes(t) {
+			if !testAll() && (i+j+int(seed))%4 != 0 {
+				continue
+			}
+			t.Run(m.name+"/"+want.K.Name+"/"+want.V.Name, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)<<8|uint64(j)))
+				comesBack(t, m, want, rng)
+			})
+		}
+	}
+}
+
+// comesBack asks the same in one engine that loses it in many ways.
+func comesBack(t *testing.T, m reuseModel, want kv.Want, rng *rand.Rand) {
+	slots := 1 + rng.IntN(2)
+	k := &keeper{t: t, path: m.path(t), dir: t.TempDir(), disk: 1 << 30, o: engine.Options{
+		Context: 1024, Cells: 1024 * slots, Parallel: slots, UBatch: []int{64, 96, 512}[rng.IntN(3)], Want: want, NoCalibration: true, Threads: 1,
+	}}
+	cold := k.o
+	cold.Parallel, cold.Cells, cold.UBatch = 1, 1024, 512
+	k.open()
+	r := &reuseRig{warm: k.e, cold: openPath(t, k.path, cold)}
+	r.recurrent = k.e.KV().StateBytes() > 0
+	text := func(n int) (list []llm.Token) {
+		for range n {
+			list = append(list, llm.Token(rng.IntN(r.cold.Config().Vocab)))
+		}
+		return list
+	}
+	long := text(200 + rng.IntN(200))
+	pages := (len(long) - 1) / kv.PageCells * kv.PageCells
+	answer := r.ask(t, "first", long, 10+rng.IntN(80), 0)
+	held := slices.Concat(long, answer[:len(answer)-1])
+	end := len(held)
+	if !r.recurrent {
+		end = end / kv.PageCells * kv.PageCells
+	}
+	next := slices.Concat(held, answer[len(answer)-1:], text(60))
+	others := func() {
+		for range slots + 1 {
+			r.ask(t, "another", text(100+rng.IntN(100)), 3, 0)
+		}
+	}
+	others()
+	r.ask(t, "behind others", long, 40, pages)
+	others()
+	k.close(false)
+	k.open()
+	r.warm = k.e
+	r.ask(t, "loaded again", long, 30, pages)
+	k.close(true)
+	k.open()
+	r.warm = k.e
+	r.ask(t, "after a restart", long, 30, pages)
+	k.close(true)
+	k.open()
+	r.warm = k.e
+	r.continued(t, "continued after a restart", next, 60, end)
+	others()
+	r.ask(t, "at last", long, 5, pages)
+	k.close(true)
+	k.disk = 0
+	k.open()
+	r.warm = k.e
+	r.ask(t, "without a disk", long, 5, 0)
+	others()
+	r.ask(t, "from memory alone", long, 5, pages)
+	k.close(true)
+}

@@ -1,0 +1,221 @@
+package sched
+
+import (
+	"slices"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+	"godwit/engine/prefix"
+)
+
+// What slots have read is kept, so that it need not be read again after the
+// slot holds something else, in this process or a later one. It is copied into
+// the store a piece at a time, between steps while jobs run, and at once where
+// a slot is about to lose it.
+
+// linkPart is the part of pages of which nothing else is there yet: it only says
+// that the text continues.
+const linkPart = prefix.MaxParts - 1
+
+// chain is what is known of a slot's text in the store.
+type chain struct {
+	root  prefix.Key
+	keys  []prefix.Key // of the whole pages of its tokens, as far as they were needed
+	pages int          // the first ones, of which the store had all parts
+	dirty bool         // the slot has something that may not be in the store
+}
+
+// cut forgets the keys behind n tokens.
+func (c *chain) cut(n int) {
+	n /= kv.PageCells
+	c.keys, c.pages = c.keys[:min(n, len(c.keys))], min(c.pages, n)
+}
+
+// keeps reports whether anything of a slot may be kept.
+func (s *Sched) keeps(i int) bool {
+	sl := &s.slots[i]
+	return s.o.Prefixes != nil && sl.chain.dirty && !sl.private && len(sl.tokens) > 0
+}
+
+// extent is the number of tokens of a slot that are the beginning of a text: those
+// that were computed behind dropped text are none.
+func (sl *slot) extent() int {
+	if sl.mixed > 0 {
+		return min(sl.mixed, len(sl.tokens))
+	}
+	return len(sl.tokens)
+}
+
+// keepSome copies at most n pieces of what the slots have into the store. It
+// reports whether more is left.
+func (s *Sched) keepSome(n int) bool {
+	if s.o.Prefixes == nil {
+		return false
+	}
+	for i := range s.slots {
+		if !s.keeps(i) {
+			continue
+		}
+		for ; n > 0; n-- {
+			if !s.keepPiece(i) {
+				s.slots[i].chain.dirty = false
+				break
+			}
+		}
+		if n == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// flush copies all that a slot has into the store.
+func (s *Sched) flush(i int) {
+	for s.keeps(i) && s.keepPiece(i) {
+	}
+	s.slots[i].chain.dirty = false
+}
+
+// keepPiece copies the next piece of a slot that the store does not have. It
+// reports false if there is none.
+func (s *Sched) keepPiece(i int) bool {
+	sl := &s.slots[i]
+	c, n := &sl.chain, sl.extent()
+	for len(c.keys) < n/kv.PageCells {
+		c.keys = append(c.keys, s.o.Prefixes.Next(c.parent(len(c.keys)), sl.page(len(c.keys))))
+	}
+	for page := c.pages; page < n/kv.PageCells; page++ {
+		put, all := s.keepPage(sl, page)
+		if all && page == c.pages {
+			c.pages++
+		}
+		if put {
+			return true
+		}
+	}
+	for _, pos := range s.continues(sl, n) {
+		if s.keepWindows(sl, pos) || s.keepPoint(sl, pos) {
+			return true
+		}
+	}
+	return false
+}
+
+// parent is the key before a page.
+func (c *chain) parent(page int) prefix.Key {
+	if page == 0 {
+		return c.root
+	}
+	return c.keys[page-1]
+}
+
+// page is the tokens of a page.
+func (sl *slot) page(i int) []llm.Token {
+	return sl.tokens[i*kv.PageCells : (i+1)*kv.PageCells]
+}
+
+// keepPage copies a part of a page in the groups that give nothing back, or says
+// that all of them are in the store.
+func (s *Sched) keepPage(sl *slot, page int) (put, all bool) {
+	all = true
+	key := sl.chain.keys[page]
+	for g := range s.cache.Layout().Groups {
+		if s.cache.Layout().Groups[g].Window > 0 || s.o.Prefixes.Has(key, g) {
+			continue
+		}
+		if s.keepPart(sl, page, g) {
+			return true, false
+		}
+		all = false
+	}
+	if all && s.o.Prefixes.Reaches(key) || s.o.Prefixes.Has(key, linkPart) {
+		return false, all
+	}
+	return s.put(sl, page, linkPart, nil), all
+}
+
+// keepPart copies a page in one group, if its rows are there.
+func (s *Sched) keepPart(sl *slot, page, g int) bool {
+	data, err := s.cache.PageData(sl.seq, g, page, s.prog)
+	if err != nil {
+		s.unkept(err)
+		return false
+	}
+	return data != nil && s.put(sl, page, g, data)
+}
+
+// put puts a part of a page. It reports whether the store took it.
+func (s *Sched) put(sl *slot, page, part int, data []byte) bool {
+	key := sl.chain.keys[page]
+	s.o.Prefixes.Put(prefix.Record{
+		Key: key, Parent: sl.chain.parent(page), Before: page, Tokens: sl.page(page), Part: part, Data: data,
+	})
+	return s.o.Prefixes.Has(key, part)
+}
+
+// continues lists the positions, up to n, at which the text of a slot may be
+// continued later. While its job runs that is what it has read of its prompt.
+func (s *Sched) continues(sl *slot, n int) []int {
+	list := s.cache.Continues(sl.seq)
+	if !s.cache.HasPoints() && len(s.cache.Windowed()) > 0 {
+		list = []int{n / kv.PageCells * kv.PageCells}
+		if sl.task != nil {
+			list = nil
+		}
+		if p := sl.prompt / kv.PageCells * kv.PageCells; p > 0 {
+			list = append(list, p)
+		}
+	}
+	return slices.DeleteFunc(list, func(pos int) bool { return pos > n || sl.task != nil && pos > sl.prompt })
+}
+
+// keepWindows copies a page of a group with a window that a text continued at pos
+// reads.
+func (s *Sched) keepWindows(sl *slot, pos int) bool {
+	for _, g := range s.cache.Windowed() {
+		from, to := s.cache.Needed(g, pos)
+		for page := from; page < to; page++ {
+			if !s.o.Prefixes.Has(sl.chain.keys[page], g) && s.keepPart(sl, page, g) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keepPoint copies the point at pos.
+func (s *Sched) keepPoint(sl *slot, pos int) bool {
+	before := pos / kv.PageCells
+	if !s.cache.HasPoints() || before > len(sl.chain.keys) {
+		return false
+	}
+	parent, tail := sl.chain.parent(before), sl.tokens[before*kv.PageCells:pos]
+	key := s.o.Prefixes.PointKey(parent, tail)
+	if s.o.Prefixes.Has(key, 0) {
+		return false
+	}
+	data, err := s.cache.PointData(sl.seq, pos, s.prog)
+	if err != nil {
+		s.unkept(err)
+	}
+	if err != nil || data == nil {
+		return false
+	}
+	s.o.Prefixes.Put(prefix.Record{Key: key, Parent: parent, Before: before, Tokens: tail, Point: true, Data: data})
+	return s.o.Prefixes.Has(key, 0)
+}
+
+// disown forgets what a slot holds, and what the store has of its text.
+func (s *Sched) disown(i int) {
+	if s.o.Prefixes != nil {
+		s.o.Prefixes.Forget(s.slots[i].chain.keys)
+	}
+	s.forget(i)
+}
+
+// unkept is told why something cannot be copied.
+func (s *Sched) unkept(err error) {
+	if s.o.Unkept != nil {
+		s.o.Unkept(err)
+	}
+}

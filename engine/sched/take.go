@@ -1,0 +1,123 @@
+package sched
+
+import (
+	"errors"
+
+	"godwit/engine/kv"
+	"godwit/engine/prefix"
+)
+
+// taken is the beginning of a prompt as the store has it, in memory.
+type taken struct {
+	match *prefix.Match
+	pos   int
+	pages map[[2]int][]byte // by page and group
+	point []byte
+	disk  int // pages that came from disk, at least in part
+	err   error
+}
+
+// ready reports whether a job can be given a slot: what the store has of its
+// prompt beyond what slots hold is read first, beside the loop.
+func (s *Sched) ready(t *task) bool {
+	if s.o.Prefixes == nil || t.Fresh || t.looked {
+		return !t.fetching
+	}
+	if t.Slot < 0 && s.leastUsed(-1) < 0 || t.Slot >= 0 && s.slots[t.Slot].task != nil {
+		return true // no slot is free, so none is chosen
+	}
+	if s.fetching > 0 && s.fetching >= len(s.slots)-s.busy() {
+		return false // the free slots are those of others
+	}
+	t.looked = true
+	most := len(t.tokens) - 1
+	m := s.o.Prefixes.Match(s.root(t), t.tokens[:most])
+	pos := s.cache.Longest(m, most)
+	if _, n := s.longest(t); pos <= n {
+		return true
+	}
+	t.fetching = true
+	s.fetching++
+	groups := make([][2]int, len(s.cache.Layout().Groups))
+	for g := range groups {
+		groups[g][0], groups[g][1] = s.cache.Needed(g, pos)
+	}
+	points := s.cache.HasPoints()
+	s.apart.Go(func() {
+		got := fetch(m, pos, groups, points)
+		select {
+		case s.ops <- func() {
+			t.fetching = false
+			s.fetching--
+			if got.err == nil {
+				t.taken = got
+			}
+		}:
+		case <-s.quit:
+		}
+	})
+	return false
+}
+
+// root is the key of the chain of a job's texts.
+func (s *Sched) root(t *task) prefix.Key {
+	return s.o.Prefixes.Root(s.o.Identity, []byte(t.Salt))
+}
+
+// fetch reads what a text continued at pos needs.
+func fetch(m *prefix.Match, pos int, groups [][2]int, points bool) *taken {
+	t := &taken{match: m, pos: pos, pages: map[[2]int][]byte{}}
+	disk := map[int]bool{}
+	for g, r := range groups {
+		for page := r[0]; page < r[1]; page++ {
+			data, from, err := m.Read(page, g)
+			if err != nil {
+				t.err = err
+				return t
+			}
+			t.pages[[2]int{page, g}] = data
+			if from {
+				disk[page] = true
+			}
+		}
+	}
+	if points {
+		t.point, _, t.err = m.ReadPoint(pos)
+	}
+	t.disk = len(disk)
+	return t
+}
+
+// adopt fills an idle slot with what was taken for a job. Idle sequences give way
+// to it. false: the slot is empty.
+func (s *Sched) adopt(t *task, dst int, got *taken) bool {
+	s.empty(dst)
+	sl := &s.slots[dst]
+	page := func(page, group int) ([]byte, error) {
+		data, ok := got.pages[[2]int{page, group}]
+		if !ok {
+			return nil, prefix.ErrGone
+		}
+		return data, nil
+	}
+	for {
+		err := s.cache.Adopt(sl.seq, got.pos, page, got.point, s.prog)
+		if errors.Is(err, kv.ErrFull) && s.dropIdle() {
+			continue
+		}
+		if err != nil {
+			if !errors.Is(err, kv.ErrFull) {
+				s.unkept(err)
+			}
+			s.empty(dst)
+			return false
+		}
+		break
+	}
+	sl.tokens = append(sl.tokens[:0], t.tokens[:got.pos]...)
+	if t.stats.Generated == 0 {
+		t.stats.Stored, t.stats.FromDisk = got.pos, min(got.disk*kv.PageCells, got.pos)
+	}
+	got.match.Use(got.pos)
+	return true
+}
