@@ -16,7 +16,7 @@ func (c *conversation) note(s string) {
 // relax changes the conversation to something that more templates take, one
 // step at a time; false if there is nothing left to try.
 func (c *conversation) relax() bool {
-	steps := []func() bool{c.completeTools, c.emptyContent, c.noteSystem, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
+	steps := []func() bool{c.completeTools, c.emptyContent, c.dropEmpty, c.noteSystem, c.foldSystem, c.mergeTurns, c.splitCalls, c.reword}
 	for c.relaxed < len(steps) {
 		step := steps[c.relaxed]
 		c.relaxed++
@@ -290,12 +290,7 @@ func (c *conversation) wordCalls() bool {
 	for i, m := range c.messages {
 		switch {
 		case roleOf(m) == "tool":
-			head := "Result of the call"
-			if name, ok := text(lookup(m, "name")); ok {
-				head = "Result of " + name
-			}
-			w := message("user", "")
-			c.messages[i] = c.with(w, jinja.Join("\n", jinja.Typed(head+":"), plainContent(m)))
+			c.messages[i] = c.resultText(m)
 		case !isNull(lookup(m, "tool_calls")):
 			w := message("assistant", "")
 			c.messages[i] = c.with(w, jinja.Join("\n", nonEmpty(plainContent(m), callText(lookup(m, "tool_calls")))...))
@@ -308,6 +303,15 @@ func (c *conversation) wordCalls() bool {
 		c.note("the template has no tool calls; calls and results are told in words")
 	}
 	return changed
+}
+
+// resultText is a call's result as a turn of the user.
+func (c *conversation) resultText(m *Dict) *Dict {
+	head := "Result of the call"
+	if name, ok := text(lookup(m, "name")); ok {
+		head = "Result of " + name
+	}
+	return c.with(message("user", ""), jinja.Join("\n", jinja.Typed(head+":"), plainContent(m)))
 }
 
 func nonEmpty(vals ...Value) []Value {

@@ -39,12 +39,14 @@ type conversation struct {
 	inlined  bool // the tools are told in words
 	notices  []string
 	relaxed  int // how many relaxations were tried
+
+	continues bool // the last message is to be continued
 }
 
 // conversation checks the input and brings it into the form that the template
 // takes.
 func (f *form) conversation(in Input) (*conversation, error) {
-	c := &conversation{form: f}
+	c := &conversation{form: f, continues: in.Continue}
 	if in.Messages == nil || in.Messages.Len() == 0 {
 		return nil, badInput("messages", "at least one message is needed")
 	}
@@ -150,7 +152,7 @@ func (f *form) content(m *Dict, path string) error {
 	path += ".content"
 	switch v := lookup(m, "content").(type) {
 	case nil, jinja.NoneType:
-		if role, _ := text(lookup(m, "role")); role != "assistant" {
+		if roleOf(m) != "assistant" || isNull(lookup(m, "tool_calls")) || !f.caps.Null {
 			m.Set("content", jinja.Trusted(""))
 			return f.wrap(m)
 		}

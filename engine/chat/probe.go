@@ -19,6 +19,7 @@ type Caps struct {
 	Calls     bool // prints the tool calls of assistant messages
 	Object    bool // wants the arguments of calls as objects, not as JSON text
 	Results   bool // prints messages of the role tool
+	Null      bool // takes null for the content of a message with calls
 	Reasoning bool // prints the reasoning of assistant messages
 	Thinking  bool // has a switch for thinking
 }
@@ -95,10 +96,7 @@ func (f *form) probe(o Options) Caps {
 	late := f.try(o, nil, user, message("assistant", probeAnswer), message("system", probeSystem), user)
 	c.Late = c.System && strings.Index(late, probeSystem) > strings.Index(late, probeAnswer)
 	c.Developer = system("developer")
-	tool := dict("type", "function", "function", dict(
-		"name", probeTool, "description", "d",
-		"parameters", dict("type", "object", "properties", dict("city", dict("type", "string", "description", "d")), "required", jinja.NewList())))
-	tools := jinja.NewList(tool)
+	tools := probeTools()
 	c.Tools = strings.Contains(f.try(o, tools, user), probeTool)
 	f.probeCalls(o, &c, tools, user)
 	think := func(field string) bool {
@@ -108,6 +106,13 @@ func (f *form) probe(o Options) Caps {
 	c.Thinking = strings.Contains(f.source, "enable_thinking") || strings.Contains(f.source, "thinking_budget") ||
 		strings.Contains(f.source, "thinking is ") || strings.Contains(f.source, "if thinking")
 	return c
+}
+
+// probeTools is a list of one tool with every field that templates read.
+func probeTools() *List {
+	return jinja.NewList(dict("type", "function", "function", dict(
+		"name", probeTool, "description", "d",
+		"parameters", dict("type", "object", "properties", dict("city", dict("type", "string", "description", "d")), "required", jinja.NewList()))))
 }
 
 // probeNoTools finds out what the template wants in place of tools where there
@@ -151,6 +156,8 @@ func (f *form) probeCalls(o Options, c *Caps, tools *List, user Value) {
 	if !object {
 		arguments = `{"` + probeKey + `": "` + probeValue + `"}`
 	}
+	c.Null = f.try(o, tools, user, call(arguments, nil)) != "" &&
+		strings.Count(f.try(o, tools, user, call(arguments, nil)), "None") == strings.Count(f.try(o, tools, user, call(arguments, "")), "None")
 	result := message("tool", probeResult, "tool_call_id", "Xq7000000", "name", probeTool)
 	for _, content := range []any{"", nil} {
 		if strings.Contains(f.try(o, tools, user, call(arguments, content), result), probeResult) {

@@ -175,6 +175,15 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	for {
 		pieces, err := f.render(ctx, t.o, in, c)
 		if err == nil {
+			err = f.checkPrinted(ctx, t.o, in, c)
+		}
+		if lost := (*lostError)(nil); errors.As(err, &lost) {
+			if c.restore(lost) {
+				continue
+			}
+			return nil, badInput("messages", "%v", err)
+		}
+		if err == nil {
 			p, err := f.finish(t.o, in, c, pieces)
 			if err == nil {
 				p.End = t.end
