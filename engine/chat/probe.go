@@ -68,7 +68,16 @@ var probeLimits = jinja.Limits{Steps: 500_000, Memory: 16 << 20}
 
 // try renders messages; the text is empty if the template fails.
 func (f *form) try(o Options, tools *List, messages ...Value) string {
-	in := Input{Now: time.Unix(0, 0).UTC()}
+	return f.tryInput(o, Input{}, tools, messages...)
+}
+
+// thinkingText is the prompt of a user's turn with thinking switched on or off.
+func (f *form) thinkingText(o Options, user Value, on bool) string {
+	return f.tryInput(o, Input{Thinking: &on, AddGenerationPrompt: true}, nil, user)
+}
+
+func (f *form) tryInput(o Options, in Input, tools *List, messages ...Value) string {
+	in.Now = time.Unix(0, 0).UTC()
 	vars := f.variables(o, in, jinja.NewList(messages...), tools)
 	pieces, err := f.tmpl.Render(context.Background(), vars, jinja.Options{Now: in.Now, Limits: &probeLimits})
 	if err != nil {
@@ -103,8 +112,7 @@ func (f *form) probe(o Options) Caps {
 		return strings.Contains(f.try(o, nil, user, message("assistant", probeAnswer, field, probeThink)), probeThink)
 	}
 	c.Reasoning = think("reasoning_content") || think("reasoning") || think("thinking")
-	c.Thinking = strings.Contains(f.source, "enable_thinking") || strings.Contains(f.source, "thinking_budget") ||
-		strings.Contains(f.source, "thinking is ") || strings.Contains(f.source, "if thinking")
+	c.Thinking = f.thinkingText(o, user, true) != f.thinkingText(o, user, false)
 	return c
 }
 

@@ -245,6 +245,13 @@ func (f *form) variables(o Options, in Input, messages, tools *List) *Dict {
 	if in.Thinking != nil {
 		vars.Set("enable_thinking", jinja.Bool(*in.Thinking))
 		vars.Set("thinking", jinja.Bool(*in.Thinking))
+		if strings.Contains(f.source, `thinking_mode == "disabled"`) {
+			mode := "disabled"
+			if *in.Thinking {
+				mode = "enabled"
+			}
+			vars.Set("thinking_mode", jinja.Trusted(mode))
+		}
 		if !*in.Thinking && strings.Contains(f.source, "thinking_budget") {
 			vars.Set("thinking_budget", jinja.Int(0))
 		}

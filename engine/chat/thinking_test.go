@@ -245,3 +245,50 @@ func TestCutOff(t *testing.T) {
 		}
 	}
 }
+
+// TestEffort asks every template that marks reasoning for an effort: any one opens
+// the way to thinking, and none closes it, or the prompt says that it cannot.
+func TestEffort(t *testing.T) {
+	tools := describedTools(t)
+	noticed := map[string]bool{}
+	for name, source := range vendors(t) {
+		if name == "fireworks-ai-llama-3-firefunction-v2" { // needs a variable functions
+			continue
+		}
+		tm, err := New(source, Options{BOS: "<BOS>", EOS: "<EOS>"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tm.main.tags == (Tags{}) {
+			continue
+		}
+		for _, tools := range []*List{nil, tools} {
+			render := func(effort string) *Prompt {
+				p, err := tm.Render(t.Context(), Input{
+					Messages: list(t, `[{"role": "user", "content": "hi"}]`), Tools: tools, AddGenerationPrompt: true, Now: time.Unix(0, 0),
+					Kwargs: dict("reasoning_effort", effort),
+				})
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				return p
+			}
+			closed := func(p *Prompt) bool { return strings.HasSuffix(strings.TrimSpace(p.Text()), p.Tags.Close) }
+			for _, effort := range []string{"low", "medium", "high"} {
+				if p := render(effort); closed(p) || p.Shut {
+					t.Errorf("%s: with effort %s the prompt ends in %q", name, effort, p.Text()[max(0, len(p.Text())-60):])
+				}
+			}
+			p := render("none")
+			if p.Shut != strings.Contains(strings.Join(p.Notices, "\n"), "no switch for thinking") || p.Open && !p.Shut {
+				t.Errorf("%s: with effort none shut %v, open %v, notices %q", name, p.Shut, p.Open, p.Notices)
+			}
+			noticed[name] = noticed[name] || p.Shut
+		}
+	}
+	for _, name := range []string{"NVIDIA-Nemotron-Nano-v2", "MiniMax-M2"} {
+		if !noticed[name] {
+			t.Errorf("%s: no notice that thinking has no switch", name)
+		}
+	}
+}
