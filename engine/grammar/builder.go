@@ -60,7 +60,18 @@ func (b *Builder) AddRule(name, gbnf string) error {
 // AddSchema adds a rule that matches the documents of a JSON schema, with the
 // limits and the choices that [FromSchema] tells.
 func (b *Builder) AddSchema(name string, schema []byte) error {
-	body, err := b.schema(name, schema)
+	body, _, err := b.schema(name, schema, false)
+	return b.addSchema(name, body, err)
+}
+
+// AddLooseSchema is AddSchema that leaves out the keywords which no grammar here
+// follows, and returns where they stand in the schema.
+func (b *Builder) AddLooseSchema(name string, schema []byte) (left []string, err error) {
+	body, left, err := b.schema(name, schema, true)
+	return left, b.addSchema(name, body, err)
+}
+
+func (b *Builder) addSchema(name string, body *expr, err error) error {
 	if err != nil {
 		return err
 	}

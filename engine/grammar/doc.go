@@ -41,6 +41,8 @@ var (
 	ErrSyntax = errors.New("invalid grammar")
 	// ErrSchema is wrapped by errors about JSON schemas.
 	ErrSchema = errors.New("invalid schema")
+	// ErrInvalid is wrapped by errors about documents that break their schema.
+	ErrInvalid = errors.New("the document is not valid")
 	// ErrLimit is wrapped by errors about grammars that take too much work.
 	ErrLimit = errors.New("grammar too complex")
 	// ErrRejected is wrapped by Accept's error about a token outside the grammar.

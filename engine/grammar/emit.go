@@ -116,7 +116,13 @@ func (s *schemaBuilder) number(f *flat, types typeSet) (*expr, error) {
 		f.why = err.Error()
 		return nil, nil
 	case err != nil:
-		return nil, fault(f.path+"/multipleOf", "%v", err)
+		if err := s.lack(f.path+"/multipleOf", "%v", err); err != nil {
+			return nil, err
+		}
+		n.step = nil
+		if e, err = n.expr(); err != nil {
+			return nil, fault(f.path+"/multipleOf", "%v", err)
+		}
 	}
 	return e, s.spend(f.path, weight(e))
 }
@@ -150,7 +156,10 @@ func (s *schemaBuilder) sequence(path, open, end string, parts []part, more []*e
 		last = hi
 	}
 	if (len(parts)+1)*(last+1) > maxSequence {
-		return nil, fault(path, "counting %d to %d takes too many states", lo, hi)
+		if err := s.lack(path+"/minProperties", "counting %d to %d takes too many states", lo, hi); err != nil {
+			return nil, err
+		}
+		lo, hi, last = 0, -1, 1
 	}
 	if err := s.spend(path, (len(parts)+1)*(last+1)); err != nil {
 		return nil, err
@@ -243,7 +252,17 @@ func (s *schemaBuilder) array(f *flat) (*expr, error) {
 		return nil, nil
 	}
 	if f.unique && (hi < 0 || hi > 1) {
-		return s.set(f, fixed, lo, hi)
+		values, err := s.finite(f.element(0))
+		if err != nil {
+			return nil, err
+		}
+		if fixed == 0 && values != nil && len(values) <= maxUnique {
+			return s.set(f, values, lo, hi)
+		}
+		err = s.lack(f.path+"/uniqueItems", "supported for arrays without prefixItems whose items are at most %d given values", maxUnique)
+		if err != nil {
+			return nil, err
+		}
 	}
 	if hi < 0 || hi > fixed {
 		e, err := s.emit(f.element(fixed))
@@ -307,15 +326,7 @@ const maxUnique = 64
 
 // set returns the arrays whose items are different: some of finitely many
 // values, in their order.
-func (s *schemaBuilder) set(f *flat, fixed, lo, hi int) (*expr, error) {
-	at := f.path + "/uniqueItems"
-	values, err := s.finite(f.element(0))
-	if err != nil {
-		return nil, err
-	}
-	if fixed > 0 || values == nil || len(values) > maxUnique {
-		return nil, fault(at, "supported for arrays without prefixItems whose items are at most %d given values", maxUnique)
-	}
+func (s *schemaBuilder) set(f *flat, values []*value, lo, hi int) (*expr, error) {
 	if lo > len(values) {
 		f.why = "there are not enough different items"
 		return nil, nil

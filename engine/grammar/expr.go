@@ -132,7 +132,17 @@ type Grammar struct {
 	rules []rule
 	root  int
 	json  bool
+	left  []string // keywords of a loose schema that are not followed
+	check *Check   // for documents that were generated without them
 }
+
+// Left names the keywords of a loose schema that the grammar does not follow, by
+// their place in the schema.
+func (g *Grammar) Left() []string { return g.left }
+
+// Check checks documents by the keywords that the grammar leaves out; nil where
+// it leaves out none.
+func (g *Grammar) Check() *Check { return g.check }
 
 // IsJSON reports whether the grammar is that of a JSON schema or of any JSON
 // object, and not one that a person wrote.

@@ -85,6 +85,9 @@ func (s *schemaBuilder) flatten(c conj) ([]*flat, error) {
 		start.path = c[0].path
 	}
 	flats := []*flat{start}
+	lone := s.lone
+	s.lone = len(c) == 1
+	defer func() { s.lone = lone }()
 	var err error
 	for _, r := range c {
 		if flats, err = s.apply(flats, r, 0); err != nil {
@@ -122,7 +125,9 @@ func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) 
 	}
 	for _, k := range unsupported {
 		if r.v.at[k] != nil {
-			return nil, fault(r.path+"/"+k, "%s is not supported", k)
+			if err := s.lack(r.path+"/"+k, "%s is not supported", k); err != nil {
+				return nil, err
+			}
 		}
 	}
 	var done, left []*flat
@@ -146,7 +151,7 @@ func (s *schemaBuilder) apply(flats []*flat, r raw, depth int) ([]*flat, error) 
 // parts applies what r consists of.
 func (s *schemaBuilder) parts(flats []*flat, r raw, depth int) ([]*flat, error) {
 	if r.v.at["$ref"] != nil {
-		to, err := s.resolve(r)
+		to, err := s.doc.resolve(r)
 		if err != nil {
 			return nil, err
 		}
@@ -154,6 +159,7 @@ func (s *schemaBuilder) parts(flats []*flat, r raw, depth int) ([]*flat, error) 
 			return nil, err
 		}
 	}
+	s.outer = depth == 0 && s.lone
 	for _, f := range flats {
 		if err := s.keywords(f, r); err != nil {
 			return nil, err
@@ -200,7 +206,7 @@ func (s *schemaBuilder) combine(flats []*flat, group raw, k string, depth int) (
 			return nil, err
 		}
 		if out = append(out, copies...); len(out) > maxBranches {
-			return nil, fault(group.path, "more than %d combinations", maxBranches)
+			return flats, s.lack(group.path, "more than %d combinations", maxBranches)
 		}
 	}
 	return out, nil
@@ -228,7 +234,7 @@ func (s *schemaBuilder) keywords(f *flat, r raw) error {
 			err = s.string(f, k, at)
 		case "minItems", "maxItems", "uniqueItems", "items", "prefixItems", "additionalItems", "unevaluatedItems":
 			f.hints |= tArray
-			err = f.array(k, at, r)
+			err = s.arrayKeyword(f, k, at, r)
 		case "properties", "required", "additionalProperties", "patternProperties", "propertyNames",
 			"minProperties", "maxProperties", "unevaluatedProperties":
 			f.hints |= tObject
@@ -339,19 +345,18 @@ func (s *schemaBuilder) string(f *flat, k string, at raw) error {
 	case "maxLength":
 		f.max = least(f.max, n)
 	case "pattern":
-		if _, err := s.regex(at.path, at.v.text); err != nil {
-			return err
-		}
-		if !slices.Contains(f.patterns, at.v.text) {
+		ok, err := s.usable(at.path, at.v.text)
+		if ok && !slices.Contains(f.patterns, at.v.text) {
 			f.patterns = append(f.patterns, at.v.text)
 		}
+		return err
 	case "format":
-		return f.format(at)
+		return s.format(f, at)
 	}
 	return nil
 }
 
-func (f *flat) array(k string, at, parent raw) error {
+func (s *schemaBuilder) arrayKeyword(f *flat, k string, at, parent raw) error {
 	switch k {
 	case "minItems", "maxItems":
 		n, err := count(at)
@@ -366,8 +371,11 @@ func (f *flat) array(k string, at, parent raw) error {
 	case "uniqueItems":
 		f.unique = f.unique || at.v.kind == isBool && at.v.yes
 	case "unevaluatedItems":
-		if at.v.kind != isBool || at.v.yes {
-			return fault(at.path, "only false is supported")
+		if isYes(at.v) {
+			return nil
+		}
+		if at.v.kind != isBool || !s.outer {
+			return s.lack(at.path, "only false is supported, and not beside other schemas")
 		}
 		f.sealedItems = true
 	case "prefixItems":
@@ -410,8 +418,11 @@ func (s *schemaBuilder) objectKeyword(f *flat, k string, at, parent raw) error {
 	case "propertyNames":
 		f.names = append(f.names, at)
 	case "unevaluatedProperties":
-		if at.v.kind != isBool || at.v.yes {
-			return fault(at.path, "only false is supported")
+		if isYes(at.v) {
+			return nil
+		}
+		if at.v.kind != isBool || !s.outer {
+			return s.lack(at.path, "only false is supported, and not beside other schemas")
 		}
 		f.sealed = true
 	case "properties", "patternProperties":
@@ -422,7 +433,7 @@ func (s *schemaBuilder) objectKeyword(f *flat, k string, at, parent raw) error {
 			if k != "patternProperties" {
 				break
 			}
-			if _, err := s.regex(at.path, p); err != nil {
+			if _, err := s.usable(at.path, p); err != nil {
 				return err
 			}
 		}
@@ -449,8 +460,10 @@ func (s *schemaBuilder) checkOneOf(flats []*flat) error {
 					return err
 				}
 				if meet {
-					return fault(c.group.path, "a document may match both %s and %s",
-						fmt.Sprint("alternative ", c.i), fmt.Sprint("alternative ", i))
+					if err := s.lack(c.group.path, "a document may match both %s and %s",
+						fmt.Sprint("alternative ", c.i), fmt.Sprint("alternative ", i)); err != nil {
+						return err
+					}
 				}
 			}
 		}

@@ -272,7 +272,7 @@ func (s *schemaBuilder) nameDFA(f *flat) (*dfa, error) {
 				return nil, err
 			}
 			if out != nil {
-				return nil, fault(f.path+"/propertyNames", "only one alternative is supported")
+				return nil, s.lack(f.path+"/propertyNames", "only one alternative is supported")
 			}
 			out = d
 		}
@@ -281,7 +281,7 @@ func (s *schemaBuilder) nameDFA(f *flat) (*dfa, error) {
 		return newDFA(alt(alts...), &s.steps)
 	}
 	if len(alts) > 0 {
-		return nil, fault(f.path+"/propertyNames", "only one alternative is supported")
+		return nil, s.lack(f.path+"/propertyNames", "only one alternative is supported")
 	}
 	return out, nil
 }

@@ -24,6 +24,7 @@ type regex struct {
 	src   string
 	pos   int
 	depth int
+	wide  bool // classes are those of ECMAScript, to check texts and not to write them
 }
 
 // branch is one alternative with its anchors.
@@ -32,11 +33,13 @@ type branch struct {
 	head, tail bool // anchored at the start, at the end
 }
 
-func parseRegex(src string) (*expr, error) {
+func parseRegex(src string) (*expr, error) { return (&regex{src: src}).parse() }
+
+func (p *regex) parse() (*expr, error) {
+	src := p.src
 	if len(src) > maxPattern {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(src), maxPattern)
 	}
-	p := &regex{src: src}
 	branches, err := p.branches()
 	if err != nil {
 		return nil, err
@@ -313,6 +316,9 @@ func (p *regex) escape(inSet bool) ([]span, error) {
 	case 'W':
 		return invert(words), nil
 	case 's':
+		if p.wide {
+			return everyBlank, nil
+		}
 		return blanks, nil
 	case 'S':
 		return invert(everyBlank), nil
@@ -378,6 +384,9 @@ func (p *regex) property() ([]span, error) {
 	p.pos += end
 	if _, value, ok := strings.Cut(name, "="); ok {
 		name = value
+	}
+	if short := unicode.CategoryAliases[name]; short != "" {
+		name = short
 	}
 	table := unicode.Categories[name]
 	if table == nil {

@@ -2,9 +2,7 @@ package grammar
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -28,11 +26,11 @@ import (
 //   - "oneOf" is built where its alternatives can be told apart, so that exactly
 //     one matches.
 //
-// Supported: type, enum, const, anyOf, oneOf, allOf, $ref, $defs, $anchor,
-// nullable; properties, required, additionalProperties, patternProperties,
+// Supported: type, enum, const, anyOf, oneOf, allOf, $ref, $defs, $anchor, $id,
+// nullable; dynamic references where no part of the schema has an $id; properties, required, additionalProperties, patternProperties,
 // propertyNames, minProperties, maxProperties; items, prefixItems, additionalItems,
 // minItems, maxItems, uniqueItems of finitely many values; minLength, maxLength,
-// pattern (regular ones), format; minimum, maximum, exclusiveMinimum,
+// pattern (regular ones, and look-ahead behind ^), format; minimum, maximum, exclusiveMinimum,
 // exclusiveMaximum, multipleOf. Annotations and unknown keywords are ignored.
 func FromSchema(schema []byte) (*Grammar, error) {
 	b := NewBuilder()
@@ -46,10 +44,30 @@ func FromSchema(schema []byte) (*Grammar, error) {
 	return g, err
 }
 
+// FromLooseSchema is FromSchema for schemas with keywords that no grammar here
+// follows: those are left out. [Grammar.Left] names them, and [Grammar.Check] is
+// for the documents that were generated without them.
+func FromLooseSchema(schema []byte) (*Grammar, error) {
+	b := NewBuilder()
+	left, err := b.AddLooseSchema("root", schema)
+	if err != nil {
+		return nil, err
+	}
+	g, err := b.Grammar("root")
+	if err != nil {
+		return nil, err
+	}
+	g.json, g.left = true, left
+	if len(left) > 0 {
+		g.check, err = NewCheck(schema)
+	}
+	return g, err
+}
+
 // unsupported keywords restrict documents in ways that no grammar here follows.
+// What belongs to if and contains means nothing without them.
 var unsupported = []string{
-	"not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies",
-	"contains", "minContains", "maxContains", "$dynamicRef", "$recursiveRef",
+	"not", "if", "dependentRequired", "dependentSchemas", "dependencies", "contains", "$dynamicRef", "$recursiveRef",
 }
 
 // raw is a schema where it stands in its document.
@@ -72,8 +90,7 @@ const (
 type schemaBuilder struct {
 	b       *Builder
 	name    string
-	root    *value
-	anchors map[string]raw
+	doc     *document
 	rules   map[string]int // by the paths of a conj
 	dfas    map[string]*dfa
 	regexes map[string]*expr
@@ -81,6 +98,10 @@ type schemaBuilder struct {
 	open    map[*value]bool // schemas that apply is inside of
 	steps   int
 	depth   int
+	lone    bool     // one schema is flattened, and nothing else restricts its documents
+	outer   bool     // its own keywords are read
+	loose   bool     // leave out what no grammar here follows
+	left    []string // where that was
 }
 
 // spend counts work and fails when it is too much.
@@ -91,100 +112,47 @@ func (s *schemaBuilder) spend(path string, n int) error {
 	return nil
 }
 
+// lack is met where no grammar here follows a keyword: a strict schema fails, a
+// loose one is built without it.
+func (s *schemaBuilder) lack(path, format string, args ...any) error {
+	if !s.loose {
+		return fault(path, format, args...)
+	}
+	if !slices.Contains(s.left, path) {
+		s.left = append(s.left, path)
+	}
+	return nil
+}
+
 func fault(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrSchema, path, fmt.Sprintf(format, args...))
 }
 
 // schema returns the expression of a schema's documents.
-func (b *Builder) schema(name string, text []byte) (*expr, error) {
+func (b *Builder) schema(name string, text []byte, loose bool) (e *expr, left []string, err error) {
 	root, err := readValue(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s := &schemaBuilder{
-		b: b, name: name, root: root, anchors: map[string]raw{}, rules: map[string]int{}, dfas: map[string]*dfa{}, regexes: map[string]*expr{},
-		flats: map[*value][]*flat{}, open: map[*value]bool{},
+		b: b, name: name, doc: newDocument(root), rules: map[string]int{}, dfas: map[string]*dfa{}, regexes: map[string]*expr{},
+		flats: map[*value][]*flat{}, open: map[*value]bool{}, loose: loose,
 	}
-	s.findAnchors(raw{root, "#"})
 	first := len(b.rules)
-	e, err := s.emit(conj{{root, "#"}})
-	if err != nil {
-		return nil, err
+	if e, err = s.emit(conj{{root, "#"}}); err != nil {
+		return nil, nil, err
 	}
 	if !b.canEnd(e, first) {
-		return nil, fault("#", "every document would be endless")
+		return nil, nil, fault("#", "every document would be endless")
 	}
-	return e, nil
-}
-
-func (s *schemaBuilder) findAnchors(r raw) {
-	for _, k := range r.v.keys {
-		if k == "$anchor" && r.v.at[k].kind == isText {
-			s.anchors[r.v.at[k].text] = r
-		}
-		s.findAnchors(r.sub(k))
-	}
-	for i := range r.v.items {
-		s.findAnchors(r.item(i))
-	}
-}
-
-func (r raw) sub(key string) raw {
-	return raw{r.v.at[key], r.path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)}
-}
-
-func (r raw) item(i int) raw { return raw{r.v.items[i], r.path + "/" + strconv.Itoa(i)} }
-
-// resolve returns the schema that a $ref of r points to.
-func (s *schemaBuilder) resolve(r raw) (raw, error) {
-	at := r.sub("$ref")
-	if at.v.kind != isText {
-		return raw{}, fault(at.path, "want a string, got %s", kindNames[at.v.kind])
-	}
-	target := at.v.text
-	if id := s.root.at["$id"]; id != nil && id.kind == isText {
-		target = strings.TrimPrefix(target, strings.TrimSuffix(id.text, "#"))
-		if target == "" {
-			target = "#"
-		}
-	}
-	fragment, ok := strings.CutPrefix(target, "#")
-	if !ok {
-		return raw{}, fault(at.path, "%q is outside the schema", at.v.text)
-	}
-	fragment, err := url.PathUnescape(fragment)
-	if err != nil {
-		return raw{}, fault(at.path, "%q: %v", at.v.text, err)
-	}
-	to := raw{s.root, "#"}
-	if fragment != "" && fragment[0] != '/' {
-		to, ok = s.anchors[fragment]
-		if !ok {
-			return raw{}, fault(at.path, "no anchor %q", fragment)
-		}
-		return to, nil
-	}
-	parts := strings.Split(fragment, "/")
-	for _, part := range parts[1:] {
-		key := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		i, err := strconv.Atoi(key)
-		switch {
-		case to.v.kind == isObject && to.v.at[key] != nil:
-			to = to.sub(key)
-		case to.v.kind == isArray && err == nil && i >= 0 && i < len(to.v.items):
-			to = to.item(i)
-		default:
-			return raw{}, fault(at.path, "%q leads nowhere", at.v.text)
-		}
-	}
-	return to, nil
+	return e, s.left, nil
 }
 
 // annotation reports whether a keyword says nothing about what is valid.
 func annotation(k string) bool {
 	switch k {
 	case "title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
-		"$comment", "$schema", "$id", "$defs", "definitions", "$anchor":
+		"$comment", "$schema", "$id", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor":
 		return true
 	}
 	return false
@@ -203,7 +171,7 @@ func (s *schemaBuilder) direct(c conj) (conj, error) {
 				break
 			}
 			var err error
-			if r, err = s.resolve(r); err != nil {
+			if r, err = s.doc.resolve(r); err != nil {
 				return nil, err
 			}
 		}

@@ -36,6 +36,8 @@ var formats = func() map[string]string {
 		"url":                   `https?://` + host + `(:[1-9]\d{0,3})?` + path,
 		"uri-reference":         `(https?://` + host + `)?` + path,
 		"iri-reference":         `(https?://` + host + `)?` + path,
+		"uri-template":          `https?://` + host + `(/[A-Za-z0-9_~.-]{1,40}|/\{[A-Za-z0-9_]{1,20}\}){0,10}`,
+		"regex":                 `[A-Za-z0-9_ -]{0,60}`,
 		"json-pointer":          `(/[A-Za-z0-9_-]{0,40}){0,10}`,
 		"relative-json-pointer": `(0|[1-9]\d{0,3})(/[A-Za-z0-9_-]{0,40}){0,10}`,
 		"byte":                  `([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?`,
@@ -52,7 +54,7 @@ var numberFormats = map[string][2]int64{
 	"float": {0, 0}, "double": {0, 0}, "decimal": {0, 0}, "number": {0, 0},
 }
 
-func (f *flat) format(at raw) error {
+func (s *schemaBuilder) format(f *flat, at raw) error {
 	name := at.v.text
 	if bounds, ok := numberFormats[name]; ok {
 		if bounds[0] != bounds[1] {
@@ -65,7 +67,7 @@ func (f *flat) format(at raw) error {
 		return nil
 	}
 	if formats[name] == "" {
-		return fault(at.path, "unknown format %q", name)
+		return s.lack(at.path, "unknown format %q", name)
 	}
 	f.hints |= tText
 	if !slices.Contains(f.formats, name) {
@@ -88,7 +90,7 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 		}
 		return seq(quote, repeat(textUnit, f.min, f.max), quote), nil
 	case 1:
-		if !bounded {
+		if list, _ := lookAheads(f.regexes()[0]); !bounded && len(list) == 0 {
 			e, err := s.regex(f.path+"/pattern", f.regexes()[0])
 			if err != nil {
 				return nil, err
@@ -96,7 +98,12 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 			return seq(quote, written(e), quote), nil
 		}
 	}
+	steps := s.steps
 	d, err := s.textDFA(f)
+	if err != nil && s.loose {
+		s.steps = steps
+		return s.looseText(f, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +112,29 @@ func (s *schemaBuilder) text(f *flat) (*expr, error) {
 		return nil, nil
 	}
 	return seq(quote, d.expr(func(set []span) *expr { return inText(set, false) }), quote), nil
+}
+
+// looseText returns the strings of f by its pattern or by its length alone,
+// where both together take too many states.
+func (s *schemaBuilder) looseText(f *flat, why error) (*expr, error) {
+	if len(f.patterns)+len(f.formats) == 0 {
+		return nil, why
+	}
+	steps := s.steps
+	g := f.clone()
+	g.min, g.max = 0, -1
+	if f.min > 0 || f.max >= 0 || len(f.patterns)+len(f.formats) > 1 {
+		g.patterns, g.formats = g.patterns[:min(1, len(g.patterns))], g.formats[:min(1-min(1, len(g.patterns)), len(g.formats))]
+		if e, err := s.text(g); err == nil {
+			return e, s.lack(f.path+"/maxLength", "%v", why)
+		}
+	}
+	s.steps = steps
+	g.min, g.max, g.patterns, g.formats = f.min, f.max, nil, nil
+	if err := s.lack(f.path+"/pattern", "%v", why); err != nil {
+		return nil, err
+	}
+	return s.text(g)
 }
 
 // regexes returns the patterns and formats as patterns.
@@ -149,6 +179,25 @@ func (s *schemaBuilder) textDFA(f *flat) (*dfa, error) {
 	return length, nil
 }
 
+// usable reports whether strings can be made of a pattern. An error says that it
+// is wrong, or in a strict schema that it is not regular.
+func (s *schemaBuilder) usable(path, src string) (bool, error) {
+	list, rest := lookAheads(src)
+	_, err := s.regex(path, rest)
+	for _, a := range list {
+		if err == nil {
+			_, err = s.regex(path, a.src)
+		}
+	}
+	if err == nil || !s.loose {
+		return err == nil, err
+	}
+	if _, wrong := newIrregular(src); wrong != nil {
+		return false, err
+	}
+	return false, s.lack(path, "%q is not regular", src)
+}
+
 // regex returns a pattern as an expression over code points.
 func (s *schemaBuilder) regex(path, src string) (*expr, error) {
 	if e := s.regexes[src]; e != nil {
@@ -167,13 +216,15 @@ func (s *schemaBuilder) pattern(path, src string) (*dfa, error) {
 	if d := s.dfas[src]; d != nil {
 		return d, nil
 	}
-	e, err := s.regex(path, src)
+	ok, err := s.usable(path, src)
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDFA(e, &s.steps)
-	if err != nil {
-		return nil, fault(path, "%q: %v", src, err)
+	d := &dfa{edges: make([][]dfaEdge, 1), final: make([]bool, 1)} // nothing, where it cannot be used
+	if ok {
+		if d, err = patternDFA(src, false, &s.steps); err != nil {
+			return nil, fault(path, "%q: %v", src, err)
+		}
 	}
 	s.dfas[src] = d
 	return d, nil
