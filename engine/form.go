@@ -18,7 +18,7 @@ const formRule = "form"
 // A call that is demanded is all there is. A JSON form leaves the choice of a
 // call where tools are on offer. What a person wrote in GBNF holds to the letter.
 // Both begin where the thinking ends that the prompt has opened.
-func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.Grammar, one bool) (*grammar.Grammar, error) {
+func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.Grammar, one bool, v *verifier) (*grammar.Grammar, error) {
 	forced := c.ToolChoice == "required" || c.named()
 	o := chat.GrammarOptions{Parallel: !one}
 	switch {
@@ -43,15 +43,28 @@ func (c *Chat) constraint(p *chat.Prompt, t *tokenizer.Tokenizer, form *grammar.
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	return compose(rules, t, o.Form, form)
+	return compose(rules, t, o.Form, form, v)
 }
 
-// compose builds the grammar of rules for a vocabulary.
-func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form *grammar.Grammar) (*grammar.Grammar, error) {
+// compose builds the grammar of rules for a vocabulary. What it leaves out of the
+// schemas is for v to check.
+func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form *grammar.Grammar, v *verifier) (*grammar.Grammar, error) {
 	b := grammar.NewBuilder()
 	err := b.AddGBNF(rules.GBNF)
 	for _, s := range rules.Schemas {
-		err = errors.Join(err, b.AddSchema(s.Rule, s.Schema))
+		f := &rules.Functions[s.Function]
+		left, wrong := addSchema(b, s, f.Strict)
+		f.Left = append(f.Left, left...)
+		err = errors.Join(err, wrong)
+	}
+	for i := range rules.Functions {
+		f := &rules.Functions[i]
+		if !f.Whole { // what stands beside the parameters
+			left, wrong := addSchema(grammar.NewBuilder(), chat.RuleSchema{Rule: "whole", Schema: f.Params}, f.Strict)
+			f.Left = append(f.Left, left...)
+			err = errors.Join(err, wrong)
+		}
+		v.function(f)
 	}
 	for _, r := range rules.Tokens {
 		if id, ok := t.Find(r.Text); ok && t.IsControl(id) {
@@ -67,6 +80,15 @@ func compose(rules *chat.CallGrammar, t *tokenizer.Tokenizer, name string, form 
 		return nil, fmt.Errorf("%w: %w", ErrRequest, &chat.InputError{Path: "tools", Msg: err.Error()})
 	}
 	return b.Grammar("root")
+}
+
+// addSchema adds the rule of a schema, and returns what is left out of one that
+// need not hold as a whole.
+func addSchema(b *grammar.Builder, s chat.RuleSchema, strict bool) ([]string, error) {
+	if strict {
+		return nil, b.AddSchema(s.Rule, s.Schema, s.At...)
+	}
+	return b.AddLooseSchema(s.Rule, s.Schema, s.At...)
 }
 
 // spare bounds the reasoning in front of an answer that has to have a form, so

@@ -31,6 +31,11 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 		defer cancel()
 		g, err := e.newGeneration(ctx, &r)
 		if err == nil {
+			if r.Notice != nil {
+				for _, text := range g.verify.notices {
+					r.Notice(text)
+				}
+			}
 			if r.Queued != nil {
 				r.Queued()
 			}
@@ -43,6 +48,7 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Event, error
 		for {
 			events, end := g.out.take()
 			for _, ev := range events {
+				g.verify.see(&ev)
 				if !yield(ev, nil) {
 					return
 				}
@@ -76,6 +82,7 @@ type generation struct {
 	parts    splitter
 	think    thinkEnd
 	out      queue
+	verify   verifier // used by the reader of out alone
 	tokens   []llm.Token
 	thought  int     // of these, tokens of reasoning
 	sent     int     // of these, tokens behind events
@@ -159,10 +166,14 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 func (e *Engine) shape(g *generation, p *chat.Prompt) (gr *grammar.Grammar, err error) {
 	r := g.r
 	gr = r.Grammar
+	if p == nil || !r.Chat.RawParts {
+		g.verify.document(gr)
+	}
 	if p != nil {
+		g.verify.notices = append(p.Notices, g.verify.notices...)
 		r.OneCall = r.OneCall || r.Chat.named()
 		p.Form = gr != nil && gr.IsJSON()
-		if gr, err = r.Chat.constraint(p, g.tok, gr, r.OneCall); err != nil {
+		if gr, err = r.Chat.constraint(p, g.tok, gr, r.OneCall, &g.verify); err != nil {
 			return nil, err
 		}
 		if gr != nil {

@@ -44,6 +44,10 @@ type Request struct {
 	Queued      func() // called once the prompt is in tokens and waits for its turn; may be nil
 	Keep        int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
+	// Notice is called before the first event with what is done differently from
+	// what the request asks for. It may be nil.
+	Notice func(text string)
+
 	Budget  *Budget  // of the reasoning of messages; nil: no limit
 	Control *Control // may change the answer while it is generated; may be nil
 }
@@ -119,8 +123,9 @@ type Result struct {
 	Prefill    time.Duration
 	Decode     time.Duration
 	Waited     time.Duration
-	Shifts     int  // times that the context was full and its middle was dropped
-	Full       bool // the answer ended because the context is full
+	Shifts     int      // times that the context was full and its middle was dropped
+	Full       bool     // the answer ended because the context is full
+	Broken     []string // what of the answer is not valid by its schema, where the grammar does not follow all of it
 }
 
 // Encode turns a request's prompt into tokens.

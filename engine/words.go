@@ -33,8 +33,15 @@ func SamplingDefaults() Sampling { return sample.Defaults() }
 // ParseGrammar reads a grammar in GBNF.
 func ParseGrammar(text string) (*Grammar, error) { return grammar.ParseGBNF(text) }
 
-// SchemaGrammar is the grammar of the documents that a JSON schema describes.
-func SchemaGrammar(schema []byte) (*Grammar, error) { return grammar.FromSchema(schema) }
+// SchemaGrammar is the grammar of the documents that a JSON schema describes. One
+// that is not strict is followed without the keywords that grammars lack; answers
+// are checked by them afterwards.
+func SchemaGrammar(schema []byte, strict bool) (*Grammar, error) {
+	if strict {
+		return grammar.FromSchema(schema)
+	}
+	return grammar.FromLooseSchema(schema)
+}
 
 // JSONGrammar is the grammar of one JSON object.
 func JSONGrammar() *Grammar { return grammar.JSON() }

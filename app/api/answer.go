@@ -19,6 +19,7 @@ const heartbeat = 10 * time.Second
 // item is what the producer of an answer passes on.
 type item struct {
 	model  *wire.Model // first, once
+	notice string      // what is done differently from what the call asks for
 	choice int
 	event  engine.Event
 	err    error
@@ -54,7 +55,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	if head.Stream {
 		return s.sendStream(ctx, newStream(w, head.Lines), call, items)
 	}
-	body, err := collect(ctx, call, items)
+	body, err := collect(ctx, call, items, func(text string) { s.note(w, wire.Notices{text}, nil) })
 	if err != nil {
 		return err
 	}
@@ -62,9 +63,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	return nil
 }
 
-// collect puts an answer together that is sent at once. The end of ctx does
-// not wait for the device.
-func collect(ctx context.Context, call wire.Call, items <-chan item) (body any, err error) {
+// collect puts an answer together that is sent at once, and passes notices to
+// note. The end of ctx does not wait for the device.
+func collect(ctx context.Context, call wire.Call, items <-chan item, note func(text string)) (body any, err error) {
 	var whole wire.Whole
 	for {
 		select {
@@ -78,13 +79,40 @@ func collect(ctx context.Context, call wire.Call, items <-chan item) (body any, 
 				return nil, it.err
 			case it.model != nil:
 				whole = call.Whole(it.model)
+			case it.notice != "":
+				note(it.notice)
 			default:
+				for _, text := range broken(&it.event) {
+					note(text)
+				}
 				whole.Add(it.choice, &it.event)
 			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// broken says what of a finished answer is not valid by its schema.
+func broken(ev *engine.Event) []string {
+	var out wire.Notices
+	if ev.Kind == engine.End {
+		for _, text := range ev.Result.Broken {
+			out.Add("%s", text)
+		}
+	}
+	return out
+}
+
+// tell passes a notice on with a stream: as a header, or as a comment once the
+// headers have gone.
+func (s *Server) tell(out *stream, text string) error {
+	if !out.begun {
+		s.note(out.w, wire.Notices{text}, nil)
+		return nil
+	}
+	s.log.Info("request notice", "notice", text)
+	return out.comment(wire.NoticeHeader + ": " + text)
 }
 
 // sendStream sends the items of an answer as they come.
@@ -132,8 +160,13 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 				return fail(it.err)
 			case it.model != nil:
 				reply = call.Stream(it.model)
+			case it.notice != "":
+				err = s.tell(out, it.notice)
 			default:
-				if it.event.Kind != engine.Prefill {
+				for _, text := range broken(&it.event) {
+					err = errors.Join(err, s.tell(out, text))
+				}
+				if it.event.Kind != engine.Prefill && err == nil {
 					err = start()
 				}
 				if err == nil {
@@ -193,6 +226,11 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 	defer choices.Wait()
 	for i := range requests {
 		requests[i].OneCall, requests[i].Control = head.OneCall, control
+		requests[i].Notice = func(text string) {
+			var plain wire.Notices
+			plain.Add("%s", text)
+			send(item{notice: plain[0]})
+		}
 		ready := make(chan struct{})
 		choices.Go(func() {
 			s.choice(ctx, l.Engine, i, requests[i], send, sync.OnceFunc(func() { close(ready) }))

@@ -84,7 +84,7 @@ var wrong = []struct{ path, body, param string }{
 	{"/v1/chat/completions", chat(`"response_format":{"type":"xml"}`), "response_format.type"},
 	{"/v1/chat/completions", chat(`"response_format":{"type":"json_schema"}`), "response_format.json_schema.schema"},
 	{"/v1/chat/completions", chat(`"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"thing"}}}`), "response_format.json_schema.schema"},
-	{"/v1/chat/completions", chat(`"response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}}`), "response_format.json_schema.schema"},
+	{"/v1/chat/completions", chat(`"response_format":{"type":"json_schema","json_schema":{"strict":true,"schema":{"not":{}}}}`), "response_format.json_schema.schema"},
 	{"/v1/chat/completions", chat(`"grammar":"root ::= ["`), "grammar"},
 	{"/v1/chat/completions", chat(`"grammar":"root ::= \"a\"","response_format":{"type":"json_object"}`), "response_format"},
 	{"/v1/chat/completions", chat(`"tools":{}`), "tools"},

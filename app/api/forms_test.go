@@ -33,6 +33,21 @@ type asked struct {
 	think   *bool
 	tokens  int
 	grammar string
+	params  object // of the function; nil: those of weather
+	strict  bool   // the schemas must hold as a whole
+}
+
+// tool is the function on offer, in OpenAI's form.
+func (a asked) tool() object {
+	t := weather()
+	f := t["function"].(object)
+	if a.params != nil {
+		f["parameters"] = a.params
+	}
+	if a.strict {
+		f["strict"] = true
+	}
+	return t
 }
 
 var personSchema = object{
@@ -62,13 +77,13 @@ func chatDialect() dialect {
 		body: func(a asked) object {
 			o := object{"messages": user(question), "max_tokens": a.tokens, "temperature": 0}
 			if a.form != nil {
-				o["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "x", "schema": a.form}}
+				o["response_format"] = object{"type": "json_schema", "json_schema": object{"name": "x", "schema": a.form, "strict": a.strict}}
 			}
 			if a.grammar != "" {
 				o["grammar"] = a.grammar
 			}
 			if a.tools {
-				o["tools"], o["parallel_tool_calls"] = []object{weather()}, false
+				o["tools"], o["parallel_tool_calls"] = []object{a.tool()}, false
 			}
 			if a.forced {
 				o["tool_choice"] = "required"
@@ -117,10 +132,10 @@ func responsesDialect() dialect {
 		body: func(a asked) object {
 			o := object{"input": question, "max_output_tokens": a.tokens, "temperature": 0}
 			if a.form != nil {
-				o["text"] = object{"format": object{"type": "json_schema", "name": "x", "schema": a.form}}
+				o["text"] = object{"format": object{"type": "json_schema", "name": "x", "schema": a.form, "strict": a.strict}}
 			}
 			if a.tools {
-				f := weather()["function"].(object)
+				f := a.tool()["function"].(object)
 				f["type"] = "function"
 				o["tools"], o["parallel_tool_calls"] = []object{f}, false
 			}
@@ -150,7 +165,8 @@ func anthropicDialect() dialect {
 				o["output_config"] = object{"format": object{"type": "json_schema", "schema": a.form}}
 			}
 			if a.tools {
-				o["tools"] = []object{{"name": "weather", "input_schema": weather()["function"].(object)["parameters"]}}
+				f := a.tool()["function"].(object)
+				o["tools"] = []object{{"name": "weather", "input_schema": f["parameters"], "strict": a.strict}}
 				o["tool_choice"] = object{"type": "auto", "disable_parallel_tool_use": true}
 			}
 			if a.forced {
@@ -205,7 +221,7 @@ func ollamaDialect() dialect {
 				o["format"] = a.form
 			}
 			if a.tools {
-				o["tools"] = []object{weather()}
+				o["tools"] = []object{a.tool()}
 			}
 			if a.budget != nil {
 				o["think"] = *a.budget

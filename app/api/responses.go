@@ -74,7 +74,7 @@ func (s *Server) background(w http.ResponseWriter, c *openai.Responses) error {
 		defer cancel()
 		items := make(chan item, 16)
 		s.work.Go(func() { s.produce(ctx, c, items) })
-		if _, err := collect(ctx, c, items); err != nil && ctx.Err() == nil {
+		if _, err := collect(ctx, c, items, func(text string) { s.log.Info("request notice", "notice", text) }); err != nil && ctx.Err() == nil {
 			s.memory.Fail(c, s.explain(err))
 		}
 	})

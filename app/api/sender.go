@@ -61,11 +61,14 @@ func (s *stream) Send(name string, data any) error {
 }
 
 // heartbeat keeps the connection alive where nothing else is to be said.
-func (s *stream) heartbeat() error {
+func (s *stream) heartbeat() error { return s.comment("waiting for the model") }
+
+// comment sends a line that clients pass over. JSON lines have none.
+func (s *stream) comment(text string) error {
 	if s.lines {
-		return nil // JSON lines have no comments
+		return nil
 	}
-	s.buf = append(s.buf[:0], ": waiting for the model\n\n"...)
+	s.buf = append(append(append(s.buf[:0], ": "...), text...), "\n\n"...)
 	if err := s.write(); err != nil {
 		return err
 	}

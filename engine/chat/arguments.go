@@ -45,7 +45,7 @@ func quote(s string) string {
 func (p *Parser) typed(function, key, value string) string {
 	params := p.schemas[function]
 	props, _ := lookup(params, "properties").(*Dict)
-	types := schemaTypes(lookup(props, key), 0)
+	types := schemaTypes(params, lookup(props, key), 0)
 	trimmed := strings.TrimSpace(value)
 	isJSON := json.Valid([]byte(trimmed))
 	if !isJSON {
@@ -96,9 +96,31 @@ func jsonType(v string) string {
 	return "integer"
 }
 
-// schemaTypes returns the types that a schema allows, as far as it says so.
-func schemaTypes(v Value, depth int) map[string]bool {
-	d, ok := v.(*Dict)
+// deref follows references of a schema to other parts of root, the parameters of
+// a function. Where they lead nowhere the schema stays as it is.
+func deref(root *Dict, v Value) Value {
+	for range 8 {
+		ref, ok := text(field(v, "$ref"))
+		pointer, local := strings.CutPrefix(ref, "#/")
+		if !ok || !local {
+			return v
+		}
+		var to Value = root
+		for _, key := range strings.Split(pointer, "/") {
+			to = field(to, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+		}
+		if to == nil {
+			return v
+		}
+		v = to
+	}
+	return v
+}
+
+// schemaTypes returns the types that a schema of the parameters root allows, as
+// far as it says so.
+func schemaTypes(root *Dict, v Value, depth int) map[string]bool {
+	d, ok := deref(root, v).(*Dict)
 	if !ok || depth > 8 {
 		return nil
 	}
@@ -122,7 +144,7 @@ func schemaTypes(v Value, depth int) map[string]bool {
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if l, ok := lookup(d, key).(*List); ok {
 			for i := range l.Len() {
-				for name := range schemaTypes(l.At(i), depth+1) {
+				for name := range schemaTypes(root, l.At(i), depth+1) {
 					add(name)
 				}
 			}

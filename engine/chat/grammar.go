@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,19 +16,32 @@ import (
 // <text> for the control token of that text or, where the vocabulary has none,
 // for the text.
 type CallGrammar struct {
-	GBNF    string
-	Schemas []RuleSchema
-	Tokens  []RuleToken
+	GBNF      string
+	Schemas   []RuleSchema
+	Tokens    []RuleToken
+	Functions []Function // that may be called
+}
+
+// Function is a function that a grammar lets the model call.
+type Function struct {
+	Name   string
+	Params []byte   // JSON schema of the arguments
+	Strict bool     // the schema must hold as a whole
+	Whole  bool     // the grammar writes the arguments by the schema, as one object
+	Left   []string // keywords that the syntax has no place for, by their place in the schema
 }
 
 // RuleToken is a rule for the control token of a text, or for the text where
 // the vocabulary has no such token.
 type RuleToken struct{ Rule, Text string }
 
-// RuleSchema is a rule that a JSON schema defines.
+// RuleSchema is a rule that a JSON schema defines: that of a function, or the part
+// of it where At leads.
 type RuleSchema struct {
-	Rule   string
-	Schema []byte
+	Rule     string
+	Function int // among the grammar's functions
+	Schema   []byte
+	At       []string
 }
 
 // GrammarOptions say which calls a grammar allows.
@@ -76,7 +90,7 @@ func ToolGrammar(kind ParserKind, tools *List, o GrammarOptions) (*CallGrammar, 
 	}
 	b.rule("root", root)
 	slices.Reverse(b.rules) // root first
-	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens}, nil
+	return &CallGrammar{GBNF: strings.Join(b.rules, "\n") + "\n", Schemas: b.schemas, Tokens: b.tokens, Functions: b.functions}, nil
 }
 
 // calls adds the rule call for the calls of all tools, or of the chosen one.
@@ -93,7 +107,10 @@ func (b *grammarBuilder) calls(syntax *Syntax, tools *List, choice string) error
 			if name == "" || choice != "" && name != choice {
 				continue
 			}
-			params, _ := lookup(fn, "parameters").(*Dict)
+			params, err := b.function(t, fn, name)
+			if err != nil {
+				return err
+			}
 			rule := fmt.Sprintf("call-%d", len(alternatives))
 			body, err := syntax.Call(b, rule, name, params)
 			if err != nil {
@@ -192,25 +209,71 @@ type grammarBuilder struct {
 	rules   []string
 	schemas []RuleSchema
 	tokens  []RuleToken
+
+	functions []Function
+
 	free    map[string]string // rules of free text by the tag that ends it
 	gemma   bool              // the rules of Gemma 4's values are there
+
+	gemmaRoot *Dict // parameters of the function in Gemma 4's notation
 }
 
 func (b *grammarBuilder) rule(name, body string) {
 	b.rules = append(b.rules, name+" ::= "+body)
 }
 
-// schema adds a rule for the documents of a schema.
-func (b *grammarBuilder) schema(rule string, v Value) (string, error) {
-	if v == nil {
-		v = dict("type", "object")
+// function begins the rules of a function and returns its parameters.
+func (b *grammarBuilder) function(tool, fn *Dict, name string) (*Dict, error) {
+	params, _ := lookup(fn, "parameters").(*Dict)
+	if params == nil {
+		params = dict("type", "object")
 	}
-	text, err := jinja.EncodeJSON(v)
+	schema, err := jinja.EncodeJSON(params)
+	if err != nil {
+		return nil, badInput("tools", "schema: %v", err)
+	}
+	strict := func(v Value) bool { yes, ok := v.(jinja.Bool); return ok && bool(yes) }
+	b.functions = append(b.functions, Function{
+		Name: name, Params: schema, Strict: strict(lookup(fn, "strict")) || strict(lookup(tool, "strict")),
+	})
+	return params, nil
+}
+
+// arguments adds a rule for all arguments of the function as one object.
+func (b *grammarBuilder) arguments(rule string) string {
+	n := len(b.functions) - 1
+	b.functions[n].Whole = true
+	b.schemas = append(b.schemas, RuleSchema{Rule: rule, Function: n, Schema: b.functions[n].Params})
+	return rule
+}
+
+// argument adds a rule for one argument of the function.
+func (b *grammarBuilder) argument(rule string, p param) (string, error) {
+	text, err := jinja.EncodeJSON(p.schema)
 	if err != nil {
 		return "", badInput("tools", "schema: %v", err)
 	}
-	b.schemas = append(b.schemas, RuleSchema{rule, text})
+	n := len(b.functions) - 1
+	s := RuleSchema{Rule: rule, Function: n, Schema: text}
+	if bytes.Contains(text, []byte(`"$`)) { // refers to other parts
+		s.Schema, s.At = b.functions[n].Params, []string{"properties", p.name}
+	}
+	b.schemas = append(b.schemas, s)
 	return rule, nil
+}
+
+// textKeywords are about strings, and have no place in a syntax that writes
+// strings without quotes.
+var textKeywords = []string{"pattern", "format", "minLength", "maxLength", "const"}
+
+// leave notes the keywords of a parameter that the syntax has no place for.
+func (b *grammarBuilder) leave(p param, keywords []string) {
+	f := &b.functions[len(b.functions)-1]
+	for _, k := range keywords {
+		if field(p.schema, k) != nil {
+			f.Left = append(f.Left, "#/properties/"+p.name+"/"+k)
+		}
+	}
 }
 
 // upTo returns a rule for text up to a tag and over it. The tag's first
@@ -264,19 +327,14 @@ func (b *grammarBuilder) thinking(kind ParserKind, o GrammarOptions) string {
 }
 
 // wrapped returns the body of a call whose arguments are one JSON object.
-func (b *grammarBuilder) wrapped(rule string, params *Dict, before, after string) (string, error) {
-	var v Value
-	if params != nil {
-		v = params
-	}
-	args, err := b.schema(rule+"-args", v)
-	return b.literal(before) + " " + args + " " + b.literal(after), err
+func (b *grammarBuilder) wrapped(rule, before, after string) string {
+	return b.literal(before) + " " + b.arguments(rule+"-args") + " " + b.literal(after)
 }
 
 // jsonCall writes a call as a JSON object with the arguments under a key.
 func jsonCall(key string) func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
 	return func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-		return b.wrapped(rule, params, `{"name": `+quote(name)+`, `+quote(key)+`: `, "}")
+		return b.wrapped(rule, `{"name": `+quote(name)+`, `+quote(key)+`: `, "}"), nil
 	}
 }
 
@@ -284,7 +342,8 @@ func jsonCall(key string) func(b *grammarBuilder, rule, name string, params *Dic
 type param struct {
 	name     string
 	schema   Value
-	text     bool // takes text and nothing else
+	types    map[string]bool // that it allows
+	text     bool            // takes text and nothing else
 	required bool
 }
 
@@ -297,8 +356,10 @@ func paramsOf(params *Dict) []param {
 	var out []param
 	for name, s := range props.All() {
 		p := param{name: name, schema: s}
-		types := schemaTypes(s, 0)
-		p.text = types["string"] && len(types) == 1 && field(s, "enum") == nil
+		p.schema = deref(params, s)
+		types := schemaTypes(params, s, 0)
+		p.types = types
+		p.text = types["string"] && len(types) == 1 && field(p.schema, "enum") == nil
 		if required != nil {
 			for i := range required.Len() {
 				if r, ok := text(required.At(i)); ok && r == name {
@@ -325,12 +386,13 @@ func (b *grammarBuilder) tagged(rule string, params *Dict, open, key, end, sep, 
 		var value string
 		switch {
 		case p.text:
+			b.leave(p, textKeywords)
 			value = b.upTo(end)
-		case field(p.schema, "enum") != nil && schemaTypes(p.schema, 0)["string"]:
+		case field(p.schema, "enum") != nil && p.types["string"]:
 			value = b.enumText(p.schema) + " " + b.literal(end)
 		default:
 			head = strings.Replace(head, `string="true"`, `string="false"`, 1)
-			v, err := b.schema(fmt.Sprintf("%s-arg-%d", rule, i), p.schema)
+			v, err := b.argument(fmt.Sprintf("%s-arg-%d", rule, i), p)
 			if err != nil {
 				return "", err
 			}
@@ -415,10 +477,10 @@ func (b *grammarBuilder) listed(rule string, params []param, sep string, value f
 func (b *grammarBuilder) python(rule, name string, params *Dict) (string, error) {
 	list := paramsOf(params)
 	args, err := b.listed(rule, list, ", ", func(i int, p param) (string, error) {
-		if t := schemaTypes(p.schema, 0); t["boolean"] && len(t) == 1 {
+		if p.types["boolean"] && len(p.types) == 1 {
 			return b.literal(p.name+"=") + ` ("True" | "False")`, nil
 		}
-		v, err := b.schema(fmt.Sprintf("%s-arg-%d", rule, i), p.schema)
+		v, err := b.argument(fmt.Sprintf("%s-arg-%d", rule, i), p)
 		return b.literal(p.name+"=") + " " + v, err
 	})
 	return b.literal(name+"(") + " " + args + " " + b.literal(")"), err

@@ -12,7 +12,7 @@ func init() {
 		Marks:  []mark{token("<|tools_prefix|>", apertusCalls)},
 		Frame:  frame{open: "<|tools_prefix|>[", sep: ", ", close: "]<|tools_suffix|>"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, "{"+quote(name)+": ", "}")
+			return b.wrapped(rule, "{"+quote(name)+": ", "}"), nil
 		},
 	})
 }

@@ -19,7 +19,7 @@ func init() {
 		Frame: frame{open: "<|START_ACTION|>[\n    ", sep: ",\n    ", close: "\n]<|END_ACTION|>"},
 		Text:  textFrame{open: "<|START_RESPONSE|>", close: "<|END_RESPONSE|>"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, `{"tool_call_id": "0", "tool_name": `+quote(name)+`, "parameters": `, "}")
+			return b.wrapped(rule, `{"tool_call_id": "0", "tool_name": `+quote(name)+`, "parameters": `, "}"), nil
 		},
 	})
 }

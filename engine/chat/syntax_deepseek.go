@@ -17,7 +17,7 @@ func init() {
 		Marks: []mark{token("<｜tool▁calls▁begin｜>", deepSeekCalls), token("<｜tool▁call▁begin｜>", deepSeekCall)},
 		Frame: frame{open: "<｜tool▁calls▁begin｜>", close: "<｜tool▁calls▁end｜>"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, "<｜tool▁call▁begin｜>"+name+"<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
+			return b.wrapped(rule, "<｜tool▁call▁begin｜>"+name+"<｜tool▁sep｜>", "<｜tool▁call▁end｜>"), nil
 		},
 	})
 }

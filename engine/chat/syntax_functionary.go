@@ -13,7 +13,7 @@ func init() {
 		Detect: []Sign{{230, []string{"<function="}}},
 		Marks:  []mark{opens("<function=", functionJSON)},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, "<function="+name+">", "</function>")
+			return b.wrapped(rule, "<function="+name+">", "</function>"), nil
 		},
 	})
 }

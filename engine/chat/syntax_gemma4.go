@@ -102,8 +102,8 @@ func (c *cursor) gemmaText(text bool) (string, error) {
 
 // gemmaType reports whether a parameter of the call takes text.
 func (c *cursor) gemmaType(key string) bool {
-	props, _ := lookup(c.p.schemas[c.gemma], "properties").(*Dict)
-	return schemaTypes(lookup(props, key), 0)["string"]
+	params := c.p.schemas[c.gemma]
+	return schemaTypes(params, field(lookup(params, "properties"), key), 0)["string"]
 }
 
 // gemmaValue reads a value of Gemma 4's notation and returns it as JSON.
@@ -172,6 +172,15 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 	return c.word(",]}< \t\r\n")
 }
 
+// gemmaLeft are keywords that the rules of Gemma 4's values do not follow.
+var gemmaLeft = append([]string{
+	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "prefixItems",
+	"allOf", "additionalProperties", "patternProperties", "minProperties", "maxProperties",
+}, textKeywords...)
+
+// maxGemmaRules bounds the rules of a grammar, whose schemas may refer to themselves.
+const maxGemmaRules = 10_000
+
 // gemmaNumber is an integer in Gemma 4's notation.
 const gemmaNumber = `"-"? ("0" | [1-9] [0-9]{0,15})`
 
@@ -185,6 +194,10 @@ func (b *grammarBuilder) gemma4(rule, name string, params *Dict) (string, error)
 		b.rule("gemma-object", `"{" (gemma-key ":" gemma-value ("," gemma-key ":" gemma-value)*)? "}"`)
 		b.rule("gemma-key", `[a-zA-Z0-9_\x2d]+`)
 		b.rule("gemma-value", `gemma-string | gemma-number | "true" | "false" | "null" | gemma-list | gemma-object`)
+	}
+	b.gemmaRoot = params
+	for _, p := range paramsOf(params) {
+		b.leave(p, gemmaLeft)
 	}
 	args, err := b.gemmaObject(rule, params, 0)
 	return b.literal("<|tool_call>call:"+name) + " " + args + " " + b.literal("<tool_call|>"), err
@@ -202,6 +215,7 @@ func (b *grammarBuilder) gemmaObject(rule string, schema *Dict, depth int) (stri
 // gemmaValue returns the rule for values of a schema in Gemma 4's notation.
 // Deeper than six levels any value will do.
 func (b *grammarBuilder) gemmaValue(rule string, schema Value, depth int) (string, error) {
+	schema = deref(b.gemmaRoot, schema)
 	if l, ok := field(schema, "enum").(*List); ok {
 		var out []string
 		for i := range l.Len() {
@@ -213,9 +227,12 @@ func (b *grammarBuilder) gemmaValue(rule string, schema Value, depth int) (strin
 		}
 		return "(" + strings.Join(out, " | ") + ")", nil
 	}
-	types := schemaTypes(schema, 0)
+	types := schemaTypes(b.gemmaRoot, schema, 0)
 	array, object := "gemma-list", "gemma-object"
 	d, _ := schema.(*Dict)
+	if len(b.rules) > maxGemmaRules {
+		depth = 6
+	}
 	if items := lookup(d, "items"); items != nil && types["array"] && depth < 6 {
 		item, err := b.gemmaValue(rule+"-item", items, depth+1)
 		if err != nil {

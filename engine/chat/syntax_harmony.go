@@ -14,8 +14,8 @@ func init() {
 		Step:   (*Parser).harmonyStep,
 		Text:   textFrame{open: "<|channel|>final<|message|>", must: true},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			call, err := b.wrapped(rule, params, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
-			return call + "?", err // the token ends the answer
+			call := b.wrapped(rule, "<|channel|>commentary to=functions."+name+" <|constrain|>json<|message|>", "<|call|>")
+			return call + "?", nil // the token ends the answer
 		},
 	})
 }

@@ -12,7 +12,7 @@ func init() {
 		Marks:  []mark{opens("<tool_call>", tagCall("</tool_call>"))},
 		Frame:  frame{sep: "\n"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, "<tool_call>\n"+`{"name": `+quote(name)+`, "arguments": `, "}\n</tool_call>")
+			return b.wrapped(rule, "<tool_call>\n"+`{"name": `+quote(name)+`, "arguments": `, "}\n</tool_call>"), nil
 		},
 	})
 }

@@ -14,7 +14,7 @@ func init() {
 		Marks:  []mark{token("<|tool_calls_section_begin|>", kimiCalls), token("<|tool_call_begin|>", kimiCall)},
 		Frame:  frame{open: "<|tool_calls_section_begin|>", close: "<|tool_calls_section_end|>"},
 		Call: func(b *grammarBuilder, rule, name string, params *Dict) (string, error) {
-			return b.wrapped(rule, params, "<|tool_call_begin|>functions."+name+":0<|tool_call_argument_begin|>", "<|tool_call_end|>")
+			return b.wrapped(rule, "<|tool_call_begin|>functions."+name+":0<|tool_call_argument_begin|>", "<|tool_call_end|>"), nil
 		},
 	})
 }

@@ -59,15 +59,17 @@ func (b *Builder) AddRule(name, gbnf string) error {
 
 // AddSchema adds a rule that matches the documents of a JSON schema, with the
 // limits and the choices that [FromSchema] tells.
-func (b *Builder) AddSchema(name string, schema []byte) error {
-	body, _, err := b.schema(name, schema, false)
+//
+// at leads to a part of the schema, whose references may be to other parts.
+func (b *Builder) AddSchema(name string, schema []byte, at ...string) error {
+	body, _, err := b.schema(name, schema, at, false)
 	return b.addSchema(name, body, err)
 }
 
 // AddLooseSchema is AddSchema that leaves out the keywords which no grammar here
 // follows, and returns where they stand in the schema.
-func (b *Builder) AddLooseSchema(name string, schema []byte) (left []string, err error) {
-	body, left, err := b.schema(name, schema, true)
+func (b *Builder) AddLooseSchema(name string, schema []byte, at ...string) (left []string, err error) {
+	body, left, err := b.schema(name, schema, at, true)
 	return left, b.addSchema(name, body, err)
 }
 

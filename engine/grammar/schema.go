@@ -128,8 +128,9 @@ func fault(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrSchema, path, fmt.Sprintf(format, args...))
 }
 
-// schema returns the expression of a schema's documents.
-func (b *Builder) schema(name string, text []byte, loose bool) (e *expr, left []string, err error) {
+// schema returns the expression of the documents of a schema, or of the part of it
+// where at leads.
+func (b *Builder) schema(name string, text []byte, at []string, loose bool) (e *expr, left []string, err error) {
 	root, err := readValue(text)
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +140,14 @@ func (b *Builder) schema(name string, text []byte, loose bool) (e *expr, left []
 		flats: map[*value][]*flat{}, open: map[*value]bool{}, loose: loose,
 	}
 	first := len(b.rules)
-	if e, err = s.emit(conj{{root, "#"}}); err != nil {
+	start := raw{root, "#"}
+	for _, key := range at {
+		if start.v.at[key] == nil {
+			return nil, nil, fault(start.path, "there is no %q", key)
+		}
+		start = start.sub(key)
+	}
+	if e, err = s.emit(conj{start}); err != nil {
 		return nil, nil, err
 	}
 	if !b.canEnd(e, first) {

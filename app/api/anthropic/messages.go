@@ -95,9 +95,9 @@ func ParseMessages(body []byte, o Options) (*Call, error) {
 	}
 	switch {
 	case c.Output != nil && c.Output.Format != nil:
-		c.grammar, err = wire.SchemaGrammar(c.Output.Format.Schema, "output_config.format.schema")
+		c.grammar, err = wire.SchemaGrammar(c.Output.Format.Schema, nil, "output_config.format.schema")
 	case c.Format != nil:
-		c.grammar, err = wire.SchemaGrammar(c.Format.Schema, "output_format.schema")
+		c.grammar, err = wire.SchemaGrammar(c.Format.Schema, nil, "output_format.schema")
 	}
 	return c, err
 }

@@ -16,7 +16,7 @@ type Tool struct {
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
 	Cache       json.RawMessage `json:"cache_control" doc:"Without effect."`
-	Strict      *bool           `json:"strict" doc:"Without effect unless a call is forced, which follows the schema."`
+	Strict      *bool           `json:"strict" doc:"Refuse a schema that a forced call cannot follow as a whole."`
 	Defer       *bool           `json:"defer_loading" doc:"Without effect: every tool is in the prompt."`
 	Examples    json.RawMessage `json:"input_examples" doc:"Without effect."`
 	Streaming   *bool           `json:"eager_input_streaming" doc:"Without effect: input is streamed as it is written."`
@@ -108,6 +108,9 @@ func (t *Tool) openai() json.RawMessage {
 	}
 	if !wire.IsNull(t.Schema) {
 		f.Set("parameters", t.Schema)
+	}
+	if t.Strict != nil && *t.Strict {
+		f.Set("strict", wire.JSON(true))
 	}
 	o := wire.Object{}
 	o.SetText("type", "function")

@@ -118,7 +118,7 @@ func (c *Call) compile() (err error) {
 	case c.Grammar != "":
 		c.grammar, err = wire.TextGrammar(c.Grammar, "grammar")
 	case !wire.IsNull(c.JSONSchema):
-		c.grammar, err = wire.SchemaGrammar(c.JSONSchema, "json_schema")
+		c.grammar, err = wire.SchemaGrammar(c.JSONSchema, nil, "json_schema")
 	}
 	return err
 }

@@ -186,7 +186,7 @@ func (c *Call) common() (err error) {
 			return wire.Bad("format", "%.64q is neither json nor a JSON schema", s)
 		}
 	default:
-		if c.grammar, err = wire.SchemaGrammar(c.Format, "format"); err != nil {
+		if c.grammar, err = wire.SchemaGrammar(c.Format, nil, "format"); err != nil {
 			return err
 		}
 	}

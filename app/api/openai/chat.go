@@ -219,19 +219,19 @@ func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 	case l.Grammar != "":
 		return wire.TextGrammar(l.Grammar, "grammar")
 	case !wire.IsNull(l.JSONSchema):
-		return wire.SchemaGrammar(l.JSONSchema, "json_schema")
+		return wire.SchemaGrammar(l.JSONSchema, nil, "json_schema")
 	case f == nil || f.Type == "text":
 		return nil, nil
 	case f.Type == "json_schema":
 		if f.JSONSchema == nil && !wire.IsNull(f.Schema) { // llama-server's form
-			return wire.SchemaGrammar(f.Schema, "response_format.schema")
+			return wire.SchemaGrammar(f.Schema, nil, "response_format.schema")
 		}
 		if f.JSONSchema == nil || wire.IsNull(f.JSONSchema.Schema) {
 			return nil, wire.Bad("response_format.json_schema.schema", "this field is required")
 		}
-		return wire.SchemaGrammar(f.JSONSchema.Schema, "response_format.json_schema.schema")
+		return wire.SchemaGrammar(f.JSONSchema.Schema, f.JSONSchema.Strict, "response_format.json_schema.schema")
 	case !wire.IsNull(f.Schema):
-		return wire.SchemaGrammar(f.Schema, "response_format.schema")
+		return wire.SchemaGrammar(f.Schema, nil, "response_format.schema")
 	}
 	return engine.JSONGrammar(), nil
 }

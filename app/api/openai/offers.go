@@ -151,7 +151,8 @@ func (c *Responses) custom(o *offers, t wire.Object, namespace, path string) err
 		about = strings.TrimPrefix(about+words, "\n")
 		if pattern != "" {
 			with := append(input[:1:1], wire.Member{Key: "pattern", Value: wire.JSON(pattern)})
-			if _, err := wire.SchemaGrammar(with.Raw(), path); err == nil {
+			strict := true
+			if _, err := wire.SchemaGrammar(with.Raw(), &strict, path); err == nil {
 				input = with
 			}
 		}

@@ -142,7 +142,7 @@ func (f *TextFormat) grammar() (*engine.Grammar, error) {
 	case wire.IsNull(f.Schema):
 		return nil, wire.Bad("text.format.schema", "this field is required")
 	}
-	return wire.SchemaGrammar(f.Schema, "text.format.schema")
+	return wire.SchemaGrammar(f.Schema, f.Strict, "text.format.schema")
 }
 
 // read brings the input into the form of chat completions. The conversation

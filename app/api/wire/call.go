@@ -168,12 +168,13 @@ func ID(prefix string) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// SchemaGrammar is the grammar of a JSON schema in a request.
-func SchemaGrammar(schema json.RawMessage, path string) (*engine.Grammar, error) {
+// SchemaGrammar is the grammar of a JSON schema in a request. strict refuses a
+// schema that no grammar follows as a whole; nil does not.
+func SchemaGrammar(schema json.RawMessage, strict *bool, path string) (*engine.Grammar, error) {
 	if k := Kind(schema); k != "an object" && k != "a boolean" {
 		return nil, Bad(path, "want a JSON schema, got %s", k)
 	}
-	g, err := engine.SchemaGrammar(schema)
+	g, err := engine.SchemaGrammar(schema, strict != nil && *strict)
 	if err != nil {
 		return nil, Bad(path, "%v", err)
 	}

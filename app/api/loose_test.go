@@ -1,0 +1,80 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"godwit/app/api/wire"
+)
+
+// never is a schema that no document satisfies, by a keyword that grammars lack.
+var never = object{
+	"type": "object", "required": []string{"a"}, "additionalProperties": false,
+	"properties": object{"a": object{
+		"type": "array", "items": object{"type": "integer", "minimum": 1, "maximum": 1}, "minItems": 2, "maxItems": 2, "uniqueItems": true,
+	}},
+}
+
+// sometimes is one that every document of its grammar satisfies.
+var sometimes = object{
+	"type": "object", "required": []string{"a"}, "additionalProperties": false,
+	"properties": object{"a": object{"type": "integer", "minimum": 1, "maximum": 3, "not": object{"const": 7}}},
+}
+
+// A schema with keywords that no grammar follows is followed without them, and a
+// notice says so. What then is not valid is named. A strict one is refused.
+func TestLooseSchemas(t *testing.T) {
+	v := shared(t)
+	ask := func(d dialect, a asked, stream bool) (reply, string) {
+		body := d.body(a)
+		body["stream"] = stream
+		r := v.ask(http.MethodPost, d.path, body)
+		return r, strings.Join(r.header.Values(wire.NoticeHeader), "\n")
+	}
+	list := dialects()
+	list["completion"] = dialect{path: "/completion", body: func(a asked) object {
+		return object{"prompt": question, "json_schema": a.form, "n_predict": a.tokens, "temperature": 0}
+	}}
+	list["generate"] = dialect{path: "/api/generate", body: func(a asked) object {
+		return object{"model": "any", "prompt": question, "format": a.form, "options": object{"num_predict": a.tokens, "temperature": 0}}
+	}}
+	for name, d := range list {
+		for _, stream := range []bool{false, true} {
+			check := func(what string, a asked, keyword, broken string) {
+				t.Helper()
+				r, notices := ask(d, a, stream)
+				if r.status != http.StatusOK || !strings.Contains(notices, "without "+keyword) {
+					t.Errorf("%s %s, stream %v: %d, notices %q: %.300s", name, what, stream, r.status, notices, r.body)
+					return
+				}
+				said := notices + string(r.body)
+				if stream && d.path == "/api/chat" || stream && d.path == "/api/generate" {
+					return // JSON lines have no comments
+				}
+				if strings.Contains(said, "does not satisfy") != (broken != "") || !strings.Contains(said, broken) {
+					t.Errorf("%s %s, stream %v: want %q: notices %q: %.600s", name, what, stream, broken, notices, r.body)
+				}
+			}
+			check("form", asked{form: never, tokens: 40}, "#/properties/a/uniqueItems", "the answer: the document is not valid: /a does not satisfy #/properties/a/uniqueItems")
+			check("valid form", asked{form: sometimes, tokens: 40}, "#/properties/a/not", "")
+			if name == "completion" || name == "generate" || name == "ollama" {
+				continue // which demand no calls
+			}
+			check("call", asked{params: never, tools: true, forced: true, tokens: 60}, "#/properties/a/uniqueItems", "the arguments of weather: the document is not valid: /a does not satisfy")
+			check("valid call", asked{params: sometimes, tools: true, forced: true, tokens: 60}, "#/properties/a/not", "")
+			strict := []asked{{params: never, tools: true, forced: true, strict: true, tokens: 60}, {form: never, strict: true, tokens: 60}}
+			if name == "anthropic" { // whose forms are not strict
+				strict = strict[:1]
+			}
+			for _, a := range strict {
+				if r, _ := ask(d, a, stream); r.status != http.StatusBadRequest || !strings.Contains(string(r.body), "uniqueItems") {
+					t.Errorf("%s, strict, form %v, stream %v: %d %.300s", name, a.form != nil, stream, r.status, r.body)
+				}
+			}
+			if r, notices := ask(d, asked{params: never, tools: true, tokens: 20}, stream); r.status != http.StatusOK || strings.Contains(notices, "without") {
+				t.Errorf("%s, a call that is not demanded: %d, notices %q", name, r.status, notices)
+			}
+		}
+	}
+}
