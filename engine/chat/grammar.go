@@ -212,8 +212,8 @@ type grammarBuilder struct {
 
 	functions []Function
 
-	free    map[string]string // rules of free text by the tag that ends it
-	gemma   bool              // the rules of Gemma 4's values are there
+	free  map[string]string // rules of free text by the tag that ends it
+	gemma bool              // the rules of Gemma 4's values are there
 
 	gemmaRoot *Dict // parameters of the function in Gemma 4's notation
 }
