@@ -9,12 +9,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"godwit/engine/backend"
 	"godwit/engine/backend/split"
@@ -32,6 +34,7 @@ import (
 const (
 	DefaultUBatch   = 512
 	DefaultParallel = 8
+	DefaultMaxStep  = 150 * time.Millisecond
 	// MinContext is what a context is never cut below for lack of memory.
 	MinContext = 4096
 	// outputs is how many rows of a batch can have logits.
@@ -58,6 +61,9 @@ type Options struct {
 	Cells    int // cells that all sequences share; 0: Context
 	Parallel int // sequences, 0: 8
 	UBatch   int // rows of a batch, 0: 512
+	// MaxStep is the longest step while an answer is generated: prompts are read in
+	// smaller chunks meanwhile. 0: DefaultMaxStep; negative: no limit.
+	MaxStep time.Duration
 
 	Want   kv.Want     // nil types: what Preset says, f16 without one
 	Preset string      // a name of kv.Presets; empty: off
@@ -300,7 +306,7 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	o := sched.Options{
 		Context: p.Context, Rows: p.Sizes.Rows, Outputs: p.Sizes.Outputs, Vocab: width,
 		StateModel: len(g.States) > 0, Observe: p.Options.Observe, Ended: e.warnSaturated,
-		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers),
+		Shift: p.Options.ContextShift, Rotary: rotaries(g, m.Config().Layers), MaxStep: cmp.Or(p.Options.MaxStep, DefaultMaxStep),
 	}
 	if err == nil && !m.Config().Embedding {
 		o.Prefixes, o.Identity = p.Options.Prefixes, identity

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"godwit/engine/llm"
 	"godwit/engine/sched"
@@ -35,4 +38,34 @@ func (e *Engine) Rows(t testing.TB, prompt []llm.Token, n int, fresh bool) (rows
 		t.Fatal(err)
 	}
 	return rows, tokens, stats
+}
+
+// Beside runs f while an answer to a prompt is generated.
+func (e *Engine) Beside(t testing.TB, prompt []llm.Token, f func()) {
+	t.Helper()
+	begun, done := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := sync.OnceFunc(func() { close(begun) })
+	err := e.sched.Submit(ctx, sched.Job{
+		Prompt: prompt, Slot: -1, Keep: -1, Fresh: true,
+		Next: func([]float32) (llm.Token, bool, error) {
+			first()
+			time.Sleep(time.Millisecond) // a small model would fill the context meanwhile
+			return prompt[0], true, nil
+		},
+		Done: func(_ sched.Finish, _ sched.Stats, err error) { first(); done <- err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	f()
+	select {
+	case err := <-done:
+		t.Fatalf("the answer beside it ended: %v", err)
+	default:
+	}
+	cancel()
+	<-done
 }

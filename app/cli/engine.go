@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"godwit/app/config"
 	"godwit/app/device"
@@ -63,7 +64,7 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	}
 	o := engine.Options{
 		Threads: c.Threads, NoRepack: c.Repack == "off", FloatAttn: c.AttnMath == "float",
-		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch,
+		Context: c.CtxSize, Cells: c.KVCells, Parallel: c.Parallel, UBatch: c.UBatch, MaxStep: maxStep(c.MaxStep),
 		SparseV: float32(c.SparseV), Preset: c.KVPreset, ContextShift: c.ContextShift, Log: r.log,
 	}
 	o.Calibrations, o.NoCalibration = r.calibrations(), !c.KVCalibrate
@@ -85,6 +86,14 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 		return o, usage{err}
 	}
 	return o, nil
+}
+
+// maxStep is the limit of a step in the engine's terms, where 0 is its default.
+func maxStep(ms int) time.Duration {
+	if ms == 0 {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // cacheSettings is what the switches say about the cache.

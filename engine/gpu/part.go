@@ -16,7 +16,11 @@ type part struct {
 	own     []bool  // groups in which conversations calibrate their keys
 }
 
-// take collects spans from first on: spans of a single row, at most maxDecode,
+// decodes reports whether a span is one row of an answer, which is multiplied
+// as a vector.
+func decodes(s *llm.Span) bool { return s.Rows == 1 && !s.Prompt }
+
+// take collects spans from first on: single rows of answers, at most maxDecode,
 // or all others. It returns the first span that it did not look at.
 func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
@@ -30,7 +34,7 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 	next := first
 	for ; next < len(b.Spans) && (!single || len(t.Spans) < maxDecode); next++ {
 		s := b.Spans[next]
-		if (s.Rows == 1) != single {
+		if decodes(&s) != single {
 			continue
 		}
 		for r := s.First; r < s.First+s.Rows; r++ {

@@ -61,8 +61,8 @@ func padded(n int) int {
 func (p *program) capacity() int { return padded(max(p.sizes.Rows, 1)) }
 func (p *program) outputs() int  { return padded(max(p.sizes.Outputs, 1)) }
 
-// Run executes one batch. Spans of one row are decoded together, at most
-// maxDecode at a time; the others are prefilled. The result of a row does not
+// Run executes one batch. Single rows of answers are decoded together, at most
+// maxDecode at a time; prompts are prefilled. The result of a row does not
 // depend on the rows beside it.
 func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	if err := ctx.Err(); err != nil {
@@ -72,8 +72,8 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 		return err
 	}
 	single := 0
-	for _, s := range b.Spans {
-		if s.Rows == 1 {
+	for i := range b.Spans {
+		if decodes(&b.Spans[i]) {
 			single++
 		}
 	}

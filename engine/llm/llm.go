@@ -15,6 +15,10 @@ type Span struct {
 	Rows  int   // number of rows
 	Len   int   // length of the sequence after this batch
 	State int32 // slot of the recurrent state; 0 for models without one
+	// Prompt says that the rows belong to a prompt. Backends with a kernel of
+	// their own for single rows do not use it for them, so a row's bits do not
+	// depend on where a chunk ends.
+	Prompt bool
 }
 
 // Pack is a full page that a run packs, at least in part: steps From to To-1 of

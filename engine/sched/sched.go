@@ -107,6 +107,10 @@ type Options struct {
 	Rows    int // rows of a batch
 	Outputs int // output rows of a batch
 	Vocab   int // width of an output row
+	// MaxStep bounds the time of a step while a job generates: prompts get as
+	// many rows as fit by the speed of earlier steps. 0: no bound. It changes no
+	// result.
+	MaxStep time.Duration
 	// StateModel says that sequences rewind to checkpoints only.
 	StateModel bool
 	// Shift drops the middle of a full sequence instead of ending its job;
@@ -146,6 +150,9 @@ type Sched struct {
 	// Owned by the loop.
 	slots   []slot
 	queue   []*task
+	chunks  []chunk // of the step
+	room    room    // left of the step
+	pace    pace
 	batch   llm.Batch
 	logits  []float32
 	rows    []rowUse
@@ -153,6 +160,7 @@ type Sched struct {
 	admit   uint64
 	stepped []int
 	turn    int  // the slot whose row comes first
+	reader  int  // the slot whose prompt comes first
 	hold    bool // cells ran out: nobody is placed until a job ends
 	starved bool // decode rows left prompts no room in the last step
 	choices int  // calls of Next beside the loop that it has not heard of

@@ -72,6 +72,7 @@ export function label(name: string): string {
     'engine.gpu_layers': 'GPU layers',
     'engine.batch_size': 'Batch size',
     'engine.ubatch_size': 'Micro-batch size',
+    'engine.max_step': 'Longest pause while others type',
     'engine.lora': 'LoRA adapters',
     'engine.kv_policy': 'Layer policy (Boundary V)',
     'engine.boundary_by': 'Layer policy counts',

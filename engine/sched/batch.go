@@ -1,0 +1,273 @@
+package sched
+
+import (
+	"errors"
+
+	"godwit/engine/kv"
+	"godwit/engine/llm"
+)
+
+// chunkRows is what the ends of prompt chunks are multiples of, so that kernels
+// get whole tiles.
+const chunkRows = 16
+
+// chunk is the next rows of a slot's job, whose cells are reserved.
+type chunk struct {
+	slot   int
+	task   *task
+	rows   int
+	prompt bool
+}
+
+// room is what is left of a step.
+type room struct {
+	rows, outputs int
+	bounded       bool    // by time
+	time          float64 // seconds for prompts
+	reads         bool    // a prompt has rows in the step
+}
+
+// remaining is the number of tokens of a slot's job that are not in its cells.
+func (sl *slot) remaining() int { return len(sl.task.tokens) - len(sl.tokens) }
+
+// reading reports whether the slot's job still reads its prompt.
+func (sl *slot) reading() bool { return len(sl.tokens) < sl.task.read && sl.remaining() > 0 }
+
+// decodes reports whether a slot's job waits for the row of its last token.
+func (s *Sched) decodes(i int) bool {
+	sl := &s.slots[i]
+	return sl.task != nil && sl.remaining() == 1 && (!sl.reading() || sl.task.OneByOne)
+}
+
+// prefills reports whether a slot's job reads its prompt in chunks.
+func (s *Sched) prefills(i int) bool {
+	return s.slots[i].task != nil && s.slots[i].remaining() > 0 && !s.decodes(i)
+}
+
+// prompts is the number of jobs that read their prompts.
+func (s *Sched) prompts() (n int) {
+	for i := range s.slots {
+		if s.prefills(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// plan divides a step among the jobs and reserves the cells of their rows.
+// Cells that run out send jobs back to the queue, also jobs that have a chunk.
+func (s *Sched) plan() {
+	s.chunks = s.chunks[:0]
+	s.room = room{rows: s.o.Rows, outputs: s.o.Outputs}
+	s.planDecode()
+	s.planPrefill()
+}
+
+// planDecode takes a row for every generating sequence. Where the batch is too
+// small for all, they alternate, and prompts get their share.
+func (s *Sched) planDecode() {
+	rows, most := 0, s.o.Rows
+	prompts := s.prompts() > 0
+	if prompts && (most > 1 || s.starved) {
+		most--
+	}
+	s.starved = false
+	left := -1
+	for k := range s.slots {
+		i := (s.turn + k) % len(s.slots)
+		if !s.decodes(i) {
+			continue
+		}
+		if rows == most || s.take(i, 1, false) == 0 {
+			if left < 0 && s.slots[i].task != nil {
+				left = i
+			}
+			continue
+		}
+		rows++
+	}
+	if left >= 0 {
+		s.turn = left // the one left out comes first in the next step
+	}
+	s.starved = prompts && rows == s.o.Rows
+}
+
+// planPrefill divides the rest of the batch among the prompts being read, so
+// that a short prompt does not wait for a long one. While others generate, the
+// time that the rows take is divided instead.
+func (s *Sched) planPrefill() {
+	s.bound()
+	waiting, next := s.prompts(), -1
+	for k := range s.slots {
+		i := (s.reader + k) % len(s.slots)
+		if waiting == 0 {
+			break
+		}
+		if !s.prefills(i) {
+			continue
+		}
+		n := s.share(i, waiting)
+		waiting--
+		if n > 0 {
+			n = s.take(i, n, true)
+		}
+		if n == 0 && next < 0 && s.slots[i].task != nil {
+			next = i
+		}
+	}
+	if next >= 0 {
+		s.reader = next
+	}
+}
+
+// bound limits the time of a step's prompt rows where somebody waits for a token.
+func (s *Sched) bound() {
+	if s.o.MaxStep <= 0 {
+		return
+	}
+	for i := range s.slots {
+		if t := s.slots[i].task; t != nil && !s.prefills(i) && t.Next != nil {
+			s.room.bounded, s.room.time = true, s.pace.left(s.o.MaxStep)
+			return
+		}
+	}
+}
+
+// share is how many rows a prompt gets of what is left for a number of prompts.
+// The first prompt of a step always gets a tile.
+func (s *Sched) share(i, waiting int) int {
+	sl := &s.slots[i]
+	r, have, remaining := &s.room, len(sl.tokens), sl.remaining()
+	n := max(r.rows/waiting, min(r.rows, 1))
+	if r.bounded {
+		fit := s.pace.rows(r.time/float64(waiting), have)
+		if fit < chunkRows && (!r.reads || s.pace.rows(r.time, have) >= chunkRows) {
+			fit = chunkRows
+		}
+		if fit < chunkRows {
+			return 0
+		}
+		n = min(n, fit)
+	}
+	n = min(n, remaining)
+	if sl.task.OneByOne {
+		n = min(n, 1)
+	}
+	return s.border(i, whole(have, n, remaining))
+}
+
+// whole shortens a chunk that does not end its prompt to whole tiles, unless
+// it has less than one.
+func whole(have, n, remaining int) int {
+	if end := (have + n) / chunkRows * chunkRows; n < remaining && end > have {
+		return end - have
+	}
+	return n
+}
+
+// border shortens a chunk of a recurrent model so that it ends where the
+// state will be kept: at the last page border within the prompt.
+func (s *Sched) border(i, n int) int {
+	if !s.o.StateModel {
+		return n
+	}
+	sl := &s.slots[i]
+	at := (sl.task.stats.Prompt - 1) / kv.PageCells * kv.PageCells
+	if len(sl.tokens) < at {
+		n = min(n, at-len(sl.tokens))
+	}
+	return n
+}
+
+// take reserves the cells of a slot's next n rows and returns how many fit.
+func (s *Sched) take(i, n int, prompt bool) int {
+	sl := &s.slots[i]
+	t := sl.task
+	n, outputs := s.fit(t, len(sl.tokens), n)
+	ok, err := false, error(nil)
+	if n > 0 {
+		ok, err = s.extend(i, n)
+	}
+	switch {
+	case errors.Is(err, kv.ErrFull) && t.stats.Generated > 0:
+		s.finish(i, Length, nil) // it has all cells, and they are full
+	case err != nil:
+		s.finish(i, Failed, err)
+	}
+	if !ok {
+		return 0
+	}
+	s.room.rows -= n
+	s.room.outputs -= outputs
+	if prompt {
+		s.room.reads = true
+		s.room.time -= s.pace.cost(n, len(sl.tokens))
+	}
+	s.chunks = append(s.chunks, chunk{i, t, n, prompt && !t.OneByOne})
+	return n
+}
+
+// fit shortens a chunk to the rows and the output rows that are left, and
+// counts its outputs.
+func (s *Sched) fit(t *task, have, n int) (rows, outputs int) {
+	n = min(n, s.room.rows)
+	for r := range n {
+		if !t.shows(have + r) {
+			continue
+		}
+		if outputs == s.room.outputs {
+			return r, outputs
+		}
+		outputs++
+	}
+	return n, outputs
+}
+
+// shows reports whether the job reads the logits of a position.
+func (t *task) shows(pos int) bool {
+	return t.Want != nil && t.Want(pos) || t.Next != nil && pos == len(t.tokens)-1
+}
+
+// build makes the batch from the chunks of jobs that still have their slots.
+func (s *Sched) build() (decode, prefill int) {
+	b := &s.batch
+	b.Tokens, b.Pos, b.Spans, b.Outputs, b.Top = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0], b.Top[:0]
+	s.rows, s.stepped = s.rows[:0], s.stepped[:0]
+	for k := range s.chunks {
+		c := &s.chunks[k]
+		sl := &s.slots[c.slot]
+		if sl.task != c.task { // sent back to the queue
+			continue
+		}
+		first, have := len(b.Tokens), len(sl.tokens)
+		for r := range c.rows {
+			s.row(c.slot, have+r)
+		}
+		b.Spans = append(b.Spans, llm.Span{
+			Seq: sl.seq, First: first, Rows: c.rows, Len: have + c.rows, State: s.cache.State(sl.seq), Prompt: c.prompt,
+		})
+		s.stepped = append(s.stepped, c.slot)
+		if c.prompt {
+			prefill += c.rows
+		} else {
+			decode += c.rows
+		}
+	}
+	return decode, prefill
+}
+
+// row adds a position of a slot's job to the batch.
+func (s *Sched) row(i, pos int) {
+	b, t := &s.batch, s.slots[i].task
+	if t.shows(pos) {
+		top := t.Top
+		if t.Want != nil && t.Want(pos) {
+			top = 0
+		}
+		b.Outputs = append(b.Outputs, int32(len(b.Tokens)))
+		b.Top = append(b.Top, top)
+		s.rows = append(s.rows, rowUse{i, pos, pos == len(t.tokens)-1})
+	}
+	b.Tokens = append(b.Tokens, t.tokens[pos])
+	b.Pos = append(b.Pos, int32(pos))
+}

@@ -1,0 +1,107 @@
+package sched
+
+import (
+	"math/bits"
+	"time"
+
+	"godwit/engine/llm"
+)
+
+// pace predicts how long rows of prompts take, from earlier steps. Depth
+// counts, since attention reads everything before a row.
+type pace struct {
+	decode float64     // seconds of a step without prompts
+	row    [28]float64 // seconds of a prompt's row by depth; 0: unknown
+}
+
+const (
+	paceUnit = 256 // tokens of the first class of depths; each of the others doubles it
+	// A step that took longer than predicted counts more than a faster one, so
+	// that the next one is shorter rather than longer than asked.
+	slower, faster = 0.5, 0.25
+	// What a class costs compared with the one before it, while unknown.
+	deeper = 1.25
+	// One odd measurement changes a prediction by no more than this factor.
+	oddest = 4
+)
+
+// depthClass is the class of a depth in tokens.
+func depthClass(depth int) int { return min(bits.Len(uint(max(depth, 0)/paceUnit)), len(pace{}.row)-1) }
+
+// observe notes a step with some decode rows.
+func (p *pace) observe(decode int, spans []llm.Span, took time.Duration) {
+	spent, rows, predicted := took.Seconds(), 0, 0.0
+	for i := range spans {
+		if sp := &spans[i]; sp.Prompt {
+			rows += sp.Rows
+			predicted += p.cost(sp.Rows, sp.Len-sp.Rows)
+		}
+	}
+	if rows == 0 {
+		p.decode = toward(p.decode, spent)
+		return
+	}
+	if decode > 0 { // their part is what such a step takes, unless that was measured at another load
+		spent = max(spent-p.decode, spent/oddest)
+	}
+	for i := range spans {
+		sp := &spans[i]
+		if !sp.Prompt {
+			continue
+		}
+		class := depthClass(sp.Len - sp.Rows)
+		switch {
+		case predicted == 0:
+			p.row[class] = spent / float64(rows)
+		default:
+			known := p.at(class)
+			p.row[class] = toward(known, known*spent/predicted)
+		}
+	}
+}
+
+// toward moves a measured time toward a new one.
+func toward(old, now float64) float64 {
+	switch {
+	case old == 0:
+		return now
+	case now > old:
+		return old + slower*(min(now, oddest*old)-old)
+	}
+	return old + faster*(max(now, old/oddest)-old)
+}
+
+// at is the time of a row in a class of depths; 0: nothing is known yet.
+func (p *pace) at(class int) float64 {
+	factor := 1.0
+	for c := class; c >= 0; c-- {
+		if p.row[c] > 0 {
+			return p.row[c] * factor
+		}
+		factor *= deeper
+	}
+	for c := class + 1; c < len(p.row); c++ {
+		if p.row[c] > 0 {
+			return p.row[c]
+		}
+	}
+	return 0
+}
+
+// cost is the predicted time of n rows in seconds, 0 if nothing is known yet.
+func (p *pace) cost(n, depth int) float64 { return float64(n) * p.at(depthClass(depth)) }
+
+// rows is how many rows fit into a time, 0 if nothing is known yet.
+func (p *pace) rows(seconds float64, depth int) int {
+	one := p.at(depthClass(depth))
+	if one == 0 || seconds <= 0 {
+		return 0
+	}
+	return int(min(seconds/one, 1<<20))
+}
+
+// left is the time in seconds that a step of at most some length leaves to
+// prompts: a quarter where generating alone takes longer than the rest.
+func (p *pace) left(most time.Duration) float64 {
+	return max(most.Seconds()-p.decode, most.Seconds()/4)
+}
