@@ -144,7 +144,7 @@ type rounding struct {
 }
 
 func roundings(f *Form) (list []rounding) {
-	for _, p := range f.parts {
+	for _, p := range f.segments {
 		switch p := p.(type) {
 		case *codes:
 			r := rounding{first: p.Lane, n: p.values, scaleAt: p.At + p.Form.Scale.At, stride: p.Form.Bytes, per: p.elems, signs: p.sign.bits > 0, fine: p.levels.plain}

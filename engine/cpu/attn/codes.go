@@ -196,7 +196,7 @@ func (p *codes) planesAt(take func(bytes int) int) {
 	}
 }
 
-func (p *codes) first(dim int) part {
+func (p *codes) first(dim int) segment {
 	if p.First >= dim {
 		return nil
 	}

@@ -12,7 +12,7 @@ type few struct{ *rows }
 
 func newFew(g kv.Segment, begin places, cells int) few { return few{newRows(g, begin, cells)} }
 
-func (p few) first(dim int) part {
+func (p few) first(dim int) segment {
 	if p.First >= dim {
 		return nil
 	}

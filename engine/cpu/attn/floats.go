@@ -33,7 +33,7 @@ func (p *floats) area(page []byte) []byte {
 	return page[p.at:][:p.Dim*p.size*Cells]
 }
 
-func (p *floats) first(dim int) part {
+func (p *floats) first(dim int) segment {
 	if p.First >= dim {
 		return nil
 	}

@@ -29,12 +29,12 @@ type Form struct {
 	read    int // bytes of a page that attention reads
 	cells   int // cells per page
 
-	segments []kv.Segment
-	parts    []part
+	shapes   []kv.Segment
+	segments []segment
 }
 
-// part is a range of the head in one simple form.
-type part interface {
+// segment is a range of the head in one simple form.
+type segment interface {
 	// write encodes the part's values of a head into a cell and returns the
 	// number of saturated blocks, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
@@ -55,7 +55,7 @@ type part interface {
 	accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch)
 	// first returns the part, or a piece of it, restricted to the first dim
 	// values of the head; nil if it has none of them.
-	first(dim int) part
+	first(dim int) segment
 	// reads is the number of bytes of a page that attention reads, rests the
 	// number of the others.
 	reads() int
@@ -74,13 +74,13 @@ type Options struct {
 // New returns the form of a type for heads of headDim values.
 func New(t *kv.Type, headDim int, o Options) *Form {
 	f := &Form{Type: t, HeadDim: headDim, Padded: t.Padded(headDim), Options: o, row: t.RowBytes(headDim)}
-	f.segments = t.Segments(headDim)
+	f.shapes = t.Segments(headDim)
 	if f.cells = Cells; o.Few > 0 {
 		f.cells = o.Few
 	}
 	var at places
-	for _, g := range f.segments {
-		var p part
+	for _, g := range f.shapes {
+		var p segment
 		switch {
 		case o.Few > 0 && g.Form.Float:
 			p = newFew(g, at, o.Few)
@@ -89,11 +89,11 @@ func New(t *kv.Type, headDim int, o Options) *Form {
 		case g.Form.Float:
 			p = newFloats(g, at, o)
 		case arrangeable(g.Form):
-			p = newCodes(g, at, o, len(f.segments) == 1)
+			p = newCodes(g, at, o, len(f.shapes) == 1)
 		default:
 			p = newRows(g, at, Cells)
 		}
-		f.parts = append(f.parts, p)
+		f.segments = append(f.segments, p)
 		at.read, at.rest = at.read+p.reads(), at.rest+p.rests()
 	}
 	f.read = at.read
@@ -134,8 +134,8 @@ const aheadBytes = 10 << 10
 // Write encodes one head into a cell. It returns the number of blocks with an
 // infinite or NaN scale, as kv.Type.Encode does.
 func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
-	for i, p := range f.parts {
-		g := &f.segments[i]
+	for i, p := range f.segments {
+		g := &f.shapes[i]
 		saturated += p.write(page, cell, x[g.First:g.First+g.Dim], at, s)
 	}
 	return saturated
@@ -143,7 +143,7 @@ func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (sa
 
 // Own prefetches for writing what Write changes in a page.
 func (f *Form) Own(page Page, cell int) {
-	for _, p := range f.parts {
+	for _, p := range f.segments {
 		p.own(page, cell)
 	}
 }
@@ -158,8 +158,8 @@ func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Sc
 		for i := 0; level != nil && i < abreast; i++ {
 			f.relevel(s.head[i*f.Padded:], exact, from, c+i, level, s)
 		}
-		for i, p := range f.parts {
-			g := &f.segments[i]
+		for i, p := range f.segments {
+			g := &f.shapes[i]
 			for b := range g.Blocks {
 				saturated += p.(*codes).packTrellis(page.Read, c, abreast, b, s.head[g.Lane+b*g.Form.Elems:], f.Padded, s.paths)
 			}
@@ -170,8 +170,8 @@ func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Sc
 
 // rotated reads four cells of a form with byte codes in the rotated domain.
 func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
-	for i, p := range f.parts {
-		p.(*codes).rotated(dst[f.segments[i].Lane:], ld, page, cell)
+	for i, p := range f.segments {
+		p.(*codes).rotated(dst[f.shapes[i].Lane:], ld, page, cell)
 	}
 }
 
@@ -182,8 +182,8 @@ func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *k
 	exact.Get(row, page, cell)
 	exact.Type.Decode(v, row, kv.At{})
 	level.Level(v, v)
-	for i := range f.segments {
-		g := &f.segments[i]
+	for i := range f.shapes {
+		g := &f.shapes[i]
 		t := g.Form
 		x := dst[g.Lane:][:g.Blocks*t.Elems]
 		clear(x[copy(x, v[g.First:g.First+g.Dim]):])
@@ -196,7 +196,7 @@ func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *k
 // Put stores a cell from its encoded bytes. odd reports whether reads of this
 // cell need Visit.Rest.
 func (f *Form) Put(page Page, cell int, row []byte) (odd bool) {
-	for _, p := range f.parts {
+	for _, p := range f.segments {
 		odd = p.put(page, cell, row) || odd
 	}
 	return odd
@@ -204,7 +204,7 @@ func (f *Form) Put(page Page, cell int, row []byte) (odd bool) {
 
 // Get is the inverse of Put.
 func (f *Form) Get(row []byte, page Page, cell int) {
-	for _, p := range f.parts {
+	for _, p := range f.segments {
 		p.get(row, page, cell)
 	}
 }
@@ -220,7 +220,7 @@ func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (odd boo
 // because the other half is its image. Pages with odd cells are read in both
 // halves.
 func (f *Form) Twins() bool {
-	p, ok := f.parts[0].(*codes)
+	p, ok := f.segments[0].(*codes)
 	return ok && p.twin != nil
 }
 
@@ -245,8 +245,8 @@ func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 			clear(v[:f.cells])
 		}
 	}
-	for i, p := range f.parts {
-		p.scores(dst, &q.parts[i], q.N, visits, s)
+	for i, p := range f.segments {
+		p.scores(dst, &q.segments[i], q.N, visits, s)
 	}
 }
 
@@ -254,7 +254,7 @@ func (f *Form) Scores(dst []float32, q *Queries, visits []Visit, s *Scratch) {
 // [n][Padded]. Cells that are not used must have weight 0; pages without a used
 // cell are not read.
 func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
-	for _, p := range f.parts {
+	for _, p := range f.segments {
 		p.accumulate(acc, f.Padded, w, n, visits, s)
 	}
 }
@@ -262,10 +262,10 @@ func (f *Form) Accumulate(acc, w []float32, n int, visits []Visit, s *Scratch) {
 // View returns the form of V where V is the first dim values of K's rows.
 func (f *Form) View(dim int) *Form {
 	v := *f
-	v.parts, v.read = nil, 0
-	for _, p := range f.parts {
+	v.segments, v.read = nil, 0
+	for _, p := range f.segments {
 		if p = p.first(dim); p != nil {
-			v.parts = append(v.parts, p)
+			v.segments = append(v.segments, p)
 			v.read += p.reads()
 		}
 	}
@@ -275,10 +275,10 @@ func (f *Form) View(dim int) *Form {
 // Finish inverts the rotation of a finished accumulator; acc is overwritten.
 func (f *Form) Finish(dst, acc []float32) {
 	if f.Twins() {
-		f.parts[0].(*codes).twin.mirror(acc)
+		f.segments[0].(*codes).twin.mirror(acc)
 	}
-	for i := range f.segments {
-		g := &f.segments[i]
+	for i := range f.shapes {
+		g := &f.shapes[i]
 		unrotate(g, dst, acc[g.Lane:g.Lane+g.Blocks*g.Form.Elems])
 	}
 }
@@ -312,7 +312,7 @@ func NewScratch(forms ...*Form) *Scratch {
 			continue
 		}
 		row, padded = max(row, f.row), max(padded, f.Padded)
-		for _, p := range f.parts {
+		for _, p := range f.segments {
 			codes = max(codes, p.scratch())
 			if c, ok := p.(interface{ trellised() bool }); ok && c.trellised() && s.paths == nil {
 				s.paths = new(paths)

@@ -211,7 +211,7 @@ func TestRuns(t *testing.T) {
 				}
 				form, _ := typ.Fit(dim, side)
 				f := New(form, dim, Options{Side: side})
-				if slices.ContainsFunc(f.parts, func(p part) bool { _, ok := p.(*floats); return ok }) {
+				if slices.ContainsFunc(f.segments, func(p segment) bool { _, ok := p.(*floats); return ok }) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%v", name, dim, side), func(t *testing.T) { testRuns(t, f) })
@@ -233,7 +233,7 @@ func testRuns(t *testing.T, f *Form) {
 	visits := make([]Visit, pages)
 	for i := range visits {
 		page, _, _ := pageOf(rng, f, Cells)
-		for _, p := range f.parts {
+		for _, p := range f.segments {
 			if c, ok := p.(*codes); ok && i == 2 { // in any of the blocks
 				page.Read[c.scale+2*rng.IntN(Cells*c.Blocks)+1] ^= 0x80
 			}

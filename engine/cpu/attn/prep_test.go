@@ -102,7 +102,7 @@ func TestRotation(t *testing.T) {
 				acc := random(rng, f.Padded)
 				got, want := make([]float32, n), make([]float32, n)
 				given := slices.Clone(acc)
-				if p, ok := f.parts[0].(*codes); ok && p.twin != nil { // finished in the first half
+				if p, ok := f.segments[0].(*codes); ok && p.twin != nil { // finished in the first half
 					p.twin.mirror(acc)
 					copy(given[p.values:], slices.Repeat([]float32{float32(math.NaN())}, p.values))
 				}

@@ -10,7 +10,7 @@ type Queries struct {
 	N        int // number of queries
 	form     *Form
 	rot, res []float32 // one query in the rotated domain
-	parts    []prepared
+	segments []prepared
 }
 
 // prepared is the queries in the layout that a part reads.
@@ -41,31 +41,31 @@ func (f *Form) NewQueries(n int) *Queries {
 	if f.Type.HasResidual() {
 		q.res = make([]float32, f.Padded)
 	}
-	for _, p := range f.parts {
-		q.parts = append(q.parts, p.room(n))
+	for _, p := range f.segments {
+		q.segments = append(q.segments, p.room(n))
 	}
 	return q
 }
 
 // Set prepares query i.
 func (q *Queries) Set(i int, x []float32) {
-	for j := range q.form.segments {
-		g := &q.form.segments[j]
+	for j := range q.form.shapes {
+		g := &q.form.shapes[j]
 		n := g.Blocks * g.Form.Elems
 		var res []float32
 		if q.res != nil {
 			res = q.res[g.Lane : g.Lane+n]
 		}
 		rotateQuery(g, q.rot[g.Lane:g.Lane+n], res, x)
-		q.form.parts[j].prepare(&q.parts[j], i, q.rot, q.res)
+		q.form.segments[j].prepare(&q.segments[j], i, q.rot, q.res)
 	}
 }
 
 // Take prepares query i from the preparation of a form in the same rotated
 // domain.
 func (q *Queries) Take(i int, from *Queries) {
-	for j, p := range q.form.parts {
-		p.prepare(&q.parts[j], i, from.rot, nil)
+	for j, p := range q.form.segments {
+		p.prepare(&q.segments[j], i, from.rot, nil)
 	}
 }
 

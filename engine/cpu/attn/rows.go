@@ -19,7 +19,7 @@ func newRows(g kv.Segment, begin places, cells int) *rows {
 	return &rows{Segment: g, at: begin.read, values: g.Form.Padded(g.Dim), bytes: g.Form.RowBytes(g.Dim), cells: cells}
 }
 
-func (p *rows) first(dim int) part {
+func (p *rows) first(dim int) segment {
 	if p.First >= dim {
 		return nil
 	}

@@ -35,7 +35,7 @@ func TestTrellisTiles(t *testing.T) {
 		eachTrellis(t, func(form *kv.Type) {
 			for _, s := range []kv.Side{kv.K, kv.V} {
 				f := New(form, form.Elems, Options{Side: s})
-				p := f.parts[0].(*codes)
+				p := f.segments[0].(*codes)
 				page := f.Page(randomBytes(rng, f.PageBytes()))
 				for range 4 {
 					used := rng.Uint64() & rng.Uint64() & rng.Uint64()
@@ -108,7 +108,7 @@ func benchTrellis(b *testing.B, values func(f *Form) int, f func(f *Form, page P
 func BenchmarkTrellisTile(b *testing.B) {
 	page := func(f *Form) int { return f.Padded * Cells }
 	benchTrellis(b, page, func(f *Form, page Page, s *Scratch) func() {
-		p := f.parts[0].(*codes)
+		p := f.segments[0].(*codes)
 		return func() { p.lookUpTrellis(s.codes, page.Read, 0, allCells) }
 	})
 }
@@ -288,7 +288,7 @@ func TestTrellisPack(t *testing.T) {
 				norm += float64(v) * float64(v)
 			}
 		}
-		bits := f.parts[0].(*codes).cyclic.bits
+		bits := f.segments[0].(*codes).cyclic.bits
 		if rel := sum / norm; rel > scalar[bits] || rel < 1/math.Pow(4, float64(bits))/4 {
 			t.Errorf("%s %d: relative error %.5f", packed.Name, dim, rel)
 		}

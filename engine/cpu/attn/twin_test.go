@@ -54,8 +54,8 @@ func eachTwin(t *testing.T, side kv.Side, f func(t *testing.T, form *Form)) {
 // always.
 func twinPages(rng *rand.Rand, f *Form, n int) (whole *Form, pages, wholes []Page) {
 	w := *f
-	w.parts = []part{newCodes(f.segments[0], places{}, f.Options, false)}
-	w.read = w.parts[0].reads()
+	w.segments = []segment{newCodes(f.shapes[0], places{}, f.Options, false)}
+	w.read = w.segments[0].reads()
 	s, ws := NewScratch(f), NewScratch(&w)
 	for range n {
 		page, other := f.Page(make([]byte, f.PageBytes())), w.Page(make([]byte, w.PageBytes()))
