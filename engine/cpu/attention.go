@@ -31,8 +31,8 @@ type cuts int
 // cutsFor returns the cuts of a layer: fewer heads mean fewer long parts.
 func cutsFor(kvHeads int) cuts { return cuts(longPages * max(1, 4/kvHeads)) }
 
-// part returns the part that holds a page.
-func (c cuts) part(page int) int {
+// chunk returns the part that holds a page.
+func (c cuts) chunk(page int) int {
 	switch n := int(c); {
 	case page < 2*shortPages:
 		return page / shortPages
@@ -44,20 +44,20 @@ func (c cuts) part(page int) int {
 }
 
 // start returns the first page of a part.
-func (c cuts) start(part int) int {
+func (c cuts) start(chunk int) int {
 	switch last := int(c)/middlePages + 1; {
-	case part <= 2:
-		return part * shortPages
-	case part <= last:
-		return (part - 1) * middlePages
+	case chunk <= 2:
+		return chunk * shortPages
+	case chunk <= last:
+		return (chunk - 1) * middlePages
 	default:
-		return int(c) + (part-last)*longPages
+		return int(c) + (chunk-last)*longPages
 	}
 }
 
 // room returns the largest number of parts that n consecutive pages touch. The
 // worst range begins with the last page of the first part.
-func (c cuts) room(n int) int { return c.part(n+shortPages-2) + 1 }
+func (c cuts) room(n int) int { return c.chunk(n+shortPages-2) + 1 }
 
 // attention is the Attend op of one layer.
 type attention struct {
@@ -101,7 +101,7 @@ type attnWorker struct {
 	turned       []float32 // a key, then the queries of a row, after RoPE
 	out          []float32 // output of one query head
 	offset       []float32 // per query, what its scores lack because packed keys are levelled
-	part, total  []softmax
+	chunk, total []softmax
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
 	following    []byte // the first page of the next job
@@ -122,10 +122,10 @@ type prepared struct {
 // prefix records how many leading parts of a split job this worker has already
 // merged, so that they need not move to the worker that merges the rest.
 type prefix struct {
-	t     *attention
-	epoch uint32
-	split int
-	parts int
+	t      *attention
+	epoch  uint32
+	split  int
+	chunks int
 }
 
 // attnMemory is the memory that layers of one shape share.
@@ -134,15 +134,15 @@ type attnMemory struct {
 	partial []softmax       // [job that is split][part][query]
 	arrived []atomic.Uint64 // finished parts of each split job; the upper half counts merged parts
 	jobs    int             // jobs that may be split
-	parts   int             // parts of the longest context
+	chunks  int             // parts of the longest context
 }
 
 // attnShape is the key of an attnMemory.
 type attnShape struct {
 	attnForms
-	group int
-	block int
-	parts int
+	group  int
+	block  int
+	chunks int
 }
 
 // attnCount counts the work of attention in a layer: cells that Sparse V
@@ -266,12 +266,12 @@ type job struct {
 	first, rows int // rows in the batch
 	lo, hi      int // pages that at least one row sees
 	split       int // index among the split jobs, -1 if the context is not split
-	part, end   int // parts of this task when split, from 0
-	parts       int // parts of the whole job
+	chunk, end  int // parts of this task when split, from 0
+	chunks      int // parts of the whole job
 }
 
 // last reports whether a job covers the last part of its context.
-func (j *job) last() bool { return j.split < 0 || j.end == j.parts }
+func (j *job) last() bool { return j.split < 0 || j.end == j.chunks }
 
 // splits reports whether the batch has so few spans that their contexts are
 // divided among the workers.
@@ -379,15 +379,15 @@ func (t *attention) findSplit(task int) (job, bool) {
 			continue
 		}
 		head, at := task/n, (lo/size+task%n)*size
-		first, part := t.cuts.part(lo), t.cuts.part(max(lo, at))
-		if t.cuts.start(part) < at && at > lo {
-			part++ // the part begins in an earlier piece
+		first, chunk := t.cuts.chunk(lo), t.cuts.chunk(max(lo, at))
+		if t.cuts.start(chunk) < at && at > lo {
+			chunk++ // the part begins in an earlier piece
 		}
-		end := t.cuts.part(min(hi, at+size)-1) + 1
+		end := t.cuts.chunk(min(hi, at+size)-1) + 1
 		return job{
 			span: i, head: head, first: s.First, rows: 1, lo: lo, hi: hi,
-			split: i*t.KVHeads + head, part: part - first, end: end - first, parts: t.cuts.part(hi-1) + 1 - first,
-		}, part < end
+			split: i*t.KVHeads + head, chunk: chunk - first, end: end - first, chunks: t.cuts.chunk(hi-1) + 1 - first,
+		}, chunk < end
 	}
 	return job{}, false
 }
@@ -466,10 +466,10 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 	for i := range w.queries.N {
 		w.total[i].reset()
 	}
-	for part := t.cuts.part(j.lo); part <= t.cuts.part(j.hi-1); part++ {
-		t.runPart(w, j, part, w.part[:w.queries.N])
+	for chunk := t.cuts.chunk(j.lo); chunk <= t.cuts.chunk(j.hi-1); chunk++ {
+		t.runChunk(w, j, chunk, w.chunk[:w.queries.N])
 		for i := range w.queries.N {
-			w.total[i].merge(&w.part[i])
+			w.total[i].merge(&w.chunk[i])
 		}
 	}
 	for r := range j.rows {
@@ -505,36 +505,36 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 // runSplit processes some parts; the worker that finishes the last part merges
 // all.
 func (t *attention) runSplit(w *attnWorker, j *job) {
-	at := func(part int) []softmax { return t.partial[(j.split*t.parts+part)*t.group:][:t.group] }
+	at := func(chunk int) []softmax { return t.partial[(j.split*t.chunks+chunk)*t.group:][:t.group] }
 	epoch := t.p.backend.pool.epoch.Load()
-	first, from, added := at(0), t.cuts.part(j.lo), 0
-	for part := j.part; part < j.end; part++ {
+	first, from, added := at(0), t.cuts.chunk(j.lo), 0
+	for chunk := j.chunk; chunk < j.end; chunk++ {
 		switch {
-		case part == 0:
-			t.runPart(w, j, from, first)
+		case chunk == 0:
+			t.runChunk(w, j, from, first)
 			for g := range first {
 				first[g].settle()
 			}
-		case w.prefix == prefix{t, epoch, j.split, part}:
-			t.runPart(w, j, from+part, w.part[:t.group])
+		case w.prefix == prefix{t, epoch, j.split, chunk}:
+			t.runChunk(w, j, from+chunk, w.chunk[:t.group])
 			for g := range first {
-				first[g].merge(&w.part[g])
+				first[g].merge(&w.chunk[g])
 			}
 		default:
-			t.runPart(w, j, from+part, at(part))
+			t.runChunk(w, j, from+chunk, at(chunk))
 			continue
 		}
 		added++
-		w.prefix = prefix{t, epoch, j.split, part + 1}
+		w.prefix = prefix{t, epoch, j.split, chunk + 1}
 	}
-	done := t.arrived[j.split].Add(uint64(added)<<32 | uint64(j.end-j.part))
-	if int(uint32(done)) < j.parts {
+	done := t.arrived[j.split].Add(uint64(added)<<32 | uint64(j.end-j.chunk))
+	if int(uint32(done)) < j.chunks {
 		return
 	}
 	t.arrived[j.split].Store(0)
 	for g := range first {
-		for part := int(done >> 32); part < j.parts; part++ {
-			first[g].merge(&at(part)[g])
+		for chunk := int(done >> 32); chunk < j.chunks; chunk++ {
+			first[g].merge(&at(chunk)[g])
 		}
 		t.finish(w, &first[g], w.offset[g], j.first, j.head*t.group+g)
 	}
@@ -542,7 +542,7 @@ func (t *attention) runSplit(w *attnWorker, j *job) {
 
 // weigh turns the scores of a part, pages lo to lo+len(used), into weights, and
 // stores the maximum and the sum of each query in parts.
-func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []softmax) {
+func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks []softmax) {
 	b := t.p.b
 	length := b.Spans[j.span].Len
 	stride := w.queries.N * attn.Cells
@@ -567,12 +567,12 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, parts []
 					kernel.Softcap(row, row, t.Softcap)
 				}
 			}
-			part := &parts[i]
-			part.max, part.sum = float32(math.Inf(-1)), 0
+			chunk := &chunks[i]
+			chunk.max, chunk.sum = float32(math.Inf(-1)), 0
 			if seen > 0 {
-				part.max = attn.Logits(s, stride, factor, visible[:len(used)], part.max)
+				chunk.max = attn.Logits(s, stride, factor, visible[:len(used)], chunk.max)
 			}
-			part.sum = attn.Weights(s, stride, visible[:len(used)], part.max, t.p.sizes.SparseV, kept[:])
+			chunk.sum = attn.Weights(s, stride, visible[:len(used)], chunk.max, t.p.sizes.SparseV, kept[:])
 			w.considered += seen
 			for p, k := range kept[:len(used)] {
 				used[p] |= k

@@ -168,11 +168,11 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 	}
 }
 
-// runPart computes the softmax of a job over one part of the context. All
+// runChunk computes the softmax of a job over one part of the context. All
 // scores come first, so that weights are relative to the maximum of the part.
 // to has one softmax per query, overwritten here, with contiguous sums.
-func (t *attention) runPart(w *attnWorker, j *job, part int, to []softmax) {
-	lo, hi := max(j.lo, t.cuts.start(part)), min(j.hi, t.cuts.start(part+1))
+func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
+	lo, hi := max(j.lo, t.cuts.start(chunk)), min(j.hi, t.cuts.start(chunk+1))
 	stride := w.queries.N * attn.Cells
 	p := pages{job: j, t: t}
 	p.find()

@@ -89,20 +89,20 @@ func TestSplitTogether(t *testing.T) {
 
 // The parts of any pages in a row have memory, and where contexts are divided
 // every part is the work of one task.
-func TestParts(t *testing.T) {
+func TestChunks(t *testing.T) {
 	for _, heads := range []int{1, 2, 3, 8} {
 		c := cutsFor(heads)
 		for lo := range int(c) + longPages {
 			for n := 1; n <= int(c)+2*longPages; n++ {
-				if parts := c.part(lo+n-1) + 1 - c.part(lo); parts > c.room(n) {
-					t.Fatalf("pages %d to %d have %d parts, memory for %d", lo, lo+n-1, parts, c.room(n))
+				if chunks := c.chunk(lo+n-1) + 1 - c.chunk(lo); chunks > c.room(n) {
+					t.Fatalf("pages %d to %d have %d parts, memory for %d", lo, lo+n-1, chunks, c.room(n))
 				}
 			}
 		}
-		for part := range int(c)/shortPages + 4 {
-			for page := c.start(part); page < c.start(part+1); page++ {
-				if c.part(page) != part {
-					t.Fatalf("page %d of part %d is in part %d", page, part, c.part(page))
+		for chunk := range int(c)/shortPages + 4 {
+			for page := c.start(chunk); page < c.start(chunk+1); page++ {
+				if c.chunk(page) != chunk {
+					t.Fatalf("page %d of part %d is in part %d", page, chunk, c.chunk(page))
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func TestParts(t *testing.T) {
 				for i, pos := range b.Pos {
 					b.Spans = append(b.Spans, llm.Span{First: i, Rows: 1, Len: int(pos) + 1})
 				}
-				testParts(t, &attention{
+				testChunks(t, &attention{
 					Attention: graph.Attention{KVHeads: heads, Window: window}, p: &program{b: b}, cuts: cutsFor(heads),
 					attnMemory: &attnMemory{workers: make([]*attnWorker, workers), jobs: 8 * workers},
 				})
@@ -124,7 +124,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func testParts(t *testing.T, a *attention) {
+func testChunks(t *testing.T, a *attention) {
 	t.Helper()
 	b := a.p.b
 	if !a.splits() {
@@ -137,15 +137,15 @@ func testParts(t *testing.T, a *attention) {
 			continue
 		}
 		lo, hi := a.pages(b.Spans[j.span], j.first, 1)
-		if j.lo != lo || j.hi != hi || j.split != j.span*a.KVHeads+j.head || j.parts != a.cuts.part(hi-1)+1-a.cuts.part(lo) {
+		if j.lo != lo || j.hi != hi || j.split != j.span*a.KVHeads+j.head || j.chunks != a.cuts.chunk(hi-1)+1-a.cuts.chunk(lo) {
 			t.Fatalf("position %d, window %d: task %d is %+v", b.Pos[j.span], a.Window, task, j)
 		}
-		for part := j.part; part < j.end; part++ {
-			done[j.split] = append(done[j.split], part)
+		for chunk := j.chunk; chunk < j.end; chunk++ {
+			done[j.split] = append(done[j.split], chunk)
 		}
-		if len(done[j.split]) == j.parts {
-			for i, part := range done[j.split] {
-				if i != part {
+		if len(done[j.split]) == j.chunks {
+			for i, chunk := range done[j.split] {
+				if i != chunk {
 					t.Fatalf("position %d, window %d: parts %v", b.Pos[j.span], a.Window, done[j.split])
 				}
 			}

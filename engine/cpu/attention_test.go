@@ -483,8 +483,8 @@ func TestWorkerMemory(t *testing.T) {
 	}
 	bytes(1024) // what is made once
 	const more = 32768 - 1024
-	parts := (more/2048 + int(cutsFor(c.kvHeads))/shortPages) * 8 * c.heads / c.kvHeads
-	if n, limit := bytes(32768)-bytes(1024), uint64(parts*(4*c.dimV+64)+more); n > limit {
+	chunks := (more/2048 + int(cutsFor(c.kvHeads))/shortPages) * 8 * c.heads / c.kvHeads
+	if n, limit := bytes(32768)-bytes(1024), uint64(chunks*(4*c.dimV+64)+more); n > limit {
 		t.Errorf("32,768 cells take %d bytes more than 1,024, want at most %d", n, limit)
 	}
 }

@@ -209,13 +209,13 @@ func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 	if m != nil {
 		return m
 	}
-	m = &attnMemory{jobs: 8 * workers, parts: s.parts}
+	m = &attnMemory{jobs: 8 * workers, chunks: s.chunks}
 	c.memory[s] = m
 	for range workers {
 		m.workers = append(m.workers, newAttnWorker(s))
 	}
 	m.arrived = make([]atomic.Uint64, m.jobs)
-	m.partial = newSoftmaxes(m.jobs*s.group*s.parts, s.vForm.Padded)
+	m.partial = newSoftmaxes(m.jobs*s.group*s.chunks, s.vForm.Padded)
 	return m
 }
 
@@ -227,7 +227,7 @@ func newAttnWorker(s attnShape) *attnWorker {
 		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kSinks, s.vSinks),
 		levelled: make([]float32, s.kForm.HeadDim), turned: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
 		out:   make([]float32, s.vForm.HeadDim),
-		part:  newSoftmaxes(n, s.vForm.Padded),
+		chunk: newSoftmaxes(n, s.vForm.Padded),
 		total: newSoftmaxes(n, s.vForm.Padded),
 	}
 	if s.kExact != nil {

@@ -52,7 +52,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 	tasks := min(p.backend.pool.tasks(g.gate.m.bytes()+g.up.m.bytes()), pairs)
 	set := p.plan.Values[g.out].Rows
 	run := func(task int) (from, to int) {
-		from, to = part(pairs, task, tasks)
+		from, to = shareOf(pairs, task, tasks)
 		return 2 * from, min(2*to, panels)
 	}
 	widest := 2 * ceil(pairs, tasks) * kernel.PanelRows
@@ -85,7 +85,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 			p.glu(g, gate, up, ld, from, to)
 		})
 	s.reads = func(worker, workers int) []byte {
-		from, to := part(tasks, worker, workers)
+		from, to := shareOf(tasks, worker, workers)
 		if from == to {
 			return nil
 		}

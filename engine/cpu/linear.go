@@ -43,7 +43,7 @@ func panelRuns(list []linear, n int) [][]panelRun {
 	}
 	tasks := make([][]panelRun, min(n, total))
 	for task := range tasks {
-		from, to := part(total, task, len(tasks))
+		from, to := shareOf(total, task, len(tasks))
 		for i := range list {
 			m := list[i].m.panels()
 			if lo, hi := max(from, 0), min(to, m); lo < hi {
@@ -92,7 +92,7 @@ func (c *compiler) linearStage(list []linear) stage {
 			}
 		})
 	s.reads = func(worker, workers int) []byte {
-		from, to := part(len(tasks), worker, workers)
+		from, to := shareOf(len(tasks), worker, workers)
 		if from == to {
 			return nil
 		}

@@ -62,7 +62,7 @@ func (t *attention) ask(w *attnWorker, j *job) {
 // before the preceding part if the same worker has both.
 func (t *attention) askWrite(w *attnWorker, j *job) {
 	switch {
-	case j.split < 0, j.end == j.parts-1:
+	case j.split < 0, j.end == j.chunks-1:
 	case j.last() && w.ready != t.prepared(j):
 	default:
 		return
@@ -77,7 +77,7 @@ func (t *attention) askWrite(w *attnWorker, j *job) {
 // askFirst prefetches the first pages of K where there is only one row, since
 // no page before them does. The very last page is left to askWrite.
 func (t *attention) askFirst(j *job) {
-	if len(t.p.b.Tokens) > 1 || j.part > 0 {
+	if len(t.p.b.Tokens) > 1 || j.chunk > 0 {
 		return
 	}
 	p := pages{job: j, t: t}

@@ -56,7 +56,7 @@ type counters struct {
 	next []share
 }
 
-// share is the next task of a worker's share of a stage.
+// shareOf is the next task of a worker's share of a stage.
 type share struct {
 	next atomic.Uint64
 	_    [56]byte
@@ -214,7 +214,7 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 		}
 		for k := range p.workers {
 			of := (worker + k) % p.workers
-			from, to := part(int(uint32(limit)), of, p.workers)
+			from, to := shareOf(int(uint32(limit)), of, p.workers)
 			did := uint64(0)
 			for {
 				task, n := s.claim(of, epoch, from, to, short && k == 0)
@@ -243,8 +243,8 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 	}
 }
 
-// part returns the share of one of several workers in n tasks.
-func part(n, worker, workers int) (from, to int) {
+// shareOf returns the share of one of several workers in n tasks.
+func shareOf(n, worker, workers int) (from, to int) {
 	return n * worker / workers, n * (worker + 1) / workers
 }
 

@@ -89,17 +89,17 @@ func (b *Backend) measure(t dtype.Type, mem []byte) (out RooflineType, read, pea
 	}
 	y := make([]float32, max(w.Rows, roofRows*roofPanels*kernel.PanelRows))
 	seconds := b.best(func(worker, workers int) {
-		from, to := part(w.Panels(), worker, workers)
+		from, to := shareOf(w.Panels(), worker, workers)
 		kernel.MatVec(y, &w, acts, 0, from, to)
 	}, func(worker, workers int) {
-		from, to := part(len(mem), worker, workers)
+		from, to := shareOf(len(mem), worker, workers)
 		kernel.Stream(mem[from:to])
 	})
 	out.MatVec, read = float64(w.Panels()*size)/seconds[0]/1e9, float64(len(mem))/seconds[1]/1e9
 	w.Rows = roofPanels * kernel.PanelRows
 	ops := make([]int64, b.pool.workers)
 	seconds = b.best(func(worker, workers int) {
-		from, to := part(roofPanels, worker, workers)
+		from, to := shareOf(roofPanels, worker, workers)
 		kernel.MatMul(y, w.Rows, &w, acts, 0, roofRows, from, to)
 	}, func(worker, _ int) { ops[worker] = kernel.Products(roofProduct) })
 	out.MatMul, peak = 2*roofRows*roofCols*float64(w.Rows)/seconds[0]/1e9, float64(ops[0])*float64(len(ops))/seconds[1]/1e9

@@ -43,20 +43,20 @@ func (s *softmax) raise(top float32) {
 }
 
 // merge adds a later part.
-func (s *softmax) merge(part *softmax) {
-	if part.sum == 0 {
+func (s *softmax) merge(chunk *softmax) {
+	if chunk.sum == 0 {
 		return
 	}
 	if s.sum == 0 {
-		s.max, s.sum = part.max, part.sum
-		copy(s.acc, part.acc)
+		s.max, s.sum = chunk.max, chunk.sum
+		copy(s.acc, chunk.acc)
 		return
 	}
-	top := max(s.max, part.max)
-	add := exp(part.max - top)
+	top := max(s.max, chunk.max)
+	add := exp(chunk.max - top)
 	s.raise(top)
-	s.sum += float32(part.sum * add)
-	kernel.Axpy(s.acc, part.acc, add)
+	s.sum += float32(chunk.sum * add)
+	kernel.Axpy(s.acc, chunk.acc, add)
 }
 
 // sink adds a logit without a value.

@@ -10,9 +10,9 @@ import (
 	"godwit/engine/kv"
 )
 
-// partPages is how many pages the backend gives to a kernel at once, at most:
+// chunkPages is how many pages the backend gives to a kernel at once, at most:
 // longPages of package cpu.
-const partPages = 32
+const chunkPages = 32
 
 // stepBench is one decode step of one KV head over a context.
 type stepBench struct {
@@ -24,7 +24,7 @@ type stepBench struct {
 	q       *Queries
 	scores  []float32
 	acc     []float32
-	visible [partPages]uint64
+	visible [chunkPages]uint64
 	scratch *Scratch
 }
 
@@ -54,7 +54,7 @@ func newStepBench(b *testing.B, kName, vName string, dim, group, ctx, size int) 
 	for i := range group {
 		s.q.Set(i, random(rng, dim))
 	}
-	s.scores = make([]float32, partPages*group*Cells)
+	s.scores = make([]float32, chunkPages*group*Cells)
 	for i := range s.visible {
 		s.visible[i] = ^uint64(0)
 	}
@@ -69,7 +69,7 @@ func (s *stepBench) run(head int, scale float32) {
 	kPage := func(p int) []byte { return s.kData[(head*s.pages+min(p, s.pages-1))*k:][:k] }
 	vPage := func(p int) []byte { return s.vData[(head*s.pages+min(p, s.pages-1))*v:][:v] }
 	n := s.q.N * Cells
-	var list [partPages]Visit
+	var list [chunkPages]Visit
 	for first := 0; first < s.pages; first += len(list) {
 		visits := list[:min(len(list), s.pages-first)]
 		for i := range visits {
