@@ -48,7 +48,7 @@ func (p *program) newPacks() error {
 	k := &p.packs
 	for g := range p.layout.Groups {
 		group := &p.layout.Groups[g]
-		p.part.own = append(p.part.own, group.Own)
+		p.sub.own = append(p.sub.own, group.Own)
 		first, places := len(k.sides), 0
 		for _, i := range group.Layers {
 			y := &p.layout.Layers[i]

@@ -7,8 +7,8 @@ import (
 	"godwit/engine/llm"
 )
 
-// part is some of the spans of a batch as a batch of their own.
-type part struct {
+// subBatch is some of the spans of a batch as a batch of their own.
+type subBatch struct {
 	batch   llm.Batch
 	results []int32 // rows in the whole batch's results
 	row     []int32 // rows of the part by rows of the whole; -1 for rows of other parts
@@ -22,7 +22,7 @@ func decodes(s *llm.Span) bool { return s.Rows == 1 && !s.Prompt }
 
 // take collects spans from first on: single rows of answers, at most maxDecode,
 // or all others. It returns the first span that it did not look at.
-func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
+func (p *subBatch) take(b *llm.Batch, first int, single bool, out graph.RowSet) int {
 	t := &p.batch
 	t.Tokens, t.Pos, t.Spans, t.Outputs, t.Input, t.Top = t.Tokens[:0], t.Pos[:0], t.Spans[:0], t.Outputs[:0], t.Input[:0], t.Top[:0]
 	t.Tables, t.Exact, t.Packs = empty(t.Tables, len(b.Tables)), empty(t.Exact, len(b.Exact)), empty(t.Packs, len(b.Packs))
@@ -75,7 +75,7 @@ func (p *part) take(b *llm.Batch, first int, single bool, out graph.RowSet) int 
 // takePacks collects the pages that are packed in this part: pages that its
 // spans write or need for calibration; the first part of a batch also takes the
 // others.
-func (p *part) takePacks(b *llm.Batch) {
+func (p *subBatch) takePacks(b *llm.Batch) {
 	t := &p.batch
 	for g := range b.Packs {
 		for i := range b.Packs[g] {

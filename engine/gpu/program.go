@@ -40,8 +40,8 @@ type program struct {
 	measured   []float32
 	shape      shape
 
-	part part // current part of a batch that does not run in one piece
-	top  top
+	sub subBatch // current part of a batch that does not run in one piece
+	top top
 }
 
 // padded returns the number of rows for n in a decode step: a power of two, so
@@ -83,15 +83,15 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 	case single == len(b.Spans) && single <= maxDecode:
 		return p.run(b, true, nil, b.Logits)
 	}
-	p.part.first = true
+	p.sub.first = true
 	for first := 0; first < len(b.Spans); {
-		first = p.part.take(b, first, true, p.out.Rows)
-		if err := p.run(&p.part.batch, true, p.part.results, b.Logits); err != nil {
+		first = p.sub.take(b, first, true, p.out.Rows)
+		if err := p.run(&p.sub.batch, true, p.sub.results, b.Logits); err != nil {
 			return err
 		}
 	}
-	p.part.take(b, 0, false, p.out.Rows)
-	return p.run(&p.part.batch, false, p.part.results, b.Logits)
+	p.sub.take(b, 0, false, p.out.Rows)
+	return p.run(&p.sub.batch, false, p.sub.results, b.Logits)
 }
 
 // run executes rows of one kind. Result i goes to row results[i] of logits; nil
