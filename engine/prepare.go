@@ -185,7 +185,7 @@ func holds(l *kv.Layout, onHost int, driver backend.Driver) error {
 	if !ok {
 		return nil
 	}
-	part := l.Part(onHost, len(l.Layers))
+	part := l.Slice(onHost, len(l.Layers))
 	return d.Holds(&part)
 }
 

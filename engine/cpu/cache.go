@@ -148,8 +148,8 @@ func (s *store) run(page int32, head int) (read, rest []byte) {
 	return data[at*n : run*n], data[run*n+at*(all-n):]
 }
 
-// part returns the store of a part.
-func (s *side) part(p kv.Part) *store {
+// tier returns the store of a part.
+func (s *side) tier(p kv.Tier) *store {
 	switch p {
 	case kv.Exact:
 		return &s.exact
@@ -330,27 +330,27 @@ func (c *cache) form(k formKey) *attn.Form {
 }
 
 // store returns a part of one side of a layer.
-func (p *program) store(layer int, s kv.Side, part kv.Part) (*store, int, error) {
+func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, 0, err
 	}
-	st := l.side(s).part(part)
+	st := l.side(s).tier(tier)
 	if st.form == nil {
-		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in part %d", layer, s, part)
+		return nil, 0, fmt.Errorf("cpu: layer %d has no cells of %v in part %d", layer, s, tier)
 	}
 	return st, l.kvHeads, nil
 }
 
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
-	if part == kv.Measured {
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+	if tier == kv.Measured {
 		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error {
 			o.Get(dst[h*n : (h+1)*n])
 			return nil
 		})
 	}
-	st, heads, err := p.store(layer, s, part)
+	st, heads, err := p.store(layer, s, tier)
 	if err != nil {
 		return err
 	}
@@ -376,11 +376,11 @@ func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.Own, n,
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
-	if part == kv.Measured {
+func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+	if tier == kv.Measured {
 		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
 	}
-	st, heads, err := p.store(layer, s, part)
+	st, heads, err := p.store(layer, s, tier)
 	if err != nil {
 		return err
 	}
@@ -393,14 +393,14 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 }
 
 // RowBytes returns the size of an allocated row of all KV heads.
-func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	if part == kv.Measured {
+func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+	if tier == kv.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
 			return 0
 		}
 		return p.layout.Layers[layer].K.OwnRow
 	}
-	st, _, err := p.store(layer, s, part)
+	st, _, err := p.store(layer, s, tier)
 	if err != nil {
 		return 0
 	}
@@ -409,9 +409,9 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 
 // CopyCells copies n cells of a part from cell src to cell dst in every layer
 // of a group.
-func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
+func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
-		if part == kv.Measured {
+		if tier == kv.Measured {
 			for i := range n * l.kvHeads {
 				if l.own != nil {
 					l.own[int(dst)*l.kvHeads+i].Copy(&l.own[int(src)*l.kvHeads+i])
@@ -419,7 +419,7 @@ func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) erro
 			}
 			continue
 		}
-		for _, s := range []*store{l.k.part(part), l.v.part(part)} {
+		for _, s := range []*store{l.k.tier(tier), l.v.tier(tier)} {
 			if s.form == nil {
 				continue
 			}

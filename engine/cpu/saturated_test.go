@@ -70,17 +70,17 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 		for pos, tok := range tokens {
 			for h := range r.kvHeads {
 				x := r.table[int(tok)*r.width()+at+h*l.HeadDim:][:l.HeadDim]
-				for _, part := range []kv.Part{kv.Sinks, kv.Exact, kv.Packed} {
-					form := l.Form(part)
+				for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+					form := l.Form(tier)
 					last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
-					waits := part == kv.Packed && l.Late() && last > len(tokens)-y.Exact.Newest
-					if form == nil || waits || part == kv.Sinks && pos >= y.Exact.Sinks {
+					waits := tier == kv.Packed && l.Late() && last > len(tokens)-y.Exact.Newest
+					if form == nil || waits || tier == kv.Sinks && pos >= y.Exact.Sinks {
 						continue
 					}
 					buf, back := make([]byte, form.RowBytes(l.HeadDim)), make([]float32, l.HeadDim)
 					at := kv.At{Pos: pos, RopeBase: 10000}
 					n[s] += int64(form.Encode(buf, x, at))
-					if part == kv.Exact && l.Late() { // packed from its exact form
+					if tier == kv.Exact && l.Late() { // packed from its exact form
 						form.Decode(back, buf, at)
 						x = back
 					}

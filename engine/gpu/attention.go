@@ -314,12 +314,12 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 	if d.sinks.buffer == nil {
 		return nil
 	}
-	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Part: kv.Sinks, Sinks: d.sinks.page, Side: s}, exact)
+	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Tier: kv.Sinks, Sinks: d.sinks.page, Side: s}, exact)
 }
 
 // target returns the exact pages of a side, counted from the first.
 func (s *side) target(of kv.Side, m *image) shaders.Target {
-	return shaders.Target{Part: kv.Exact, Side: of, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
+	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
 }
 
 // encode adds the launches that write K or V to one part.
@@ -329,7 +329,7 @@ func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target s
 		return err
 	}
 	cache := place{Bind{to.buffer, to.at}, to.buffer.Size() - to.at}
-	if target.Part == kv.Sinks {
+	if target.Tier == kv.Sinks {
 		cache.size = int64(max(c.p.layout.Settings.Seqs, 1) * to.page * t.KVHeads * to.head)
 	}
 	for _, l := range form.Encode(t.KVHeads, target) {

@@ -39,8 +39,8 @@ type cells struct {
 	own    int    // pages before the ones that layers share
 }
 
-// part returns the cells of a part; empty for parts that devices do not hold.
-func (s *side) part(p kv.Part) *cells {
+// tier returns the cells of a part; empty for parts that devices do not hold.
+func (s *side) tier(p kv.Tier) *cells {
 	switch p {
 	case kv.Exact:
 		return &s.exact
@@ -107,8 +107,8 @@ func (p *program) newCache() error {
 	for _, g := range c.groups {
 		for _, lc := range g {
 			for s := range lc.sides {
-				for _, part := range []kv.Part{kv.Packed, kv.Exact, kv.Sinks} {
-					d := lc.sides[s].part(part)
+				for _, tier := range []kv.Tier{kv.Packed, kv.Exact, kv.Sinks} {
+					d := lc.sides[s].tier(tier)
 					c.cells = append(c.cells, make([]byte, max(0, d.page*d.head-len(c.cells)))...)
 				}
 			}
@@ -180,27 +180,27 @@ func (c *cache) layer(i int) (*layerCache, error) {
 }
 
 // cells returns a part of one side of a layer.
-func (p *program) cells(layer int, s kv.Side, part kv.Part) (*layerCache, *cells, error) {
+func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells, error) {
 	l, err := p.cache.layer(layer)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := l.sides[s].part(part)
+	c := l.sides[s].tier(tier)
 	if c.buffer == nil {
-		return nil, nil, fmt.Errorf("gpu: layer %d has no cells of %v in part %d", layer, s, part)
+		return nil, nil, fmt.Errorf("gpu: layer %d has no cells of %v in part %d", layer, s, tier)
 	}
 	return l, c, nil
 }
 
 // RowBytes returns the size of an allocated row of all KV heads.
-func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	if part == kv.Measured {
+func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+	if tier == kv.Measured {
 		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
 			return 0
 		}
 		return p.cache.layers[layer].layout.K.OwnRow
 	}
-	l, c, err := p.cells(layer, s, part)
+	l, c, err := p.cells(layer, s, tier)
 	if err != nil {
 		return 0
 	}
@@ -208,15 +208,15 @@ func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
 }
 
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
-	if part == kv.Measured {
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+	if tier == kv.Measured {
 		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.Own, part []byte) error {
 			o.Get(part)
 			return nil
 		})
 		return err
 	}
-	l, c, err := p.cells(layer, s, part)
+	l, c, err := p.cells(layer, s, tier)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
 		err = p.dev.Download(dst[h*c.head:(h+1)*c.head], c.buffer, l.at(c, cell, h))
 	}
@@ -224,15 +224,15 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell i
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
-	if part == kv.Measured {
+func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+	if tier == kv.Measured {
 		o, err := p.measuredRow(layer, s, src, cell, (*kv.Own).Put)
 		if err == nil {
 			err = p.upload(o, cell)
 		}
 		return err
 	}
-	l, c, err := p.cells(layer, s, part)
+	l, c, err := p.cells(layer, s, tier)
 	for h := 0; err == nil && h < l.kvHeads; h++ {
 		err = p.dev.Upload(c.buffer, l.at(c, cell, h), src[h*c.head:(h+1)*c.head])
 	}
@@ -241,13 +241,13 @@ func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src [
 
 // CopyCells copies n cells of a part from cell src to cell dst in every layer
 // of a group.
-func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
-	if part == kv.Measured {
+func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
+	if tier == kv.Measured {
 		return p.copyMeasured(group, dst, src, n)
 	}
 	for _, l := range p.cache.groups[group] {
 		for i := range l.sides {
-			if err := p.copyCells(l, l.sides[i].part(part), dst, src, int32(n)); err != nil {
+			if err := p.copyCells(l, l.sides[i].tier(tier), dst, src, int32(n)); err != nil {
 				return err
 			}
 		}

@@ -18,7 +18,7 @@ var ErrSequence = errors.New("kv: no such sequence")
 type Copier interface {
 	// CopyCells copies n cells of a part from cell src on to cell dst on, in
 	// every layer of a group, both sides.
-	CopyCells(group int, part Part, dst, src int32, n int) error
+	CopyCells(group int, tier Tier, dst, src int32, n int) error
 	// CopyState copies a recurrent state slot, in every layer.
 	CopyState(dst, src int32) error
 }
@@ -228,11 +228,11 @@ func (c *Cache) unshare(s *sequence) error {
 	return nil
 }
 
-func (c *Cache) copyCells(g int, part Part, dst, src int32, n int) error {
+func (c *Cache) copyCells(g int, tier Tier, dst, src int32, n int) error {
 	if c.copier == nil {
 		return errors.New("kv: a shared page or sink needs a copy and the cache has no Copier")
 	}
-	return c.copier.CopyCells(g, part, dst, src, n)
+	return c.copier.CopyCells(g, tier, dst, src, n)
 }
 
 // visible is the first page that a row of s at its last page border or later

@@ -203,8 +203,8 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 					cells[Packed] = -1 // not packed yet
 				}
 				for p, cell := range cells {
-					if cell >= 0 && y.Side(s).Row(Part(p)) > 0 {
-						w.holds(t, i, s, Part(p), cell, w.values[seq][pos])
+					if cell >= 0 && y.Side(s).Row(Tier(p)) > 0 {
+						w.holds(t, i, s, Tier(p), cell, w.values[seq][pos])
 					}
 				}
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // holds checks one row of the memory.
-func (w *twin) holds(t rapid.TB, layer int, s Side, p Part, cell int32, v uint32) {
+func (w *twin) holds(t rapid.TB, layer int, s Side, p Tier, cell int32, v uint32) {
 	want := make([]byte, w.c.layout.Layers[layer].Side(s).Row(p))
 	fill(want, v, layer, s, p)
 	if got, err := w.m.row(layer, s, p, cell); err != nil || !bytes.Equal(got, want) {

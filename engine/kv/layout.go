@@ -116,7 +116,7 @@ type SideLayout struct {
 }
 
 // Form returns the encoding of a part; nil if the side has no such part.
-func (s *SideLayout) Form(p Part) *Type {
+func (s *SideLayout) Form(p Tier) *Type {
 	switch p {
 	case Exact:
 		return s.Exact
@@ -130,7 +130,7 @@ func (s *SideLayout) Form(p Part) *Type {
 
 // Row returns the size of a token in a part, all KV heads; 0 where nothing is
 // stored.
-func (s *SideLayout) Row(p Part) int {
+func (s *SideLayout) Row(p Tier) int {
 	switch p {
 	case Exact:
 		return s.ExactRow
@@ -265,9 +265,9 @@ func Largest(bytes func(cells int) int64, budget int64) int {
 	return PageCells * sort.Search(maxCells/PageCells, func(p int) bool { return bytes((p+1)*PageCells) > budget })
 }
 
-// Part returns the layout with the cells and states of layers from to to-1
+// Slice returns the layout with the cells and states of layers from to to-1
 // only. Layers and groups keep their numbers.
-func (l *Layout) Part(from, to int) Layout {
+func (l *Layout) Slice(from, to int) Layout {
 	p := *l
 	p.Layers, p.Groups = slices.Clone(l.Layers), slices.Clone(l.Groups)
 	for i := range p.Layers {

@@ -35,7 +35,7 @@ func newMemory(l *Layout) *memory {
 	return m
 }
 
-func (m *memory) row(layer int, s Side, p Part, cell int32) ([]byte, error) {
+func (m *memory) row(layer int, s Side, p Tier, cell int32) ([]byte, error) {
 	n := m.RowBytes(layer, s, p)
 	if cell < 0 || (int(cell)+1)*n > len(m.rows[layer][s][p]) || n == 0 {
 		return nil, fmt.Errorf("cell %d of layer %d %v part %d is outside", cell, layer, s, p)
@@ -43,23 +43,23 @@ func (m *memory) row(layer int, s Side, p Part, cell int32) ([]byte, error) {
 	return m.rows[layer][s][p][int(cell)*n:][:n], nil
 }
 
-func (m *memory) RowBytes(layer int, s Side, p Part) int {
+func (m *memory) RowBytes(layer int, s Side, p Tier) int {
 	return m.layout.Layers[layer].Side(s).Row(p)
 }
 
-func (m *memory) ReadRow(dst []byte, layer int, s Side, p Part, cell int32) error {
+func (m *memory) ReadRow(dst []byte, layer int, s Side, p Tier, cell int32) error {
 	row, err := m.row(layer, s, p, cell)
 	copy(dst, row)
 	return err
 }
 
-func (m *memory) WriteRow(layer int, s Side, p Part, cell int32, src []byte) error {
+func (m *memory) WriteRow(layer int, s Side, p Tier, cell int32, src []byte) error {
 	row, err := m.row(layer, s, p, cell)
 	copy(row, src)
 	return err
 }
 
-func (m *memory) CopyCells(group int, p Part, dst, src int32, n int) error {
+func (m *memory) CopyCells(group int, p Tier, dst, src int32, n int) error {
 	if p == Packed {
 		m.copies++
 	}
@@ -136,14 +136,14 @@ func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 				cells[Packed] = -1
 			}
 			for p, cell := range cells {
-				if cell < 0 || x.Row(Part(p)) == 0 {
+				if cell < 0 || x.Row(Tier(p)) == 0 {
 					continue
 				}
-				row, err := m.row(i, s, Part(p), cell)
+				row, err := m.row(i, s, Tier(p), cell)
 				if err != nil {
 					return err
 				}
-				fill(row, v, i, s, Part(p))
+				fill(row, v, i, s, Tier(p))
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (m *memory) pack(b *llm.Batch) error {
 
 // fill writes a pattern that depends on all arguments; in exact rows the value
 // itself comes first.
-func fill(row []byte, v uint32, layer int, s Side, p Part) {
+func fill(row []byte, v uint32, layer int, s Side, p Tier) {
 	if p == Exact {
 		binary.LittleEndian.PutUint32(row, v)
 		row = row[4:]

@@ -1,14 +1,14 @@
 package kv
 
-// Part is a copy of a row: with an exact window, a page may exist packed,
+// Tier is a copy of a row: with an exact window, a page may exist packed,
 // exact, or both.
-type Part uint8
+type Tier uint8
 
 // The parts. Their cells are numbered separately: cells of packed and exact
 // pages by page, sinks by sequence (Exact.Sinks of the layer each). Measured is
 // one row per sequence, its own calibration (see Own).
 const (
-	Packed Part = iota
+	Packed Tier = iota
 	Exact
 	Sinks
 	Measured
@@ -19,9 +19,9 @@ const (
 // group.
 type Rows interface {
 	// RowBytes returns the size of an allocated row; 0 where nothing is stored.
-	RowBytes(layer int, side Side, part Part) int
-	ReadRow(dst []byte, layer int, side Side, part Part, cell int32) error
-	WriteRow(layer int, side Side, part Part, cell int32, src []byte) error
+	RowBytes(layer int, side Side, tier Tier) int
+	ReadRow(dst []byte, layer int, side Side, tier Tier, cell int32) error
+	WriteRow(layer int, side Side, tier Tier, cell int32, src []byte) error
 }
 
 // StateRows is a backend's memory of recurrent states, besides Rows, for models

@@ -173,7 +173,7 @@ func (c *Cache) measure(rows Rows) error {
 			continue
 		}
 		for _, s := range []Side{K, V} {
-			for _, p := range []Part{Packed, Exact, Sinks, Measured} {
+			for _, p := range []Tier{Packed, Exact, Sinks, Measured} {
 				if got, want := rows.RowBytes(i, s, p), y.Side(s).Row(p); got != want {
 					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
 				}

@@ -16,7 +16,7 @@ import (
 )
 
 // visit is called for each row, in the order of the file; buf has its size.
-type visit func(buf []byte, layer int, side Side, part Part, cell int32) error
+type visit func(buf []byte, layer int, side Side, tier Tier, cell int32) error
 
 // visitState is called for each recurrent state.
 type visitState func(buf []byte, layer int, slot int32) error
@@ -40,8 +40,8 @@ func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visi
 			if !y.Owns() {
 				continue
 			}
-			err := c.positions(seq, y, s, &groups[y.Group], func(part Part, size, pos int, cell int32) error {
-				if err := row(sized(size), i, s, part, cell); err != nil {
+			err := c.positions(seq, y, s, &groups[y.Group], func(tier Tier, size, pos int, cell int32) error {
+				if err := row(sized(size), i, s, tier, cell); err != nil {
 					return fmt.Errorf("layer %d %v position %d: %w", y.Layer, s, pos, err)
 				}
 				return nil
@@ -63,7 +63,7 @@ func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visi
 }
 
 // positions calls row for each row of one side of a layer.
-func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, row func(part Part, size, pos int, cell int32) error) error {
+func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, row func(tier Tier, size, pos int, cell int32) error) error {
 	x, n := y.Side(s), c.seqs[seq].len
 	end := n
 	if x.Late() {
@@ -169,8 +169,8 @@ func (c *Cache) Save(w io.Writer, seq llm.Seq, rows Rows) error {
 		for _, m := range s.earlier() {
 			slots = append(slots, m.slot)
 		}
-		err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
-			return errors.Join(rows.ReadRow(buf, layer, side, part, cell), write(buf))
+		err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, tier Tier, cell int32) error {
+			return errors.Join(rows.ReadRow(buf, layer, side, tier, cell), write(buf))
 		}, func(buf []byte, layer int, slot int32) error {
 			return errors.Join(states.ReadState(buf, layer, slot), write(buf))
 		})
@@ -216,11 +216,11 @@ func (c *Cache) load(r io.Reader, seq llm.Seq, rows Rows) error {
 	slots := append([]int32{c.State(seq)}, c.restoreMarks(&c.seqs[seq], h.Marks)...)
 	c.lapse(&c.seqs[seq])
 	in := io.TeeReader(bufio.NewReader(io.LimitReader(r, c.saved(h.Len, h.Groups, len(slots)))), sum)
-	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, part Part, cell int32) error {
+	err = c.walk(seq, h.Groups, slots, func(buf []byte, layer int, side Side, tier Tier, cell int32) error {
 		if err := readFull(in, buf); err != nil || cell < 0 {
 			return err // no room for a row that only an earlier position reads
 		}
-		return rows.WriteRow(layer, side, part, cell, buf)
+		return rows.WriteRow(layer, side, tier, cell, buf)
 	}, func(buf []byte, layer int, slot int32) error {
 		if err := readFull(in, buf); err != nil || slot < 0 {
 			return err

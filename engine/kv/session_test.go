@@ -203,7 +203,7 @@ type rowsOnly struct{ Rows }
 
 type wrongRows struct{ *memory }
 
-func (r wrongRows) RowBytes(layer int, s Side, p Part) int { return r.memory.RowBytes(layer, s, p) + 1 }
+func (r wrongRows) RowBytes(layer int, s Side, p Tier) int { return r.memory.RowBytes(layer, s, p) + 1 }
 
 // The identity of a form changes with everything that decides what its bytes mean.
 func TestIdentity(t *testing.T) {

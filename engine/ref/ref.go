@@ -35,7 +35,7 @@ type cell struct {
 	layer int
 	side  kv.Side
 	pos   int
-	part  kv.Part
+	tier  kv.Tier
 }
 
 // head is a cache type at a head size.
@@ -262,10 +262,10 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 		return
 	}
 	l := m.layout.Layers[layer].Side(side)
-	for _, part := range []kv.Part{kv.Sinks, kv.Exact, kv.Packed} {
-		if t := l.Form(part); t != nil {
-			back := m.put(cell{seq, layer, side, pos, part}, t, x, dim, base)
-			if part == kv.Exact && l.Late() {
+	for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+		if t := l.Form(tier); t != nil {
+			back := m.put(cell{seq, layer, side, pos, tier}, t, x, dim, base)
+			if tier == kv.Exact && l.Late() {
 				x = back
 			}
 		}
@@ -320,10 +320,10 @@ func (m *Machine) through(t *kv.Type, x []float64, at kv.At) returned {
 	return r
 }
 
-// part returns the part in which a row at pos reads position p: always sinks,
+// tier returns the part in which a row at pos reads position p: always sinks,
 // and the exact form of pages that hold one of the newest positions up to pos.
 // Source: spec gw-formats.md "Window and sinks, exactly".
-func (m *Machine) part(layer int, side kv.Side, p, pos int) kv.Part {
+func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 	if m.layout == nil {
 		return kv.Packed
 	}
@@ -405,7 +405,7 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 	scores := make([]float64, 0, hi-lo)
 	top := math.Inf(-1)
 	for p := lo; p < hi; p++ {
-		at := cell{s.Seq, layer, kv.K, p, m.part(layer, kv.K, p, pos)}
+		at := cell{s.Seq, layer, kv.K, p, m.tier(layer, kv.K, p, pos)}
 		k, ok := m.keys[at]
 		if !ok {
 			k = m.cells[at]
@@ -437,7 +437,7 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 		if a.MLA {
 			side, dim = kv.K, a.DimK
 		}
-		v := m.cells[cell{s.Seq, layer, side, lo + i, m.part(layer, side, lo+i, pos)}][kvHead*dim:]
+		v := m.cells[cell{s.Seq, layer, side, lo + i, m.tier(layer, side, lo+i, pos)}][kvHead*dim:]
 		for j := range out {
 			out[j] += w * v[j]
 		}

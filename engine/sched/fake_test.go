@@ -78,7 +78,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 		f.mem[i] = new([2][3][]byte)
 		for _, s := range []kv.Side{kv.K, kv.V} {
 			for part, n := range cells {
-				f.mem[i][s][part] = make([]byte, n*y.Side(s).Row(kv.Part(part)))
+				f.mem[i][s][part] = make([]byte, n*y.Side(s).Row(kv.Tier(part)))
 			}
 		}
 	}
@@ -125,33 +125,33 @@ func (f *fake) taken() []sched.Step {
 	return append([]sched.Step(nil), f.steps...)
 }
 
-func (f *fake) row(layer int, s kv.Side, part kv.Part, cell int32) []byte {
-	n := f.layout.Layers[layer].Side(s).Row(part)
-	return f.mem[layer][s][part][int(cell)*n : (int(cell)+1)*n]
+func (f *fake) row(layer int, s kv.Side, tier kv.Tier, cell int32) []byte {
+	n := f.layout.Layers[layer].Side(s).Row(tier)
+	return f.mem[layer][s][tier][int(cell)*n : (int(cell)+1)*n]
 }
 
-func (f *fake) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	return f.layout.Layers[layer].Side(s).Row(part)
+func (f *fake) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+	return f.layout.Layers[layer].Side(s).Row(tier)
 }
 
-func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
-	copy(dst, f.row(layer, s, part, cell))
+func (f *fake) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+	copy(dst, f.row(layer, s, tier, cell))
 	return nil
 }
 
-func (f *fake) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
-	copy(f.row(layer, s, part, cell), src)
+func (f *fake) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+	copy(f.row(layer, s, tier, cell), src)
 	return nil
 }
 
-func (f *fake) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
+func (f *fake) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
 	for i := range f.layout.Layers {
 		if f.layout.Layers[i].Group != group {
 			continue
 		}
 		for _, s := range []kv.Side{kv.K, kv.V} {
 			for c := range int32(n) {
-				copy(f.row(i, s, part, dst+c), f.row(i, s, part, src+c))
+				copy(f.row(i, s, tier, dst+c), f.row(i, s, tier, src+c))
 			}
 		}
 	}
@@ -212,8 +212,8 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(head int) []float32) {
 	y := &f.layout.Layers[layer]
 	side := y.Side(s)
-	for part, cell := range f.parts(b, y, span, pos) {
-		p := kv.Part(part)
+	for part, cell := range f.tiers(b, y, span, pos) {
+		p := kv.Tier(part)
 		form := side.Form(p)
 		if cell < 0 || form == nil {
 			continue
@@ -230,9 +230,9 @@ func (f *fake) write(b *llm.Batch, layer int, s kv.Side, span, pos int, x func(h
 	}
 }
 
-// parts are the cells that a position is written to; types that are packed by
+// tiers are the cells that a position is written to; types that are packed by
 // page wait with the packed one where there is an exact one.
-func (f *fake) parts(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
+func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
 	cells := [3]int32{-1, -1, -1}
 	cells[kv.Packed], _ = f.cell(b, y, span, pos)
 	if len(b.Exact[y.Group]) > 0 && b.Exact[y.Group][span][pos/kv.PageCells] >= 0 {
@@ -321,7 +321,7 @@ func (f *fake) answer(b *llm.Batch, span, pos int) (int, error) {
 			}
 			if !y.K.Active.Float {
 				part := kv.Packed
-				switch cells := f.parts(b, y, span, p); {
+				switch cells := f.tiers(b, y, span, p); {
 				case y.K.Sinks != nil && cells[kv.Sinks] >= 0:
 					part, cell = kv.Sinks, cells[kv.Sinks]
 				case y.K.Exact != nil && cells[kv.Exact] >= 0 && p/kv.PageCells >= y.Exact.FirstExact(pos):

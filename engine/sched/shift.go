@@ -148,7 +148,7 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 			if row == nil {
 				continue
 			}
-			if err := s.prog.WriteRow(layer, side, kv.Part(part), to[part], row); err != nil {
+			if err := s.prog.WriteRow(layer, side, kv.Tier(part), to[part], row); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ type mover struct {
 func (m *mover) wanted(c cells) cells {
 	s := m.y.Side(m.side)
 	for part := range c {
-		if s.Row(kv.Part(part)) == 0 {
+		if s.Row(kv.Tier(part)) == 0 {
 			c[part] = -1
 		}
 	}
@@ -191,7 +191,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 	}
 	s, decoded := m.y.Side(m.side), false
 	for part := range rows {
-		p := kv.Part(part)
+		p := kv.Tier(part)
 		if to[p] < 0 {
 			continue
 		}
@@ -219,7 +219,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 // decode puts the values of a row, turned, into x.
 func (m *mover) decode(from cells) error {
 	best := kv.Packed
-	for _, p := range []kv.Part{kv.Exact, kv.Sinks} {
+	for _, p := range []kv.Tier{kv.Exact, kv.Sinks} {
 		if from[p] >= 0 {
 			best = p
 		}

@@ -56,7 +56,7 @@ func (s *Sched) Usage(ctx context.Context) (u Usage, err error) {
 func (s *Sched) RowBytes(ctx context.Context, layer int, side kv.Side) (n [3]int, err error) {
 	err = s.do(ctx, func() {
 		for p := range n {
-			n[p] = s.prog.RowBytes(layer, side, kv.Part(p))
+			n[p] = s.prog.RowBytes(layer, side, kv.Tier(p))
 		}
 	})
 	return n, err

@@ -139,16 +139,16 @@ func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 // for it, in a sequence of some length.
 func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
-	for _, part := range []kv.Part{kv.Sinks, kv.Exact, kv.Packed} {
-		form := l.Form(part)
+	for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+		form := l.Form(tier)
 		last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
-		waits := part == kv.Packed && l.Late() && last > length-y.Exact.Newest
-		if form == nil || waits || part == kv.Sinks && pos >= y.Exact.Sinks {
+		waits := tier == kv.Packed && l.Late() && last > length-y.Exact.Newest
+		if form == nil || waits || tier == kv.Sinks && pos >= y.Exact.Sinks {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
 		n += int64(form.Encode(row, x, at))
-		if part == kv.Exact && l.Late() { // packed from its exact form
+		if tier == kv.Exact && l.Late() { // packed from its exact form
 			x = make([]float32, l.HeadDim)
 			form.Decode(x, row, at)
 		}

@@ -57,7 +57,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	}
 	p := &program{layer: b.layer, plan: plan, width: first.Values[first.Output].Width}
 	p.crossing = make([]float32, s.Rows*p.width)
-	p.layouts = [2]kv.Layout{layout.Part(0, b.layer), layout.Part(b.layer, len(layout.Layers))}
+	p.layouts = [2]kv.Layout{layout.Slice(0, b.layer), layout.Slice(b.layer, len(layout.Layers))}
 	share := float32(1)
 	if s.Progress != nil {
 		share = float32(b.layer) / float32(len(plan.Layers))
@@ -123,18 +123,18 @@ func (p *program) of(layer int) backend.Program {
 }
 
 // RowBytes returns the size of a row in the part that holds the layer.
-func (p *program) RowBytes(layer int, s kv.Side, part kv.Part) int {
-	return p.of(layer).RowBytes(layer, s, part)
+func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
+	return p.of(layer).RowBytes(layer, s, tier)
 }
 
 // ReadRow copies a row out of the part that holds the layer.
-func (p *program) ReadRow(dst []byte, layer int, s kv.Side, part kv.Part, cell int32) error {
-	return p.of(layer).ReadRow(dst, layer, s, part, cell)
+func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
+	return p.of(layer).ReadRow(dst, layer, s, tier, cell)
 }
 
 // WriteRow is the inverse of ReadRow.
-func (p *program) WriteRow(layer int, s kv.Side, part kv.Part, cell int32, src []byte) error {
-	return p.of(layer).WriteRow(layer, s, part, cell, src)
+func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
+	return p.of(layer).WriteRow(layer, s, tier, cell, src)
 }
 
 // ReadState copies the state of a layer out of the part that holds it.
@@ -148,8 +148,8 @@ func (p *program) WriteState(layer int, slot int32, src []byte) error {
 }
 
 // CopyCells copies in both parts.
-func (p *program) CopyCells(group int, part kv.Part, dst, src int32, n int) error {
-	return errors.Join(p.head.CopyCells(group, part, dst, src, n), p.tail.CopyCells(group, part, dst, src, n))
+func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) error {
+	return errors.Join(p.head.CopyCells(group, tier, dst, src, n), p.tail.CopyCells(group, tier, dst, src, n))
 }
 
 // CopyState copies in both parts.
