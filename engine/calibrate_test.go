@@ -59,11 +59,11 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if err := os.WriteFile(file, before[:len(before)-1], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.Own || !l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.SelfCalibrated || !l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	short := 32 // a page is packed before there is enough to measure
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.Own || l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	load(engine.Options{Calibrations: dir})
@@ -120,7 +120,7 @@ func TestSelfCalibration(t *testing.T) {
 	}
 	rows := func(typ *kv.Type) []float32 {
 		e := openPath(t, path, engine.Options{Threads: 1, Context: 512, Parallel: 2, Want: kv.Want{K: typ, V: kv.F16}, NoCalibration: true})
-		if k := &e.KV().Layers[0].K; typ != kv.F16 && !k.Own {
+		if k := &e.KV().Layers[0].K; typ != kv.F16 && !k.SelfCalibrated {
 			t.Fatalf("K is %s, %s", k.Active.Name, k.Reason)
 		}
 		list, err := e.Logits(t.Context(), tokens, positions, false)

@@ -260,7 +260,7 @@ func TestPresetsOnKernels(t *testing.T) {
 			windows := false
 			for i := range layout.Layers {
 				a, b := &layout.Layers[i], &same.Layers[i]
-				if a.K.Active != b.K.Active || a.V.Active != b.V.Active || a.Exact != b.Exact || a.K.Own != b.K.Own || a.K.Own != o.NoCalibration {
+				if a.K.Active != b.K.Active || a.V.Active != b.V.Active || a.Exact != b.Exact || a.K.SelfCalibrated != b.K.SelfCalibrated || a.K.SelfCalibrated != o.NoCalibration {
 					t.Errorf("layer %d: %s and %s, %+v; on the CPU %s and %s, %+v", i, b.K.Active.Name, b.V.Active.Name, b.Exact, a.K.Active.Name, a.V.Active.Name, a.Exact)
 				}
 				windows = windows || a.Exact.Newest > 0

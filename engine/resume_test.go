@@ -153,7 +153,7 @@ func TestCalibrateLater(t *testing.T) {
 	measured := 0
 	o.Measuring = func(float64) error { measured++; return nil }
 	first := openPath(t, path, o)
-	if !first.Unmeasured() || measured > 0 || !first.KV().Layers[0].K.Own {
+	if !first.Unmeasured() || measured > 0 || !first.KV().Layers[0].K.SelfCalibrated {
 		t.Fatalf("a load that should not measure: %v, told %d times", first.Unmeasured(), measured)
 	}
 	tokens := calibrationInput()[:200]
@@ -178,7 +178,7 @@ func TestCalibrateLater(t *testing.T) {
 		}
 	}
 	second := openPath(t, path, o)
-	if second.Unmeasured() || second.KV().Layers[0].K.Own || second.KV().Layers[0].K.Channels == nil {
+	if second.Unmeasured() || second.KV().Layers[0].K.SelfCalibrated || second.KV().Layers[0].K.Channels == nil {
 		t.Fatal("the next load does not use the calibration")
 	}
 	logits(second)

@@ -39,7 +39,7 @@ func TestFrequentPairs(t *testing.T) {
 
 // Whatever lies beside keys that a conversation calibrates, the kernels are compiled
 // beforehand.
-func TestOwnInstances(t *testing.T) {
+func TestSelfCalibratedInstances(t *testing.T) {
 	have := map[string]bool{}
 	for _, in := range Instances() {
 		have[in.Name()] = true
@@ -50,12 +50,12 @@ func TestOwnInstances(t *testing.T) {
 			for _, dim := range []int{64, 80, 128, 576} {
 				window := kv.Window{Newest: 64}
 				kc, vc := resolved(k, dim, kv.K, window), resolved(v, dim, kv.V, window)
-				if kc == nil || vc == nil || kc.levelled() == nil {
+				if kc == nil || vc == nil || kc.selfCalibrated() == nil {
 					continue
 				}
-				own := kc.levelled()
+				self := kc.selfCalibrated()
 				for _, rows := range []int{1, 64} {
-					a, err := NewAttention(own, vc, 4, 2, rows)
+					a, err := NewAttention(self, vc, 4, 2, rows)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -63,7 +63,7 @@ func TestOwnInstances(t *testing.T) {
 						t.Errorf("%s and %s at %d: no %s", k.Name, v.Name, dim, name)
 					}
 				}
-				for _, l := range own.Repack(1, Target{}) {
+				for _, l := range self.Repack(1, Target{}) {
 					if name := (Instance{l.Kernel, l.Constants}).Name(); !have[name] {
 						t.Errorf("%s at %d: no %s", k.Name, dim, name)
 					}

@@ -36,8 +36,8 @@ func cacheInstances(add func(string, Constants)) {
 					for _, l := range c.Repack(1, Target{}) {
 						launch(l.Launch)
 					}
-					if own := c.levelled(); own != nil && side == kv.K {
-						for _, l := range own.Repack(1, Target{}) {
+					if self := c.selfCalibrated(); self != nil && side == kv.K {
+						for _, l := range self.Repack(1, Target{}) {
 							launch(l.Launch)
 						}
 					}
@@ -64,8 +64,8 @@ func attendInstances(add func(string, Constants)) {
 	}
 	shapes := func(k, v *Cache) {
 		pair(k, v)
-		if own := k.levelled(); own != nil {
-			pair(own, v)
+		if self := k.selfCalibrated(); self != nil {
+			pair(self, v)
 		}
 	}
 	for _, t := range kv.Types() {

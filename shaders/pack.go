@@ -45,9 +45,9 @@ type Cache struct {
 	Lanes     int // values in the rotated domain, zeros included
 	HeadBytes int // of a cell
 
-	// Own says that the channels of packed keys are levelled by what each conversation
+	// SelfCalibrated says that the channels of packed keys are levelled by what each conversation
 	// has measured, those of exact ones not: they have queries of their own.
-	Own bool
+	SelfCalibrated bool
 
 	// What is kept exactly beside it, in the same rotated domain; nil: nothing.
 	Exact, Sinks *Cache
@@ -217,14 +217,14 @@ func (c *Cache) HasResidual() bool { return c.residual() > 0 }
 // Late reports whether rows are packed from their exact form.
 func (c *Cache) Late() bool { return c.cyclic() && c.Exact != nil }
 
-// levelled is c with keys that each conversation levels; nil where that is not for it.
-func (c *Cache) levelled() *Cache {
+// selfCalibrated is c with keys that each conversation levels; nil where that is not for it.
+func (c *Cache) selfCalibrated() *Cache {
 	if !c.form.Levelled || !c.Late() {
 		return nil
 	}
-	own := *c
-	own.Own = true
-	return &own
+	self := *c
+	self.SelfCalibrated = true
+	return &self
 }
 
 // second is how attend reads its second vector of a query: 0 not at all, 1 for the
@@ -233,7 +233,7 @@ func (c *Cache) second() int {
 	switch {
 	case c.HasResidual():
 		return 1
-	case c.Own:
+	case c.SelfCalibrated:
 		return 2
 	}
 	return 0

@@ -8,7 +8,7 @@ type Target struct {
 	Tier    kv.Tier
 	Late    bool // packed cells wait where the row has an exact page
 	Exact   int  // places from a sequence's first page to its first exact page in tables
-	Own     int  // exact pages before those at Passing
+	Private int  // exact pages before those at Passing
 	Passing int  // in units of 64 bytes
 	Sinks   int  // positions of a sequence
 	Side    kv.Side
@@ -44,7 +44,7 @@ func (c *Cache) store(s kv.Segment, kvHeads int, to Target) Launch {
 		Kernel: k, Constants: Constants{"PACK": int(pack)}, X: uint32((s.Dim + k.Group - 1) / k.Group),
 		Params: Bytes(&KvStoreParams{
 			Side: uint32(to.Side), Inspects: truth(to.Inspect),
-			Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Own), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
+			Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
 			Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 			HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 		}),
@@ -57,7 +57,7 @@ func (c *Cache) encode(s kv.Segment, kvHeads int, to Target) Launch {
 	pack, _ := packing(f)
 	p := KvEncodeParams{
 		Side: uint32(to.Side), Inspects: truth(to.Inspect),
-		Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Own), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
+		Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
 		Stride: uint32(c.group()),
 		Dim:    uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 		HeadBytes: uint32(c.HeadBytes), At: uint32(s.At), Elems: uint32(f.Elems), Bytes: uint32(f.Bytes),
@@ -113,14 +113,14 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	var list []Repack
 	pack, _ := packing(c.Exact.form)
 	turns := 0
-	if c.Own {
+	if c.SelfCalibrated {
 		turns = c.turns()
 	}
 	for _, s := range c.segs {
 		f := s.Form
 		p := &KvRepackParams{
 			Side: uint32(exact.Side),
-			Own:  uint32(exact.Own), Passing: uint32(exact.Passing), ExactBytes: uint32(c.Exact.HeadBytes), ExactPack: uint32(pack), LaneAt: uint32(s.Lane),
+			Own:  uint32(exact.Private), Passing: uint32(exact.Passing), ExactBytes: uint32(c.Exact.HeadBytes), ExactPack: uint32(pack), LaneAt: uint32(s.Lane),
 			KVHeads: uint32(kvHeads), HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 			CodeAt: uint32(f.Codes.At), ScaleAt: uint32(f.Scale.At), LevelsAt: c.levelsAt(), Unit: one(f.Scale.Unit),
 			HeadDim: uint32(c.HeadDim), FirstValue: uint32(s.First), Dim: uint32(s.Dim), Stride: uint32(c.group()),

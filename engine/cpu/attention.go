@@ -225,7 +225,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
-		if l.own != nil {
+		if l.self != nil {
 			c.stage(newStage(t.measureTasks, t.measure))
 		}
 	}
@@ -488,13 +488,13 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	w.offset[i] = 0
 	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
 		levelled = w.levelled
-		if t.cache.own != nil || t.Softcap > 0 || t.sinks != nil {
+		if t.cache.self != nil || t.Softcap > 0 || t.sinks != nil {
 			w.offset[i] = kernel.Dot(q, c.Mean)
 		}
 		attn.Quotients(levelled, q, c.Gain)
 	}
 	w.queries.Set(i, levelled)
-	if t.cache.own == nil {
+	if t.cache.self == nil {
 		w.takeExact(i, w.queries)
 		return
 	}

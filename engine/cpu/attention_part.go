@@ -273,7 +273,7 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 	k.packed.Scores(w.scores, w.queries, visits, w.scratch)
 	w.kBytes += len(visits) * k.packed.ReadBytes()
-	if t.cache.own == nil {
+	if t.cache.self == nil {
 		return
 	}
 	for i := range visits {

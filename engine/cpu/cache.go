@@ -43,8 +43,8 @@ type layerCache struct {
 	kvHeads  int
 	temper   kv.Temper
 	window   kv.Window
-	channels []kv.Channels // calibration of the keys, one per KV head; nil for none
-	own      []kv.Own      // calibration by each conversation, by sequence and KV head; nil for none
+	channels []kv.Channels        // calibration of the keys, one per KV head; nil for none
+	self     []kv.SelfCalibration // calibration by each conversation, by sequence and KV head; nil for none
 	k, v     side
 }
 
@@ -175,11 +175,11 @@ func newCache(l *kv.Layout, s backend.Sizes, float bool) (*cache, error) {
 		}
 		lc := &layerCache{group: y.Group, kvHeads: y.KVHeads, temper: y.Temper, window: y.Exact, channels: y.K.Channels}
 		c.side(&lc.k, l, y, s.Pages[y.Group], attn.Options{Side: kv.K, Float: float})
-		if y.K.Own {
+		if y.K.SelfCalibrated {
 			for range max(l.Settings.Seqs, 1) * y.KVHeads {
-				lc.own = append(lc.own, kv.NewOwn(y.K.HeadDim, y.Rotary, l.Settings.Span))
+				lc.self = append(lc.self, kv.NewSelfCalibration(y.K.HeadDim, y.Rotary, l.Settings.Span))
 			}
-			c.size += int64(y.K.OwnBytes * max(l.Settings.Seqs, 1))
+			c.size += int64(y.K.SelfBytes * max(l.Settings.Seqs, 1))
 		}
 		if !y.V.View {
 			c.side(&lc.v, l, y, s.Pages[y.Group], attn.Options{Side: kv.V, Float: float})
@@ -254,7 +254,7 @@ func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn
 	s.late = x.Late()
 	c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
 	if x.Exact != nil {
-		c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactOwn(y), o)
+		c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactPrivate(y), o)
 	}
 	if x.Sinks != nil {
 		o.Few = y.Exact.Sinks
@@ -345,7 +345,7 @@ func (p *program) store(layer int, s kv.Side, tier kv.Tier) (*store, int, error)
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
 	if tier == kv.Measured {
-		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error {
+		return p.measured(layer, s, cell, func(o *kv.SelfCalibration, n, h int) error {
 			o.Get(dst[h*n : (h+1)*n])
 			return nil
 		})
@@ -363,14 +363,14 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell i
 
 // measured calls f with the calibration that a sequence took of each KV head of
 // a layer, and with the size of its row.
-func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.Own, n, h int) error) error {
+func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.SelfCalibration, n, h int) error) error {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {
 		return fmt.Errorf("cpu: layer %d has no calibrations of conversations", layer)
 	}
 	l, err := p.cache.layer(layer)
 	for h := 0; h < l.kvHeads && err == nil; h++ {
-		err = f(&l.own[int(seq)*l.kvHeads+h], n/l.kvHeads, h)
+		err = f(&l.self[int(seq)*l.kvHeads+h], n/l.kvHeads, h)
 	}
 	return err
 }
@@ -378,7 +378,7 @@ func (p *program) measured(layer int, s kv.Side, seq int32, f func(o *kv.Own, n,
 // WriteRow is the inverse of ReadRow.
 func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
 	if tier == kv.Measured {
-		return p.measured(layer, s, cell, func(o *kv.Own, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
+		return p.measured(layer, s, cell, func(o *kv.SelfCalibration, n, h int) error { return o.Put(src[h*n : (h+1)*n]) })
 	}
 	st, heads, err := p.store(layer, s, tier)
 	if err != nil {
@@ -395,10 +395,10 @@ func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src [
 // RowBytes returns the size of an allocated row of all KV heads.
 func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 	if tier == kv.Measured {
-		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
+		if l, err := p.cache.layer(layer); err != nil || l.self == nil || s != kv.K {
 			return 0
 		}
-		return p.layout.Layers[layer].K.OwnRow
+		return p.layout.Layers[layer].K.SelfRow
 	}
 	st, _, err := p.store(layer, s, tier)
 	if err != nil {
@@ -413,8 +413,8 @@ func (p *program) CopyCells(group int, tier kv.Tier, dst, src int32, n int) erro
 	for _, l := range p.cache.groups[group] {
 		if tier == kv.Measured {
 			for i := range n * l.kvHeads {
-				if l.own != nil {
-					l.own[int(dst)*l.kvHeads+i].Copy(&l.own[int(src)*l.kvHeads+i])
+				if l.self != nil {
+					l.self[int(dst)*l.kvHeads+i].Copy(&l.self[int(src)*l.kvHeads+i])
 				}
 			}
 			continue

@@ -83,7 +83,7 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 		levelled = worker.levelled
 		c.Level(levelled, k)
 	}
-	if t.cache.own == nil {
+	if t.cache.self == nil {
 		k = levelled
 	}
 	t.saturated(kv.K, t.cache.k.write(&w, k, levelled, worker.scratch))
@@ -106,8 +106,8 @@ func (t *attention) saturated(s kv.Side, n int) {
 // sinks; a conversation's does not, since they were written before it existed.
 func (t *attention) channels(seq int32, head int) *kv.Channels {
 	switch c := t.cache; {
-	case c.own != nil:
-		return c.own[int(seq)*c.kvHeads+head].Channels()
+	case c.self != nil:
+		return c.self[int(seq)*c.kvHeads+head].Channels()
 	case c.channels != nil:
 		return &c.channels[head]
 	}
@@ -116,7 +116,7 @@ func (t *attention) channels(seq int32, head int) *kv.Channels {
 
 // measuring reports whether a span has rows from which its conversation
 // calibrates itself.
-func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
+func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
 
 // measureTasks returns the number of spans that calibrate, times KV heads.
 func (t *attention) measureTasks() (n int) {
@@ -140,7 +140,7 @@ func (t *attention) measure(_, task int) {
 		if span--; span >= 0 {
 			continue
 		}
-		o := &t.cache.own[int(s.Seq)*t.KVHeads+head]
+		o := &t.cache.self[int(s.Seq)*t.KVHeads+head]
 		for row := s.First; row < s.First+s.Rows; row++ {
 			q := t.p.row(t.q, row)[head*t.group*t.DimK : (head+1)*t.group*t.DimK]
 			o.Add(int(t.p.b.Pos[row]), t.p.row(t.k, row)[head*t.DimK:(head+1)*t.DimK], q)
@@ -258,7 +258,7 @@ func (t *attention) pack(worker, task int, now bool) {
 			side := kv.Side(i % 2)
 			s := t.cache.side(side)
 			var c *kv.Channels // calibration, for keys whose exact form lacks it
-			if side == kv.K && t.cache.own != nil {
+			if side == kv.K && t.cache.self != nil {
 				c = t.channels(int32(p.Seq), head)
 			}
 			t.saturated(side, s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), c, t.workers[worker].scratch))

@@ -53,7 +53,7 @@ func (c *compiler) turnsIn(a graph.Attention) bool {
 		return false
 	}
 	l, err := c.p.cache.layer(a.Layer)
-	return err != nil || l.own == nil
+	return err != nil || l.self == nil
 }
 
 // heads writes n heads of row x, from head i on, with RoPE to dst; a nil turn

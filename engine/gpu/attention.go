@@ -71,7 +71,7 @@ func (t *attention) bind(p *program) (err error) {
 		if t.Bidirectional {
 			q.Bidirectional = 1
 		}
-		if t.shifted && t.Softcap > 0 && t.cache.own == nil {
+		if t.shifted && t.Softcap > 0 && t.cache.self == nil {
 			q.Shifted = 1
 		}
 		q.Newest, q.Sinks, q.ExactTable = uint32(y.Exact.Newest), uint32(y.Exact.Sinks), uint32(p.image.exact)
@@ -94,12 +94,12 @@ func (t *attention) values() *side {
 }
 
 // places returns where attend finds exact pages, relative to bindExact.
-func (s *side) places() (own, ownAt, passing uint32) {
+func (s *side) places() (private, privateAt, passing uint32) {
 	if s.exact.buffer == nil {
 		return 0, 0, 0
 	}
 	at := s.exact.at - s.base()
-	return uint32(s.exact.own), uint32(at / imageAlign), uint32((at + s.passing) / imageAlign)
+	return uint32(s.exact.private), uint32(at / imageAlign), uint32((at + s.passing) / imageAlign)
 }
 
 // base returns the offset of the sinks and exact pages of a layer.
@@ -124,7 +124,7 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 
 // level uploads the calibration of the key channels.
 func (t *attention) level(p *program) (err error) {
-	if o := t.cache.own; o != nil { // exact keys include their mean, so packed scores lack it
+	if o := t.cache.self; o != nil { // exact keys include their mean, so packed scores lack it
 		t.mean, t.gain, t.shifted = o.mean, o.gain, true
 		return nil
 	}
@@ -162,7 +162,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		if t.k.Turned() {
 			query = max(query, p.capacity()*t.Heads*t.k.Lanes)
 		}
-		if t.k.HasResidual() || t.k.Own {
+		if t.k.HasResidual() || t.k.SelfCalibrated {
 			residual = max(residual, p.capacity()*t.Heads*t.k.Lanes)
 		}
 		partial = max(partial, t.prefill.PartialFloats(p.capacity()), t.decode.PartialFloats(min(maxDecode, p.capacity())))
@@ -203,7 +203,7 @@ func (c *compiler) addAttend(t *attention) error {
 			}
 			keys = c.room.keys
 		}
-		if t.cache.own == nil {
+		if t.cache.self == nil {
 			exact = keys
 		}
 		if err := c.write(t, t.k, kv.K, keys, exact); err != nil {
@@ -236,11 +236,11 @@ func (c *compiler) addAttend(t *attention) error {
 func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.shifted {
 		q := &shaders.KvShiftParams{Heads: uint32(t.Heads), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Window: uint32(t.Window), Scale: 1}
-		if t.Softcap == 0 && t.cache.own == nil { // sinks are compared with logits
+		if t.Softcap == 0 && t.cache.self == nil { // sinks are compared with logits
 			q.Scale, q.Sharpen, q.Soften = t.Scale, t.cache.layout.Temper.Sharpen, t.cache.layout.Temper.Soften
 		}
-		if t.cache.own != nil {
-			q.Each = uint32(t.cache.own.each())
+		if t.cache.self != nil {
+			q.Each = uint32(t.cache.self.each())
 		}
 		args := []place{query, c.rows(t.cache.group), t.mean, c.room.shift}
 		err := c.add("kv_shift", nil, shaders.Bytes(q), args, func(s *shape) [3]uint32 {
@@ -250,7 +250,7 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 			return query, err
 		}
 	}
-	if t.k.Own {
+	if t.k.SelfCalibrated {
 		if err := c.turned(t, query, c.room.residual, c.none()); err != nil {
 			return query, err
 		}
@@ -263,7 +263,7 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 		query = c.room.levelled
 	}
 	residual := c.room.residual
-	if t.k.Own {
+	if t.k.SelfCalibrated {
 		residual = c.none()
 	}
 	if err := c.turned(t, query, c.room.query, residual); err != nil {
@@ -289,8 +289,8 @@ func (c *compiler) turned(t *attention, query, to, residual place) error {
 // levelled adds the launch that evens out the channels of queries or keys.
 func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to place) error {
 	group := shaders.Find("kv_level").Group
-	if t.cache.own != nil {
-		q.Each = uint32(t.cache.own.each())
+	if t.cache.self != nil {
+		q.Each = uint32(t.cache.self.each())
 	}
 	return c.add("kv_level", nil, shaders.Bytes(q), []place{x, c.rows(t.cache.group), t.mean, t.gain, to}, func(s *shape) [3]uint32 {
 		q.Count = uint32(s.rows) * q.Width
@@ -319,7 +319,7 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 
 // target returns the exact pages of a side, counted from the first.
 func (s *side) target(of kv.Side, m *image) shaders.Target {
-	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Own: s.exact.own, Passing: int(s.passing / imageAlign)}
+	return shaders.Target{Tier: kv.Exact, Side: of, Exact: m.exact, Private: s.exact.private, Passing: int(s.passing / imageAlign)}
 }
 
 // encode adds the launches that write K or V to one part.
@@ -374,7 +374,7 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	if err != nil {
 		return err
 	}
-	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0 && t.cache.own == nil)
+	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0 && t.cache.self == nil)
 	args = []place{c.room.partial, c.weight(t.Sinks), t.vForm, c.room.shift, c.value(t.node.Out)}
 	return c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
 		if s.decode != decode {

@@ -20,7 +20,7 @@ type layerCache struct {
 	group   int
 	kvHeads int
 	layout  *kv.LayerLayout
-	own     *own // calibration by each conversation; nil without one
+	self    *selfCalibration // calibration by each conversation; nil without one
 	sides   [2]side
 }
 
@@ -32,11 +32,11 @@ type side struct {
 
 // cells is one part of a side, in pages of some cells.
 type cells struct {
-	buffer Buffer // nil without cells
-	at     int64  // offset of the first cell
-	head   int    // bytes of one head of one cell
-	page   int    // cells per page
-	own    int    // pages before the ones that layers share
+	buffer  Buffer // nil without cells
+	at      int64  // offset of the first cell
+	head    int    // bytes of one head of one cell
+	page    int    // cells per page
+	private int    // pages before the ones that layers share
 }
 
 // tier returns the cells of a part; empty for parts that devices do not hold.
@@ -75,7 +75,7 @@ func (p *program) newCache() error {
 				continue
 			}
 			pages := p.sizes.Pages[y.Group]
-			d := cells{head: sl.Active.RowBytes(sl.HeadDim), page: kv.PageCells, own: pages}
+			d := cells{head: sl.Active.RowBytes(sl.HeadDim), page: kv.PageCells, private: pages}
 			size := int64(pages) * kv.PageCells * int64(y.KVHeads*d.head)
 			var err error
 			if d.buffer, err = p.dev.Alloc(max(size, imageAlign), nil, fmt.Sprintf("%v of layer %d", kv.Side(s), i)); err != nil {
@@ -85,9 +85,9 @@ func (p *program) newCache() error {
 			p.used.Cache += d.buffer.Size()
 			lc.sides[s].packed = d
 		}
-		if y.K.Own {
+		if y.K.SelfCalibrated {
 			var err error
-			if lc.own, err = p.newOwn(y); err != nil {
+			if lc.self, err = p.newSelfCalibration(y); err != nil {
 				return fmt.Errorf("calibrations of %d conversations in layer %d: %w", max(p.layout.Settings.Seqs, 1), i, err)
 			}
 		}
@@ -127,18 +127,18 @@ func (p *program) newBeside(s kv.Side) error {
 		size += (n + imageAlign - 1) / imageAlign * imageAlign
 		return at
 	}
-	own := p.cache.owners()
-	for _, lc := range own {
+	owners := p.cache.owners()
+	for _, lc := range owners {
 		y := lc.layout
 		if x := y.Side(s); x.Sinks != nil {
 			lc.sides[s].sinks = cells{head: x.SinkRow / y.KVHeads, page: y.Exact.Sinks, at: room(int64(max(p.layout.Settings.Seqs, 1) * y.Exact.Sinks * x.SinkRow))}
 		}
 	}
-	for _, lc := range own {
+	for _, lc := range owners {
 		y := lc.layout
 		if x := y.Side(s); x.Exact != nil {
-			n := p.layout.ExactOwn(y)
-			lc.sides[s].exact = cells{head: x.ExactRow / y.KVHeads, page: kv.PageCells, own: n, at: room(int64(n * kv.PageCells * x.ExactRow))}
+			n := p.layout.ExactPrivate(y)
+			lc.sides[s].exact = cells{head: x.ExactRow / y.KVHeads, page: kv.PageCells, private: n, at: room(int64(n * kv.PageCells * x.ExactRow))}
 		}
 	}
 	passing := room(p.layout.Passing[s])
@@ -152,7 +152,7 @@ func (p *program) newBeside(s kv.Side) error {
 	p.used.Scratch -= b.Size()
 	p.used.Cache += b.Size()
 	p.cache.beside[s] = b
-	for _, lc := range own {
+	for _, lc := range owners {
 		d := &lc.sides[s]
 		d.passing = passing - d.exact.at
 		for _, c := range []*cells{&d.sinks, &d.exact} {
@@ -195,10 +195,10 @@ func (p *program) cells(layer int, s kv.Side, tier kv.Tier) (*layerCache, *cells
 // RowBytes returns the size of an allocated row of all KV heads.
 func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 	if tier == kv.Measured {
-		if l, err := p.cache.layer(layer); err != nil || l.own == nil || s != kv.K {
+		if l, err := p.cache.layer(layer); err != nil || l.self == nil || s != kv.K {
 			return 0
 		}
-		return p.cache.layers[layer].layout.K.OwnRow
+		return p.cache.layers[layer].layout.K.SelfRow
 	}
 	l, c, err := p.cells(layer, s, tier)
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *program) RowBytes(layer int, s kv.Side, tier kv.Tier) int {
 // ReadRow copies the KV heads of a cell to dst as encoded bytes.
 func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell int32) error {
 	if tier == kv.Measured {
-		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.Own, part []byte) error {
+		_, err := p.measuredRow(layer, s, dst, cell, func(o *kv.SelfCalibration, part []byte) error {
 			o.Get(part)
 			return nil
 		})
@@ -226,7 +226,7 @@ func (p *program) ReadRow(dst []byte, layer int, s kv.Side, tier kv.Tier, cell i
 // WriteRow is the inverse of ReadRow.
 func (p *program) WriteRow(layer int, s kv.Side, tier kv.Tier, cell int32, src []byte) error {
 	if tier == kv.Measured {
-		o, err := p.measuredRow(layer, s, src, cell, (*kv.Own).Put)
+		o, err := p.measuredRow(layer, s, src, cell, (*kv.SelfCalibration).Put)
 		if err == nil {
 			err = p.upload(o, cell)
 		}

@@ -8,26 +8,26 @@ import (
 	"godwit/engine/llm"
 )
 
-// own is the key calibration of each conversation in a layer, measured on the
+// selfCalibration is the key calibration of each conversation in a layer, measured on the
 // host, and the resulting channels on the device: [sequence][KV head][value].
-type own struct {
-	list       []kv.Own // by sequence and KV head
+type selfCalibration struct {
+	list       []kv.SelfCalibration // by sequence and KV head
 	mean, gain place
 	heads, dim int
 }
 
 // each returns the number of channels of a sequence.
-func (o *own) each() int { return o.heads * o.dim }
+func (o *selfCalibration) each() int { return o.heads * o.dim }
 
-// newOwn allocates the conversations of a layer; channels without a measurement
+// newSelfCalibration allocates the conversations of a layer; channels without a measurement
 // leave keys unchanged.
-func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
+func (p *program) newSelfCalibration(y *kv.LayerLayout) (*selfCalibration, error) {
 	seqs := max(p.layout.Settings.Seqs, 1)
-	o := &own{heads: y.KVHeads, dim: y.K.HeadDim}
+	o := &selfCalibration{heads: y.KVHeads, dim: y.K.HeadDim}
 	for range seqs * o.heads {
-		o.list = append(o.list, kv.NewOwn(o.dim, y.Rotary, p.layout.Settings.Span))
+		o.list = append(o.list, kv.NewSelfCalibration(o.dim, y.Rotary, p.layout.Settings.Span))
 	}
-	p.used.Cache += int64(y.K.OwnBytes * seqs)
+	p.used.Cache += int64(y.K.SelfBytes * seqs)
 	ones := make([]float32, seqs*o.each())
 	for i := range ones {
 		ones[i] = 1
@@ -44,10 +44,12 @@ func (p *program) newOwn(y *kv.LayerLayout) (*own, error) {
 }
 
 // of returns the calibration of a sequence's KV heads.
-func (o *own) of(seq int32) []kv.Own { return o.list[int(seq)*o.heads:][:o.heads] }
+func (o *selfCalibration) of(seq int32) []kv.SelfCalibration {
+	return o.list[int(seq)*o.heads:][:o.heads]
+}
 
 // upload uploads the channels of a sequence once they are known.
-func (p *program) upload(o *own, seq int32) error {
+func (p *program) upload(o *selfCalibration, seq int32) error {
 	for h := range o.heads {
 		c := o.of(seq)[h].Channels()
 		if c == nil {
@@ -79,14 +81,14 @@ func (p *program) measures(b *llm.Batch) bool {
 }
 
 // measuring reports whether a span has rows that count.
-func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.OwnRows }
+func measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
 
 // measure reads the keys and queries of the rows that count back to the host,
 // between the writes of a layer and the reads of packed pages. This is the only
 // place where a batch waits for the device half way, and only at the first
 // positions of a conversation.
 func (c *compiler) measure(t *attention) {
-	if t.cache.own == nil || t.node.In[1] == graph.None {
+	if t.cache.self == nil || t.node.In[1] == graph.None {
 		return
 	}
 	p := c.p
@@ -105,11 +107,11 @@ func (c *compiler) measure(t *attention) {
 }
 
 func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error {
-	o, first := t.cache.own, s.Len-s.Rows
-	rows := min(s.Rows, kv.OwnRows-first)
+	o, first := t.cache.self, s.Len-s.Rows
+	rows := min(s.Rows, kv.SelfRows-first)
 	kw, qw := o.heads*o.dim, t.Heads*o.dim
 	if len(p.measured) < rows*(kw+qw) {
-		p.measured = make([]float32, kv.OwnRows*(kw+qw))
+		p.measured = make([]float32, kv.SelfRows*(kw+qw))
 	}
 	k, q := p.measured[:rows*kw], p.measured[rows*kw:][:rows*qw]
 	if err := p.dev.Download(bytesOf(k), key.bind.Buffer, key.bind.Offset+int64(4*s.First*kw)); err != nil {
@@ -125,7 +127,7 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 			one.Add(first+r, k[r*kw+h*o.dim:][:o.dim], q[r*qw+h*group:][:group])
 		}
 	}
-	if first+rows < kv.OwnRows {
+	if first+rows < kv.SelfRows {
 		return nil
 	}
 	return p.upload(o, int32(s.Seq))
@@ -133,12 +135,12 @@ func (p *program) measureSpan(t *attention, s *llm.Span, query, key place) error
 
 // measuredRow calls f with the calibration of each KV head of a layer of a
 // sequence, and with its part of a row.
-func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.Own, part []byte) error) (*own, error) {
+func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f func(o *kv.SelfCalibration, part []byte) error) (*selfCalibration, error) {
 	n := p.RowBytes(layer, s, kv.Measured)
 	if n == 0 {
 		return nil, fmt.Errorf("gpu: layer %d has no calibrations of conversations", layer)
 	}
-	o := p.cache.layers[layer].own
+	o := p.cache.layers[layer].self
 	for h := range o.heads {
 		if err := f(&o.of(seq)[h], row[h*n/o.heads:(h+1)*n/o.heads]); err != nil {
 			return nil, err
@@ -151,14 +153,14 @@ func (p *program) measuredRow(layer int, s kv.Side, row []byte, seq int32, f fun
 func (p *program) copyMeasured(group int, dst, src int32, n int) error {
 	for _, l := range p.cache.groups[group] {
 		for i := range int32(n) {
-			if l.own == nil {
+			if l.self == nil {
 				continue
 			}
-			to, from := l.own.of(dst+i), l.own.of(src+i)
+			to, from := l.self.of(dst+i), l.self.of(src+i)
 			for h := range to {
 				to[h].Copy(&from[h])
 			}
-			if err := p.upload(l.own, dst+i); err != nil {
+			if err := p.upload(l.self, dst+i); err != nil {
 				return err
 			}
 		}

@@ -30,8 +30,8 @@ func (l *losing) Download(dst []byte, src gpu.Buffer, offset int64) error {
 // A device that stops to answer while a conversation calibrates its keys is an error
 // of that batch, with the layer; one without room for them is an error of the load,
 // with the numbers.
-func TestOwnFaults(t *testing.T) {
-	w := &twins{twinCase: twinCase{k: "gw3", v: "gw3", dim: 64, exact: kv.Window{Newest: 64}, own: true}}
+func TestSelfCalibrationFaults(t *testing.T) {
+	w := &twins{twinCase: twinCase{k: "gw3", v: "gw3", dim: 64, exact: kv.Window{Newest: 64}, self: true}}
 	w.build(t)
 	for answers, want := range []string{"calibration of layer 0", "calibration of layer 0", "calibration of layer 1", "calibration of layer 1", "calibration of layer 2", "calibration of layer 2", ""} {
 		b := w.open(t, gpu.Driver{Kind: "test", Connect: func(int) (gpu.Device, error) {

@@ -48,7 +48,7 @@ func (p *program) newPacks() error {
 	k := &p.packs
 	for g := range p.layout.Groups {
 		group := &p.layout.Groups[g]
-		p.sub.own = append(p.sub.own, group.Own)
+		p.sub.self = append(p.sub.self, group.SelfCalibrated)
 		first, places := len(k.sides), 0
 		for _, i := range group.Layers {
 			y := &p.layout.Layers[i]
@@ -157,7 +157,7 @@ func (c *compiler) repack(t *attention) error {
 			return err
 		}
 		mean, gain := c.none(), c.none()
-		if form.Own {
+		if form.SelfCalibrated {
 			mean, gain = t.mean, t.gain
 		}
 		args := []place{

@@ -13,7 +13,7 @@ type subBatch struct {
 	results []int32 // rows in the whole batch's results
 	row     []int32 // rows of the part by rows of the whole; -1 for rows of other parts
 	first   bool    // nothing of the batch has been taken yet
-	own     []bool  // groups in which conversations calibrate their keys
+	self    []bool  // groups in which conversations calibrate their keys
 }
 
 // decodes reports whether a span is one row of an answer, which is multiplied
@@ -81,7 +81,7 @@ func (p *subBatch) takePacks(b *llm.Batch) {
 		for i := range b.Packs[g] {
 			q := &b.Packs[g][i]
 			w := writer(b, g, q.Page)
-			if w < 0 && p.own[g] {
+			if w < 0 && p.self[g] {
 				w = slices.IndexFunc(b.Spans, func(s llm.Span) bool { return s.Seq == q.Seq && measuring(&s) })
 			}
 			if w < 0 && p.first || w >= 0 && p.row[b.Spans[w].First] >= 0 {

@@ -26,7 +26,7 @@ type twinCase struct {
 	mla      bool
 	channels bool // calibrated
 	even     bool // InnerQ
-	own      bool // calibrated by each conversation
+	self     bool // calibrated by each conversation
 	softcap  float32
 	sinks    bool
 }
@@ -134,7 +134,7 @@ func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channel
 	zero := 0
 	s := kv.Settings{
 		Cells: 1024, Seqs: 3, UBatch: 192, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
-		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Sinks, Uncalibrated: w.own, SelfCalibrate: w.own,
+		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Sinks, Uncalibrated: w.self, SelfCalibrate: w.self,
 	}
 	var want kv.Want
 	var err error
@@ -148,8 +148,8 @@ func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channel
 		t.Fatal(err)
 	}
 	for i := range w.layout.Layers {
-		if w.layout.Layers[i].K.Own != w.own {
-			t.Fatalf("layer %d is calibrated by each conversation: %v", i, !w.own)
+		if w.layout.Layers[i].K.SelfCalibrated != w.self {
+			t.Fatalf("layer %d is calibrated by each conversation: %v", i, !w.self)
 		}
 		if w.channels || w.even {
 			w.layout.Layers[i].K.Channels, w.layout.Layers[i].K.Even = channels, w.even
@@ -228,7 +228,7 @@ func (w *twins) step(t *testing.T, rows ...int) {
 	w.feed(t, &w.gpu, rows)
 	w.feed(t, &w.cpu, rows)
 	bound := 6 * 2 * 5 * 6 * math.Sqrt(4*float64(w.dim)) * 0x1p-24 * 2 * math.Sqrt(float64(w.dim))
-	if w.channels || w.own {
+	if w.channels || w.self {
 		bound *= 4 // lengths grow with the gains
 	}
 	for i, want := range w.cpu.logits {
@@ -283,9 +283,9 @@ func TestTwins(t *testing.T) {
 		{k: "gw3", v: "f16", dim: 32, channels: true, softcap: 3},
 		{k: "gw4", v: "gw4", dim: 80, exact: kv.Window{Newest: 70}, channels: true, softcap: 3, sinks: true, window: 100},
 		{k: "q4_0", v: "q4_0", dim: 96, exact: kv.Window{Sinks: 5, Newest: 65}, mla: true},
-		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Sinks: 4, Newest: 64}, own: true},
-		{k: "gw4", v: "turbo3", dim: 128, exact: kv.Window{Newest: 70}, own: true, window: 100, sinks: true},
-		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Sinks: 9, Newest: 90}, own: true, softcap: 3},
+		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Sinks: 4, Newest: 64}, self: true},
+		{k: "gw4", v: "turbo3", dim: 128, exact: kv.Window{Newest: 70}, self: true, window: 100, sinks: true},
+		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Sinks: 9, Newest: 90}, self: true, softcap: 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()

@@ -169,7 +169,7 @@ const spanHalves = 3
 
 // turnedOver returns the averages over the positions of these conversations.
 func turnedOver(freq float64, span int) (t turned) {
-	angle := freq * float64(max(span, OwnRows))
+	angle := freq * float64(max(span, SelfRows))
 	for range spanHalves {
 		n := turnedTo(angle)
 		t.cos += n.cos / spanHalves

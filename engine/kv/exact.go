@@ -9,18 +9,18 @@ import "godwit/engine/llm"
 
 // exactPool is the exact pages of one group.
 type exactPool struct {
-	window  Window
-	refs    []int32 // sequences that hold the page; nil: no exact window
-	free    []int32 // a stack
-	passing int     // pages beyond those, for one batch
-	late    bool    // pages are packed from them
-	own     bool    // by what each conversation measures on its first rows
-	steps   int     // in which a page is packed
-	packed  []int32 // steps done, by packed page
+	window         Window
+	refs           []int32 // sequences that hold the page; nil: no exact window
+	free           []int32 // a stack
+	passing        int     // pages beyond those, for one batch
+	late           bool    // pages are packed from them
+	selfCalibrated bool    // by what each conversation measures on its first rows
+	steps          int     // in which a page is packed
+	packed         []int32 // steps done, by packed page
 }
 
 func newExactPool(g *Group) exactPool {
-	p := exactPool{window: g.Exact, late: g.Late, own: g.Own}
+	p := exactPool{window: g.Exact, late: g.Late, selfCalibrated: g.SelfCalibrated}
 	if g.Exact.Newest == 0 {
 		return p
 	}
@@ -135,13 +135,13 @@ func (c *Cache) copyExact(s *sequence, g, i int, page int32, n int) error {
 	if !p.on() || s.exact[g][i] < 0 {
 		return nil
 	}
-	old, own := s.exact[g][i], c.takeExact(g)
-	if err := c.copyCells(g, Exact, own*PageCells, old*PageCells, n); err != nil {
-		p.release(own)
+	old, copied := s.exact[g][i], c.takeExact(g)
+	if err := c.copyCells(g, Exact, copied*PageCells, old*PageCells, n); err != nil {
+		p.release(copied)
 		return err
 	}
 	p.release(old)
-	s.exact[g][i], p.packed[page] = own, 0
+	s.exact[g][i], p.packed[page] = copied, 0
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 	}
 	for g := range c.exact {
 		p := &c.exact[g]
-		if p.own && pos > 0 {
+		if p.selfCalibrated && pos > 0 {
 			if err := c.copyCells(g, Measured, int32(dst), int32(src), 1); err != nil {
 				return err
 			}
@@ -310,7 +310,7 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 			continue
 		}
 		after := sp.Len - (i+1)*PageCells
-		if p.own && sp.Len < OwnRows {
+		if p.selfCalibrated && sp.Len < SelfRows {
 			continue // not known yet how its keys lie
 		}
 		from, to := int(p.packed[table[i]]), min(after, p.steps)

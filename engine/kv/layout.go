@@ -49,14 +49,14 @@ type Layout struct {
 // Group is the layers with the same window and exact window; they share page
 // tables and pools.
 type Group struct {
-	Window     int    // 0 for all positions
-	Exact      Window // range that is also kept exact
-	Layers     []int  // indices in Layout.Layers of the layers with cells of their own
-	Pages      int    // pages in the pool
-	ExactPages int    // exact pages in the pool
-	Passing    int    // exact pages after those, in memory that all layers share
-	Late       bool   // at least one side of a layer is packed by page
-	Own        bool   // conversations calibrate the keys of a layer
+	Window         int    // 0 for all positions
+	Exact          Window // range that is also kept exact
+	Layers         []int  // indices in Layout.Layers of the layers with cells of their own
+	Pages          int    // pages in the pool
+	ExactPages     int    // exact pages in the pool
+	Passing        int    // exact pages after those, in memory that all layers share
+	Late           bool   // at least one side of a layer is packed by page
+	SelfCalibrated bool   // conversations calibrate the keys of a layer
 }
 
 // Cells returns the number of cells in the pool of each layer of the group.
@@ -103,15 +103,15 @@ type SideLayout struct {
 	Segments       []Segment
 	Channels       []Channels // calibration, one per KV head; nil for none
 	Even           bool       // the channels are InnerQ's, or will be
-	Own            bool       // every conversation has its own calibration
+	SelfCalibrated bool       // every conversation has its own calibration
 	Sense          float64    // divergence of the model, in nats, with this cache alone at the fewest bits; 0 if not measured
 
 	Exact      *Type // form of exact pages, in the same rotated domain; nil for none
 	ExactRow   int   // bytes of one token in it, all KV heads
 	Sinks      *Type // form of exact sinks; nil for none
 	SinkRow    int
-	OwnRow     int   // bytes of a conversation's own calibration, all KV heads; 0 for none
-	OwnBytes   int   // its memory, including the resulting channels
+	SelfRow    int   // bytes of a conversation's own calibration, all KV heads; 0 for none
+	SelfBytes  int   // its memory, including the resulting channels
 	ExactBytes int64 // bytes of exact pages, sinks and own calibrations
 }
 
@@ -137,7 +137,7 @@ func (s *SideLayout) Row(p Tier) int {
 	case Sinks:
 		return s.SinkRow
 	case Measured:
-		return s.OwnRow
+		return s.SelfRow
 	}
 	return s.RowBytes
 }

@@ -95,15 +95,15 @@ func TestMomentsSpread(t *testing.T) {
 }
 
 // A conversation spreads what it measures on itself in the same way.
-func TestOwnSpread(t *testing.T) {
+func TestSelfCalibrationSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {
 		rows := newTurning(r)
-		o, s := NewOwn(dim, r, span), NewChannelStats(dim, r)
-		for pos := range OwnRows {
+		o, s := NewSelfCalibration(dim, r, span), NewChannelStats(dim, r)
+		for pos := range SelfRows {
 			k, q := rows.row(dim, pos, 3), append(rows.row(dim, pos, 0), rows.row(dim, pos, 0)...)
 			o.Add(pos, k, q)
-			if pos >= ownSkip {
+			if pos >= selfSkip {
 				s.AddKey(pos, k)
 				s.AddQuery(pos, q[:dim])
 				s.AddQuery(pos, q[dim:])

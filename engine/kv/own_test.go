@@ -10,7 +10,7 @@ import (
 
 // What a conversation measures is what a calibration on the same rows would
 // say, does not depend on what came before it, and survives a row.
-func TestOwn(t *testing.T) {
+func TestSelfCalibration(t *testing.T) {
 	const dim, group = 32, 3
 	rng := rand.New(rand.NewPCG(1, 2))
 	fill := func(x []float32) {
@@ -18,30 +18,30 @@ func TestOwn(t *testing.T) {
 			x[i] = float32(rng.NormFloat64()*float64(1+i%5) + float64(i%3))
 		}
 	}
-	want, o, again := NewChannelStats(dim, Rotary{}), NewOwn(dim, Rotary{}, 1000), NewOwn(dim, Rotary{}, 1000)
+	want, o, again := NewChannelStats(dim, Rotary{}), NewSelfCalibration(dim, Rotary{}, 1000), NewSelfCalibration(dim, Rotary{}, 1000)
 	k, q := make([]float32, dim), make([]float32, group*dim)
 	for pos := range 90 { // another conversation in the same place
 		fill(k)
 		fill(q)
 		o.Add(pos, k, q)
 	}
-	for pos := range OwnRows + 20 {
+	for pos := range SelfRows + 20 {
 		fill(k)
 		fill(q)
-		if pos >= ownSkip && pos < OwnRows {
+		if pos >= selfSkip && pos < SelfRows {
 			want.AddKey(pos, k)
 			for g := range group {
 				want.AddQuery(pos, q[g*dim:(g+1)*dim])
 			}
 		}
-		if got := o.Channels() != nil; got != (pos >= OwnRows) && pos > 0 {
+		if got := o.Channels() != nil; got != (pos >= SelfRows) && pos > 0 {
 			t.Fatalf("position %d: a calibration %v", pos, got)
 		}
 		o.Add(pos, k, q)
 		if pos == 70 { // saved, and read into a place that was used
 			again.Add(0, k, q)
 			again.Add(9, k, q)
-			row := make([]byte, ownRow(dim))
+			row := make([]byte, selfRow(dim))
 			o.Get(row)
 			if err := again.Put(row); err != nil {
 				t.Fatal(err)
@@ -50,8 +50,8 @@ func TestOwn(t *testing.T) {
 			again.Add(pos, k, q)
 		}
 	}
-	whole, copied := NewOwn(dim, Rotary{}, 1000), NewOwn(dim, Rotary{}, 1000)
-	row := make([]byte, ownRow(dim))
+	whole, copied := NewSelfCalibration(dim, Rotary{}, 1000), NewSelfCalibration(dim, Rotary{}, 1000)
+	row := make([]byte, selfRow(dim))
 	o.Get(row)
 	if err := whole.Put(row); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestOwn(t *testing.T) {
 	copied.Copy(&o)
 	c := Channels{Mean: make([]float32, dim), Gain: make([]float32, dim)}
 	want.measure(&c)
-	for name, p := range map[string]*Own{"measured": &o, "saved half way": &again, "saved": &whole, "copied": &copied} {
+	for name, p := range map[string]*SelfCalibration{"measured": &o, "saved half way": &again, "saved": &whole, "copied": &copied} {
 		if got := p.Channels(); got == nil || !slices.Equal(got.Mean, c.Mean) || !slices.Equal(got.Gain, c.Gain) {
 			t.Errorf("%s: %v, want %v", name, got, c)
 		}
@@ -68,11 +68,11 @@ func TestOwn(t *testing.T) {
 
 // Rows that nobody can have measured are refused, and what is odd in the keys
 // gives channels that are finite.
-func TestOwnHostile(t *testing.T) {
+func TestSelfCalibrationHostile(t *testing.T) {
 	const dim = 32
-	o := NewOwn(dim, Rotary{Parts: []RotaryPart{{Freqs: []float32{1, 0.1, 0}}}}, 1000)
+	o := NewSelfCalibration(dim, Rotary{Parts: []RotaryPart{{Freqs: []float32{1, 0.1, 0}}}}, 1000)
 	k := make([]float32, dim)
-	for pos := range OwnRows {
+	for pos := range SelfRows {
 		for i := range k {
 			k[i] = []float32{0, float32(math.NaN()), float32(math.Inf(1)), 1e-40, math.MaxFloat32, -1}[(pos+i)%6*(i%2)]
 		}
@@ -81,11 +81,11 @@ func TestOwnHostile(t *testing.T) {
 	if c := o.Channels(); c == nil || !c.fits(dim) {
 		t.Errorf("channels %v", c)
 	}
-	row := make([]byte, ownRow(dim))
+	row := make([]byte, selfRow(dim))
 	o.Get(row)
 	for name, change := range map[string]func([]byte){
 		"not finite": func(b []byte) { copy(b[6:], []byte{0xf8, 0x7f}) },
-		"keys":       func(b []byte) { b[len(b)-16] = OwnRows + 1 },
+		"keys":       func(b []byte) { b[len(b)-16] = SelfRows + 1 },
 		"queries":    func(b []byte) { b[len(b)-3] = 1 },
 	} {
 		bad := slices.Clone(row)

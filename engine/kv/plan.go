@@ -111,7 +111,7 @@ func planSide(s *SideLayout) PlanSide {
 	switch {
 	case s.Even:
 		p.Channels = "innerq"
-	case s.Own:
+	case s.SelfCalibrated:
 		p.Channels = "self-calibrated"
 	case s.Channels != nil:
 		p.Channels = "calibrated"

@@ -191,13 +191,13 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		o.Lends = true
 		y.Share, y.Temper, y.K, y.V, y.Exact = in.Share, o.Temper, o.K, o.V, o.Exact
 		for _, s := range []*SideLayout{&y.K, &y.V} {
-			s.RowBytes, s.ExactRow, s.SinkRow, s.OwnRow, s.OwnBytes = 0, 0, 0, 0, 0
+			s.RowBytes, s.ExactRow, s.SinkRow, s.SelfRow, s.SelfBytes = 0, 0, 0, 0, 0
 			s.Reason = fmt.Sprintf("reads the cache of layer %d", o.Layer)
 		}
 		return y, nil
 	}
 	k, v := r.k, r.v
-	r.own(&k, &v)
+	r.chosen(&k, &v)
 	r.policy.apply(&k, &v, in, ordinal)
 	if r.bypass && in.Window > 0 {
 		for _, c := range []*choice{&k, &v} {
@@ -210,7 +210,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	own := false
 	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Levelled && !in.MLA {
 		if own = r.self(in); own {
-			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", OwnRows)
+			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", SelfRows)
 		} else {
 			k.replace(Q8_0, "%s keys need a calibration of the model, which is missing", k.t.Name)
 		}
@@ -223,7 +223,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		y.V = sideLayout(r.want.V, &v, in.HeadDimV, in.KVHeads, V)
 	}
 	if own {
-		y.K.Own, y.K.OwnRow, y.K.OwnBytes = true, ownRow(in.HeadDimK)*in.KVHeads, ownBytes(in.HeadDimK)*in.KVHeads
+		y.K.SelfCalibrated, y.K.SelfRow, y.K.SelfBytes = true, selfRow(in.HeadDimK)*in.KVHeads, selfBytes(in.HeadDimK)*in.KVHeads
 	}
 	r.window(&y, in, k.t, v.t)
 	if c := r.set.Calibration; c != nil {
@@ -268,8 +268,8 @@ func fitBoth(k, v *choice, in *LayerInfo) {
 	fit(v, in.HeadDimV, V)
 }
 
-// own sets the types that were chosen for the current layer.
-func (r *resolver) own(k, v *choice) {
+// chosen sets the types that were chosen for the current layer.
+func (r *resolver) chosen(k, v *choice) {
 	i := len(r.out.Layers)
 	if r.each == nil {
 		return
@@ -347,7 +347,7 @@ func (r *resolver) group() {
 			}
 			l.Groups[g].Layers = append(l.Groups[g].Layers, i)
 			l.Groups[g].Late = l.Groups[g].Late || y.K.Late() || y.V.Late()
-			l.Groups[g].Own = l.Groups[g].Own || y.K.Own
+			l.Groups[g].SelfCalibrated = l.Groups[g].SelfCalibrated || y.K.SelfCalibrated
 			y.Group = g
 		}
 	}

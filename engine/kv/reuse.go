@@ -60,7 +60,7 @@ func (s *sequence) keeps(w Window, i int) bool {
 func (c *Cache) readable(s *sequence, pos int) bool {
 	for g := range c.pools {
 		p := &c.exact[g]
-		if p.own && pos > 0 && pos < OwnRows {
+		if p.selfCalibrated && pos > 0 && pos < SelfRows {
 			return false // what a conversation measures on its first rows cannot be taken back
 		}
 		if !c.held(s, g, pos) {

@@ -153,7 +153,7 @@ func (s *SideLayout) session() sessionSide {
 		Type: s.Active.Name, Form: s.Active.identity(), HeadDim: s.HeadDim, Padded: s.Padded,
 		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow, Channels: channelsDigest(s.Channels),
 	}
-	if s.Own {
+	if s.SelfCalibrated {
 		y.Channels = "own"
 	}
 	if s.Exact != nil {

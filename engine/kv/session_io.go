@@ -86,8 +86,8 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 			return err
 		}
 	}
-	if n > 0 && x.OwnRow > 0 {
-		return row(Measured, x.OwnRow, 0, int32(seq))
+	if n > 0 && x.SelfRow > 0 {
+		return row(Measured, x.SelfRow, 0, int32(seq))
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 			add(x.RowBytes, end-h.From)
 			add(x.ExactRow, h.exact(n))
 			add(x.SinkRow, min(n, h.Sinks))
-			add(x.OwnRow, min(n, 1))
+			add(x.SelfRow, min(n, 1))
 		}
 	}
 	return size

@@ -109,8 +109,8 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 		if in.Window > 0 {
 			w.Newest = min(w.Newest, in.Window)
 		}
-		if s.side.Own {
-			w.Newest = max(w.Newest, ownNewest)
+		if s.side.SelfCalibrated {
+			w.Newest = max(w.Newest, selfNewest)
 		}
 		pages, sinks := r.exact.of(s.side.Active, s.side.HeadDim)
 		if w.Newest > 0 {
@@ -174,9 +174,9 @@ func (l *Layout) passing(g *Group) int {
 	return min(g.Pages, l.Settings.ubatch()/PageCells)
 }
 
-// ExactOwn is the number of exact pages in the memory of a layer that owns
+// ExactPrivate is the number of exact pages in the memory of a layer that owns
 // cells; those after it are shared.
-func (l *Layout) ExactOwn(y *LayerLayout) int {
+func (l *Layout) ExactPrivate(y *LayerLayout) int {
 	g := &l.Groups[y.Group]
 	if y.Lends {
 		return g.ExactPages + g.Passing
@@ -210,8 +210,8 @@ func (l *Layout) resizeExact() {
 		g := &l.Groups[y.Group]
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
-			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactOwn(y)*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
-			x.ExactBytes = addSat(x.ExactBytes, mulSat(int64(x.OwnBytes), max(l.Settings.Seqs, 1)))
+			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactPrivate(y)*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
+			x.ExactBytes = addSat(x.ExactBytes, mulSat(int64(x.SelfBytes), max(l.Settings.Seqs, 1)))
 			if !y.Lends {
 				l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))
 			}

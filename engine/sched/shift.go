@@ -54,7 +54,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 		return false, nil
 	}
 	for g := range l.Groups {
-		if l.Groups[g].Own { // another beginning has another calibration
+		if l.Groups[g].SelfCalibrated { // another beginning has another calibration
 			return false, nil
 		}
 	}

@@ -245,7 +245,7 @@ func repack(t *testing.T, levelled bool, edit func(string) string) error {
 	if err != nil {
 		return err
 	}
-	c.Own = levelled
+	c.SelfCalibrated = levelled
 	size := beside.RowBytes(dim)
 	exact, cache := make([]byte, 5*64*heads*size), make([]byte, 4*64*heads*c.HeadBytes)
 	x := normal(6, len(exact)/size*dim)
@@ -257,7 +257,7 @@ func repack(t *testing.T, levelled bool, edit func(string) string) error {
 	for i, v := range gain {
 		gain[i] = float32(math.Exp(float64(v)))
 	}
-	for _, l := range c.Repack(heads, shaders.Target{Own: own, Passing: own * 64 * heads * size / 64}) {
+	for _, l := range c.Repack(heads, shaders.Target{Private: own, Passing: own * 64 * heads * size / 64}) {
 		out, err := once{
 			kernel: l.Kernel.Name, constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, heads, 128}, edit: edit,
 			args: map[string][]byte{
