@@ -104,7 +104,7 @@ type attnWorker struct {
 	chunk, total []softmax
 	keys, values [longPages]attn.Visit
 	single       [1]attn.Visit
-	following    []byte // the first page of the next job
+	prefetchNext []byte // the first page of the next job
 	ready        prepared
 	prefix       prefix
 	attnCounted
@@ -407,7 +407,7 @@ func (t *attention) run(worker, task int) {
 	}
 	if t.p.shares(len(t.p.b.Tokens)) {
 		for i := range list {
-			t.ask(w, &list[i])
+			t.prefetch(w, &list[i])
 		}
 	}
 	for i := range list {
@@ -420,15 +420,15 @@ func (t *attention) run(worker, task int) {
 func (t *attention) job(w *attnWorker, j *job) {
 	write := t.k != graph.None && !t.early()
 	if write {
-		t.askWrite(w, j)
+		t.prefetchWrite(w, j)
 	}
-	t.askFirst(j)
+	t.prefetchFirst(j)
 	t.prepare(w, j)
 	if write && j.last() {
 		t.writeRow(w, j.span, j.head, j.first)
 	}
-	if w.following = nil; t.single() && j.last() {
-		w.following = t.following(j)
+	if w.prefetchNext = nil; t.single() && j.last() {
+		w.prefetchNext = t.firstOfNextJob(j)
 	}
 	if j.split >= 0 {
 		t.runSplit(w, j)

@@ -22,19 +22,19 @@ func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
 	}
 }
 
-// ask sets next as the memory that v prefetches while its page is read.
+// prefetchAfter sets next as the memory that v prefetches while its page is read.
 // Prefetching goes line by line, so bytes beyond the page's length are
 // prefetched at once.
-func ask(v *attn.Visit, next []byte) {
+func prefetchAfter(v *attn.Visit, next []byte) {
 	v.Ahead = attn.Distance(v.Page, next)
 	if len(next) > len(v.Page) {
 		kernel.Prefetch(next[len(v.Page):])
 	}
 }
 
-// following returns the first page that the job after j reads, where j has one
+// firstOfNextJob returns the first page that the job after j reads, where j has one
 // row; nil if there is none.
-func (t *attention) following(j *job) []byte {
+func (t *attention) firstOfNextJob(j *job) []byte {
 	b := t.p.b
 	next := job{span: j.span, head: j.head + 1, rows: 1}
 	if next.head == t.KVHeads {
@@ -190,12 +190,12 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 		if i+ahead < n {
 			at.Ahead = attn.Distance(at.Page, keys[i+ahead].Page)
 		} else {
-			ask(at, values[i+ahead-n].Page)
+			prefetchAfter(at, values[i+ahead-n].Page)
 		}
 	}
 	keys[n-1].Cells = p.cells(hi - 1)
 	if n == 1 && hi == j.hi {
-		w.scratch.Then = w.following
+		w.scratch.Then = w.prefetchNext
 	}
 	t.score(w, &p, &k, lo, keys)
 	w.scratch.Then = nil
@@ -225,10 +225,10 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 	for i := range ahead {
 		at := &values[n-ahead+i]
 		if hi+i == j.hi {
-			ask(at, w.following)
+			prefetchAfter(at, w.prefetchNext)
 			break
 		}
-		ask(at, k.at(&p, hi+i))
+		prefetchAfter(at, k.at(&p, hi+i))
 	}
 	t.accumulate(w, &p, &v, lo, values)
 }

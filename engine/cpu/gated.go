@@ -14,7 +14,7 @@ type gated struct {
 	gate, up *linear
 	out      graph.Value
 	quantise bool
-	own      bool // gate and up have no other reader and stay in the worker's memory
+	private  bool // gate and up have no other reader and stay in the worker's memory
 	inPlace  bool // the result is read in quantised form only and stays there too
 }
 
@@ -35,7 +35,7 @@ func (c *compiler) addGated(n graph.Node, op graph.Glu) bool {
 	if c.quantise[n.Out] > 0 {
 		g.quantise, c.inside[n.Out] = true, true
 	}
-	if g.own = c.readers[g.gate.out].all == 1 && c.readers[g.up.out].all == 1; g.own {
+	if g.private = c.readers[g.gate.out].all == 1 && c.readers[g.up.out].all == 1; g.private {
 		c.unstored[g.gate.out], c.unstored[g.up.out] = true, true
 		g.inPlace = g.quantise && c.readers[n.Out].floats == 0
 		c.unstored[n.Out] = g.inPlace
@@ -56,7 +56,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 		return 2 * from, min(2*to, panels)
 	}
 	widest := 2 * ceil(pairs, tasks) * kernel.PanelRows
-	if g.own {
+	if g.private {
 		c.glu = max(c.glu, 2*(panels*kernel.PanelRows+p.sizes.Rows*widest))
 	}
 	s := newStage(
@@ -72,7 +72,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 			if g.quantise && p.shares(rows) {
 				for row := range rows {
 					lo, hi := from*kernel.PanelRows, min(to*kernel.PanelRows, p.plan.Values[g.out].Width)
-					p.own(g.out, row, lo, hi-lo)
+					p.prefetchOutput(g.out, row, lo, hi-lo)
 				}
 			}
 			gate, up, ld := p.gateAndUp(g, rows, from, to, worker)
@@ -99,7 +99,7 @@ func (c *compiler) gatedStage(g *gated) stage {
 // matrices, rows ld apart. In the worker's memory a row holds these panels
 // only, behind room for the ones before.
 func (p *program) gateAndUp(g *gated, rows, from, to, worker int) (gate, up []float32, ld int) {
-	if !g.own {
+	if !g.private {
 		return p.all(g.gate.out, rows), p.all(g.up.out, rows), p.plan.Values[g.out].Width
 	}
 	ld = (to - from) * kernel.PanelRows

@@ -184,16 +184,16 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	return saturated
 }
 
-// own prefetches for writing the lines that write changes, except those of
+// prefetchForWrite prefetches for writing the lines that write changes, except those of
 // sinks.
-func (s *side) own(w *rowWrite) {
+func (s *side) prefetchForWrite(w *rowWrite) {
 	cell := w.at.Pos % kv.PageCells
 	exact := s.exact.form != nil && w.exact >= 0
 	if exact {
-		s.exact.form.Own(s.exact.head(w.exact, w.head), cell)
+		s.exact.form.PrefetchForWrite(s.exact.head(w.exact, w.head), cell)
 	}
 	if !exact || !s.late {
-		s.form.Own(s.head(w.page, w.head), cell)
+		s.form.PrefetchForWrite(s.head(w.page, w.head), cell)
 	}
 }
 

@@ -20,23 +20,23 @@ func (p *program) shares(rows int) bool {
 	return p.backend.pool.workers > 1 && rows <= fewRows
 }
 
-// own prefetches for writing the quantised form of n values of a row, from
+// prefetchOutput prefetches for writing the quantised form of n values of a row, from
 // index from on.
-func (p *program) own(v graph.Value, row, from, n int) {
+func (p *program) prefetchOutput(v graph.Value, row, from, n int) {
 	a := p.acts[v]
 	cols := a.Cols()
 	row = row*(p.plan.Values[v].Width/cols) + from/cols
 	for from %= cols; n > 0; from, row = 0, row+1 {
 		m := min(n, cols-from)
-		a.Own(row, from, m)
+		a.PrefetchForWrite(row, from, m)
 		n -= m
 	}
 }
 
-// ask prefetches the queries of a job unless the worker holds them ready. For
+// prefetch prefetches the queries of a job unless the worker holds them ready. For
 // the job with the last part it also prefetches the keys and values that it
 // writes, and its output for writing.
-func (t *attention) ask(w *attnWorker, j *job) {
+func (t *attention) prefetch(w *attnWorker, j *job) {
 	q, o := t.group*t.DimK, t.group*t.DimV
 	ready := j.split >= 0 && w.ready == t.prepared(j)
 	for row := j.first; row < j.first+j.rows; row++ {
@@ -53,14 +53,14 @@ func (t *attention) ask(w *attnWorker, j *job) {
 			kernel.PrefetchRow(t.p.row(t.v, row)[j.head*t.DimV:][:t.DimV])
 		}
 		if t.quantise {
-			t.p.own(t.out, row, j.head*o, o)
+			t.p.prefetchOutput(t.out, row, j.head*o, o)
 		}
 	}
 }
 
-// askWrite prefetches the lines of a page that a job's key and value change,
+// prefetchWrite prefetches the lines of a page that a job's key and value change,
 // before the preceding part if the same worker has both.
-func (t *attention) askWrite(w *attnWorker, j *job) {
+func (t *attention) prefetchWrite(w *attnWorker, j *job) {
 	switch {
 	case j.split < 0, j.end == j.chunks-1:
 	case j.last() && w.ready != t.prepared(j):
@@ -68,15 +68,15 @@ func (t *attention) askWrite(w *attnWorker, j *job) {
 		return
 	}
 	to := t.rowWrite(j.span, j.head, j.first)
-	t.cache.k.own(&to)
+	t.cache.k.prefetchForWrite(&to)
 	if t.v != graph.None {
-		t.cache.v.own(&to)
+		t.cache.v.prefetchForWrite(&to)
 	}
 }
 
-// askFirst prefetches the first pages of K where there is only one row, since
+// prefetchFirst prefetches the first pages of K where there is only one row, since
 // no page before them does. The very last page is left to askWrite.
-func (t *attention) askFirst(j *job) {
+func (t *attention) prefetchFirst(j *job) {
 	if len(t.p.b.Tokens) > 1 || j.chunk > 0 {
 		return
 	}

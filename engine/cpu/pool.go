@@ -235,7 +235,7 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 		}
 		if s.warm != nil {
 			ahead = s.warm(worker, p.workers)
-			ahead = fetch(ahead, headBytes)
+			ahead = prefetchWeights(ahead, headBytes)
 		}
 		if !s.count.wait(epoch, int(uint32(limit)), &ahead) {
 			return
@@ -278,8 +278,8 @@ func (s *stage) claim(of int, epoch uint32, from, to int, half bool) (task, n in
 	}
 }
 
-// fetch prefetches the first n bytes of weights and returns the rest.
-func fetch(weights []byte, n int) []byte {
+// prefetchWeights prefetches the first n bytes of weights and returns the rest.
+func prefetchWeights(weights []byte, n int) []byte {
 	n = min(n, len(weights))
 	kernel.Prefetch(weights[:n])
 	return weights[n:]
@@ -308,7 +308,7 @@ func (c *counters) wait(epoch uint32, limit int, ahead *[]byte) bool {
 		}
 		switch {
 		case len(*ahead) > 0:
-			*ahead = fetch(*ahead, fetchBytes)
+			*ahead = prefetchWeights(*ahead, prefetchBytes)
 		case i < spins:
 			pause()
 		case i < spins+yields:

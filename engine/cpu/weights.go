@@ -76,9 +76,9 @@ func (m *mat) bytes() int { return m.w.Rows() * m.w.Type.RowBytes(m.w.Cols()) }
 // kernels prefetch what follows, and up to aheadBytes while it waits,
 // fetchBytes between two polls.
 const (
-	headBytes  = 8 << 10
-	aheadBytes = 128 << 10
-	fetchBytes = 512
+	headBytes     = 8 << 10
+	aheadBytes    = 128 << 10
+	prefetchBytes = 512
 )
 
 // head returns the first aheadBytes from panel i on of a packed matrix; nil if

@@ -209,46 +209,46 @@ func (p *codes) rests() int { return p.restBytes }
 
 func (p *codes) scratch() int { return p.values * Cells }
 
-// own prefetches the planes of K for writing, where a cell has codes in every
+// prefetchForWrite prefetches the planes of K for writing, where a cell has codes in every
 // line or every fourth, and the cell's share of the rest.
-func (p *codes) own(page Page, cell int) {
-	p.ownPlanes(page.Read, cell)
+func (p *codes) prefetchForWrite(page Page, cell int) {
+	p.prefetchPlanes(page.Read, cell)
 	if p.twin != nil {
-		p.twin.second.ownPlanes(page.Rest, cell)
+		p.twin.second.prefetchPlanes(page.Rest, cell)
 	}
 	for _, at := range []int{p.scale, p.min, p.resScale} {
 		for b := 0; b < p.Blocks && at >= 0; b++ {
-			kernel.Own(page.Read[at+2*(b*Cells+cell):][:2])
+			kernel.PrefetchForWrite(page.Read[at+2*(b*Cells+cell):][:2])
 		}
 	}
 	if p.sign.bits > 0 {
-		p.ownPlane(page.Read, p.sign, cell)
+		p.prefetchPlane(page.Read, p.sign, cell)
 	}
 }
 
-func (p *codes) ownPlanes(page []byte, cell int) {
+func (p *codes) prefetchPlanes(page []byte, cell int) {
 	if p.cyclic != nil {
 		for b := range p.Blocks {
 			n := p.cyclic.beside * p.cyclic.bytes
-			kernel.Own(p.strings(page, b)[cell/p.cyclic.beside*n:][:n])
+			kernel.PrefetchForWrite(p.strings(page, b)[cell/p.cyclic.beside*n:][:n])
 		}
 		return
 	}
-	p.ownPlane(page, p.low, cell)
+	p.prefetchPlane(page, p.low, cell)
 	if p.high.bits > 0 {
-		p.ownPlane(page, p.high, cell)
+		p.prefetchPlane(page, p.high, cell)
 	}
 }
 
-func (p *codes) ownPlane(page []byte, pl plane, cell int) {
+func (p *codes) prefetchPlane(page []byte, pl plane, cell int) {
 	if p.side == kv.K {
-		kernel.Own(page[pl.at:][:p.values*Cells*pl.bits/8])
+		kernel.PrefetchForWrite(page[pl.at:][:p.values*Cells*pl.bits/8])
 		return
 	}
 	per := 8 / pl.bits
 	for d := 0; d < p.values; d += p.chunk {
 		s, _ := p.step(cell, d)
-		kernel.Own(page[pl.at+64*(s/per) : pl.at+64*((s+p.chunk/16-1)/per+1)])
+		kernel.PrefetchForWrite(page[pl.at+64*(s/per) : pl.at+64*((s+p.chunk/16-1)/per+1)])
 	}
 }
 

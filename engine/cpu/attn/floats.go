@@ -79,16 +79,16 @@ func (p *floats) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (
 	return saturated
 }
 
-// own prefetches a whole page of K for writing: a cell has a value in every
+// prefetchForWrite prefetches a whole page of K for writing: a cell has a value in every
 // line of 64 tokens.
-func (p *floats) own(page Page, cell int) {
+func (p *floats) prefetchForWrite(page Page, cell int) {
 	a := p.area(page.Read)
 	if p.side == kv.K {
-		kernel.Own(a)
+		kernel.PrefetchForWrite(a)
 		return
 	}
 	for c := 0; c < p.Dim; c += 64 {
-		kernel.Own(a[p.place(cell, c)*p.size:][:min(64, p.Dim-c)*p.size])
+		kernel.PrefetchForWrite(a[p.place(cell, c)*p.size:][:min(64, p.Dim-c)*p.size])
 	}
 }
 

@@ -38,8 +38,8 @@ type segment interface {
 	// write encodes the part's values of a head into a cell and returns the
 	// number of saturated blocks, as kv.Type.Encode does.
 	write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int)
-	// own prefetches for writing what write changes.
-	own(page Page, cell int)
+	// prefetchForWrite prefetches for writing what write changes.
+	prefetchForWrite(page Page, cell int)
 	// put and get move a cell between the page and a head's row. put reports
 	// whether the cell is odd.
 	put(page Page, cell int, row []byte) (odd bool)
@@ -141,10 +141,10 @@ func (f *Form) Write(page Page, cell int, x []float32, at kv.At, s *Scratch) (sa
 	return saturated
 }
 
-// Own prefetches for writing what Write changes in a page.
-func (f *Form) Own(page Page, cell int) {
+// PrefetchForWrite prefetches for writing what Write changes in a page.
+func (f *Form) PrefetchForWrite(page Page, cell int) {
 	for _, p := range f.segments {
-		p.own(page, cell)
+		p.prefetchForWrite(page, cell)
 	}
 }
 

@@ -40,7 +40,9 @@ func (p *rows) write(page Page, cell int, x []float32, at kv.At, _ *Scratch) int
 	return p.Form.Encode(p.cell(page.Read, cell), x, at)
 }
 
-func (p *rows) own(page Page, cell int) { kernel.Own(p.cell(page.Read, cell)) }
+func (p *rows) prefetchForWrite(page Page, cell int) {
+	kernel.PrefetchForWrite(p.cell(page.Read, cell))
+}
 
 func (p *rows) put(page Page, cell int, row []byte) (odd bool) {
 	copy(p.cell(page.Read, cell), row[p.At:])

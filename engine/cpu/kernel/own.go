@@ -5,20 +5,20 @@ import "unsafe"
 // line is the size of a cache line, in bytes.
 const line = 64
 
-// Own prefetches the cache lines of n values of a row, from index from on, for
+// PrefetchForWrite prefetches the cache lines of n values of a row, from index from on, for
 // writing: lines that another processor has read must be invalidated there
 // first. Both are multiples of 32. It returns at once and has no other effect.
-func (a *Acts) Own(row, from, n int) {
+func (a *Acts) PrefetchForWrite(row, from, n int) {
 	b := a.row(row)[from/32 : (from+n)/32]
 	if len(b) > 0 {
-		Own(unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))))
+		PrefetchForWrite(unsafe.Slice((*byte)(unsafe.Pointer(&b[0])), len(b)*int(unsafe.Sizeof(b[0]))))
 	}
 }
 
-// Own is Prefetch for bytes that will be written.
-func Own(b []byte) {
+// PrefetchForWrite is Prefetch for bytes that will be written.
+func PrefetchForWrite(b []byte) {
 	if len(b) > 0 {
-		own(&b[0], (int(uintptr(unsafe.Pointer(&b[0]))%line)+len(b)+line-1)/line)
+		prefetchForWrite(&b[0], (int(uintptr(unsafe.Pointer(&b[0]))%line)+len(b)+line-1)/line)
 	}
 }
 

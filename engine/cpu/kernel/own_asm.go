@@ -2,7 +2,7 @@
 
 package kernel
 
-// own prefetches n lines of 64 bytes for writing; n is not 0.
+// prefetchForWrite prefetches n lines of 64 bytes for writing; n is not 0.
 //
 //go:noescape
-func own(p *byte, n int)
+func prefetchForWrite(p *byte, n int)

@@ -2,4 +2,4 @@
 
 package kernel
 
-func own(*byte, int) {}
+func prefetchForWrite(*byte, int) {}

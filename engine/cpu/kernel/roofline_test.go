@@ -43,7 +43,7 @@ func TestAsk(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		for from := 0; from <= 256; from += 32 {
 			for n := 0; from+n <= 256; n += 32 {
-				a.Own(2, from, n)
+				a.PrefetchForWrite(2, from, n)
 				PrefetchRow(y[from/32 : from/32+n])
 			}
 		}
