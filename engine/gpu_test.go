@@ -96,7 +96,7 @@ func TestRealModelOnKernels(t *testing.T) {
 	tokens, pos := []llm.Token{1, 9690, 198, 2683}, []int{0, 3}
 	run := func(c kv.Want, w kv.Window, d backend.Driver) []float32 {
 		o := engine.Options{Context: 64, Parallel: 1, Want: c, FloatAttn: true, Driver: d}
-		o.KV.ExactWindow, o.KV.ExactSinks = &w.Newest, &w.Sinks
+		o.KV.ExactWindow, o.KV.ExactSinks = &w.Newest, &w.Pinned
 		return logits(t, openPath(t, testmodel.SmolLM2(t), o), tokens, pos, false)
 	}
 	exact := run(kv.Want{K: kv.F32, V: kv.F32}, kv.Window{}, nil)
@@ -107,8 +107,8 @@ func TestRealModelOnKernels(t *testing.T) {
 	}{
 		{kv.Want{K: kv.F16, V: kv.F16}, kv.Window{}},
 		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{}},
-		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{Sinks: 1, Newest: 64}},
-		{kv.Want{K: kv.GW3, V: kv.GW3}, kv.Window{Sinks: 4, Newest: 64}},
+		{kv.Want{K: kv.Q8_0, V: kv.Turbo3}, kv.Window{Pinned: 1, Newest: 64}},
+		{kv.Want{K: kv.GW3, V: kv.GW3}, kv.Window{Pinned: 4, Newest: 64}},
 	} {
 		want, got := run(c.want, c.window, nil), run(c.want, c.window, emulator())
 		name := fmt.Sprintf("%s, %s, exact %+v", c.want.K.Name, c.want.V.Name, c.window)
@@ -201,13 +201,13 @@ func TestWindowsOnKernels(t *testing.T) {
 	}
 	exact, _ := run("f32", "f32", nil, kv.Settings{})
 	for _, c := range []struct {
-		k, v          string
-		newest, sinks int
+		k, v           string
+		newest, pinned int
 	}{
 		{"gw3", "gw3", 64, 4}, {"gw4", "gw2", 100, 0}, {"q8_0", "turbo3", 64, 4}, {"turbo3", "turbo3", 0, 60},
 	} {
 		t.Run(c.k+" "+c.v, func(t *testing.T) {
-			s := kv.Settings{ExactWindow: &c.newest, ExactSinks: &c.sinks}
+			s := kv.Settings{ExactWindow: &c.newest, ExactSinks: &c.pinned}
 			want, skips := run(c.k, c.v, nil, s)
 			got, counted := run(c.k, c.v, emulator(), s)
 			_, format := distance(want, exact)

@@ -16,9 +16,9 @@ import (
 // heads, sliding windows, soft caps, latent rows, sinks of their own, layers
 // that read another's cache, and recurrent state.
 var windowModels = []struct {
-	file, k, v    string
-	newest, sinks int
-	rnn           bool // recurrent
+	file, k, v     string
+	newest, pinned int
+	rnn            bool // recurrent
 }{
 	{"llama-hd64", "turbo3", "turbo3", 64, 4, false},
 	{"llama-hd64", "gw3", "gw3", 64, 4, false},
@@ -34,11 +34,11 @@ var windowModels = []struct {
 
 type windowRig struct{ *Engine }
 
-func openWindow(t *testing.T, file, k, v string, newest, sinks, ubatch int) windowRig {
+func openWindow(t *testing.T, file, k, v string, newest, pinned, ubatch int) windowRig {
 	t.Helper()
 	e, err := Open(t.Context(), golden.Small(t, file), Options{
 		Context: 512, Cells: 1536, Parallel: 3, UBatch: ubatch, Want: kv.Want{K: named(t, k), V: named(t, v)},
-		KV: kv.Settings{ExactWindow: &newest, ExactSinks: &sinks, SWABypass: kv.Off, AutoAsymmetric: kv.Off}, NoCalibration: true,
+		KV: kv.Settings{ExactWindow: &newest, ExactSinks: &pinned, SWABypass: kv.Off, AutoAsymmetric: kv.Off}, NoCalibration: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func same(t *testing.T, what string, got, want []float32) {
 func TestWindowRepeats(t *testing.T) {
 	for _, m := range windowModels {
 		t.Run(m.file+"/"+m.k, func(t *testing.T) {
-			r := openWindow(t, m.file, m.k, m.v, m.newest, m.sinks, 96)
+			r := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)
 			rng := rand.New(rand.NewPCG(1, uint64(m.newest)))
 			text := func(n int) (list []llm.Token) {
 				for range n {
@@ -129,7 +129,7 @@ func TestWindowRepeats(t *testing.T) {
 			if _, err := r.sched.Save(t.Context(), st.Slot, &file); err != nil {
 				t.Fatal(err)
 			}
-			fresh := openWindow(t, m.file, m.k, m.v, m.newest, m.sinks, 96)
+			fresh := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)
 			fresh.answer(t, other, 20)
 			if _, err := fresh.sched.Restore(t.Context(), 2, bytes.NewReader(file.Bytes())); err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestWindowChunks(t *testing.T) {
 		t.Run(m.file+"/"+m.k, func(t *testing.T) {
 			tokens := make([]llm.Token, 260)
 			rng := rand.New(rand.NewPCG(3, 3))
-			whole := openWindow(t, m.file, m.k, m.v, m.newest, m.sinks, 260)
+			whole := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 260)
 			for i := range tokens {
 				tokens[i] = llm.Token(rng.IntN(whole.Config().Vocab))
 			}
@@ -158,7 +158,7 @@ func TestWindowChunks(t *testing.T) {
 				return list
 			}
 			want := rows(whole, false)
-			same(t, "in chunks of 70", rows(openWindow(t, m.file, m.k, m.v, m.newest, m.sinks, 70), false), want)
+			same(t, "in chunks of 70", rows(openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 70), false), want)
 			if !m.rnn { // whose prompt and step paths differ in the last bits
 				same(t, "token by token", rows(whole, true), want)
 			}
@@ -169,7 +169,7 @@ func TestWindowChunks(t *testing.T) {
 // The memory of the cache is what the plan says, both parts.
 func TestWindowPlan(t *testing.T) {
 	for _, m := range windowModels {
-		r := openWindow(t, m.file, m.k, m.v, m.newest, m.sinks, 96)
+		r := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)
 		p, err := r.Plan(t.Context(), m.file)
 		if err != nil {
 			t.Fatal(err)

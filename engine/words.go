@@ -83,7 +83,7 @@ func (e *Engine) Plan(ctx context.Context, name string) (Plan, error) {
 			}
 			y := &e.p.Layout.Layers[l.Layer]
 			s.plan.RowBytes = rows[kv.Packed]
-			each := rows[kv.Sinks]*y.Exact.Sinks + y.Side(s.side).SelfBytes
+			each := rows[kv.Pinned]*y.Exact.Pinned + y.Side(s.side).SelfBytes
 			s.plan.ExactBytes = int64(rows[kv.Exact]*e.p.Layout.ExactPrivate(y)*kv.PageCells + each*max(e.p.Layout.Settings.Seqs, 1))
 			s.plan.Bytes = int64(rows[kv.Packed])*int64(l.Cells) + s.plan.ExactBytes
 		}

@@ -110,19 +110,19 @@ func anyPair(second int, exact bool, queries, lanes int) Constants {
 
 // exact reports whether a side has anything exact beside its packed cells.
 func exact(k, v *Cache) bool {
-	return k.Exact != nil || k.Sinks != nil || v.Exact != nil || v.Sinks != nil
+	return k.Exact != nil || k.Pinned != nil || v.Exact != nil || v.Pinned != nil
 }
 
 // beside is what attend has to know of exact pages and sinks.
-func (c *Cache) beside() (pack, bytes, tail, sinks uint32) {
+func (c *Cache) beside() (pack, bytes, tail, pinned uint32) {
 	if c.Exact != nil {
 		p, _ := packing(c.Exact.form)
 		pack, bytes, tail = uint32(p), uint32(c.Exact.HeadBytes), c.Exact.tailAt()
 	}
-	if c.Sinks != nil {
-		sinks = uint32(c.Sinks.HeadBytes)
+	if c.Pinned != nil {
+		pinned = uint32(c.Pinned.HeadBytes)
 	}
-	return pack, bytes, tail, sinks
+	return pack, bytes, tail, pinned
 }
 
 // reader is how the values of a row are found.

@@ -10,7 +10,7 @@ import (
 var cacheDims = []int{64, 80, 96, 112, 128, 192, 256, 512, 576}
 
 // cacheWindows are what is kept exactly: nothing, and pages and sinks.
-var cacheWindows = []kv.Window{{}, {Sinks: 4, Newest: 64}}
+var cacheWindows = []kv.Window{{}, {Pinned: 4, Newest: 64}}
 
 // cacheInstances adds the kernels that write and read cache types.
 func cacheInstances(add func(string, Constants)) {
@@ -30,7 +30,7 @@ func cacheInstances(add func(string, Constants)) {
 					if c.Exact == nil {
 						continue
 					}
-					for _, l := range slices.Concat(c.Exact.Encode(1, Target{}), c.Sinks.Encode(1, Target{})) {
+					for _, l := range slices.Concat(c.Exact.Encode(1, Target{}), c.Pinned.Encode(1, Target{})) {
 						launch(l)
 					}
 					for _, l := range c.Repack(1, Target{}) {
@@ -86,13 +86,13 @@ func attendInstances(add func(string, Constants)) {
 func resolved(t *kv.Type, dim int, side kv.Side, window kv.Window) *Cache {
 	l, err := kv.Resolve(kv.Want{K: t, V: t}, []kv.LayerInfo{{
 		Cached: true, Heads: 1, KVHeads: 1, HeadDimK: dim, HeadDimV: dim, Share: -1,
-	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1, ExactWindow: &window.Newest, ExactSinks: &window.Sinks})
+	}}, kv.Settings{Cells: kv.PageCells, Seqs: 1, ExactWindow: &window.Newest, ExactSinks: &window.Pinned})
 	if err != nil {
 		return nil
 	}
 	s := l.Layers[0].Side(side)
 	c, err := NewCache(s.Active, s.HeadDim, 0)
-	if err != nil || c.Beside(s.Exact, s.Sinks) != nil {
+	if err != nil || c.Beside(s.Exact, s.Pinned) != nil {
 		return nil
 	}
 	return c

@@ -50,7 +50,7 @@ type Cache struct {
 	SelfCalibrated bool
 
 	// What is kept exactly beside it, in the same rotated domain; nil: nothing.
-	Exact, Sinks *Cache
+	Exact, Pinned *Cache
 
 	form *kv.Type // the first segment's
 	segs []kv.Segment
@@ -101,7 +101,7 @@ func NewCache(t *kv.Type, headDim int, ropeBase float32) (*Cache, error) {
 }
 
 // Beside adds what is kept exactly beside the packed cells; nil for nothing.
-func (c *Cache) Beside(exact, sinks *kv.Type) (err error) {
+func (c *Cache) Beside(exact, pinned *kv.Type) (err error) {
 	if exact != nil {
 		if c.Exact, err = NewCache(exact, c.HeadDim, c.base); err != nil {
 			return err
@@ -110,8 +110,8 @@ func (c *Cache) Beside(exact, sinks *kv.Type) (err error) {
 			return fmt.Errorf("%w: exact pages in %s", ErrForm, exact.Name)
 		}
 	}
-	if sinks != nil {
-		c.Sinks, err = NewCache(sinks, c.HeadDim, c.base)
+	if pinned != nil {
+		c.Pinned, err = NewCache(pinned, c.HeadDim, c.base)
 	}
 	return err
 }
@@ -162,8 +162,8 @@ func (c *Cache) View(dim int) *Cache {
 	if c.Exact != nil {
 		v.Exact = c.Exact.View(dim)
 	}
-	if c.Sinks != nil {
-		v.Sinks = c.Sinks.View(dim)
+	if c.Pinned != nil {
+		v.Pinned = c.Pinned.View(dim)
 	}
 	return &v
 }
@@ -246,9 +246,9 @@ func (c *Cache) Turned() bool { return c.turns() > 0 || c.Lanes != c.HeadDim }
 // Combine is the launch that merges the parts of a row. Its grid is heads by
 // rows; sinks is 1 where each head has a logit without a value, shifted reports
 // whether scores lack a shift that it has.
-func (c *Cache) Combine(heads, parts, sinks int, shifted bool) Launch {
+func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 	p := AttendCombineParams{
-		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinks), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
+		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinkLogits), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
 	}
 	p.Size = 1
 	if c.turns() > 0 {

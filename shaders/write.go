@@ -10,7 +10,7 @@ type Target struct {
 	Exact   int  // places from a sequence's first page to its first exact page in tables
 	Private int  // exact pages before those at Passing
 	Passing int  // in units of 64 bytes
-	Sinks   int  // positions of a sequence
+	Pinned  int  // positions of a sequence
 	Side    kv.Side
 	Inspect bool // count rows with NaN or infinity
 }
@@ -44,7 +44,7 @@ func (c *Cache) store(s kv.Segment, kvHeads int, to Target) Launch {
 		Kernel: k, Constants: Constants{"PACK": int(pack)}, X: uint32((s.Dim + k.Group - 1) / k.Group),
 		Params: Bytes(&KvStoreParams{
 			Side: uint32(to.Side), Inspects: truth(to.Inspect),
-			Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
+			Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
 			Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 			HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 		}),
@@ -57,7 +57,7 @@ func (c *Cache) encode(s kv.Segment, kvHeads int, to Target) Launch {
 	pack, _ := packing(f)
 	p := KvEncodeParams{
 		Side: uint32(to.Side), Inspects: truth(to.Inspect),
-		Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Sinks),
+		Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
 		Stride: uint32(c.group()),
 		Dim:    uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 		HeadBytes: uint32(c.HeadBytes), At: uint32(s.At), Elems: uint32(f.Elems), Bytes: uint32(f.Bytes),

@@ -23,7 +23,7 @@ func openGPTOSS(f *model.File) (model.Model, error) {
 	ropes[true] = newRope(f, r, h[0].dimK, false)
 	for i := range c.Layers {
 		a := bindBiased(f, c, h[i], i, ropes[windowed[i]])
-		a.Sinks = f.Weight(blk(i, "attn_sinks.weight"), a.Heads)
+		a.SinkLogits = f.Weight(blk(i, "attn_sinks.weight"), a.Heads)
 		if windowed[i] {
 			a.Window = window
 		}

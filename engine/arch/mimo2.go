@@ -13,7 +13,7 @@ func openMiMo2(f *model.File) (model.Model, error) {
 	return plain{
 		halves: true, ownOutput: true, windows: everyNth(0, 0), near: basedNear(true),
 		attention: func(f *model.File, _ *model.Config, a *attention) {
-			a.Sinks = f.Optional(blk(a.Layer, "attn_sinks.weight"), a.Heads)
+			a.SinkLogits = f.Optional(blk(a.Layer, "attn_sinks.weight"), a.Heads)
 			a.valueScale = f.Factor("attention.value_scale", 0)
 		},
 		feed: func(f *model.File, c *model.Config, layer, hidden int) half {

@@ -62,18 +62,18 @@ func (c cuts) room(n int) int { return c.chunk(n+shortPages-2) + 1 }
 // attention is the Attend op of one layer.
 type attention struct {
 	graph.Attention
-	p       *program
-	q, k, v graph.Value
-	out     graph.Value
-	cache   *layerCache
-	sinks   []float32
-	bias    *bias // of the scores; nil for none
-	cuts    cuts
-	group   int         // query heads per KV head
-	block   int         // rows whose queries are processed together
-	per     int         // jobs per task in this batch
-	piece   int         // pages per task where this batch divides contexts
-	counts  []attnCount // one per worker
+	p          *program
+	q, k, v    graph.Value
+	out        graph.Value
+	cache      *layerCache
+	sinkLogits []float32
+	bias       *bias // of the scores; nil for none
+	cuts       cuts
+	group      int         // query heads per KV head
+	block      int         // rows whose queries are processed together
+	per        int         // jobs per task in this batch
+	piece      int         // pages per task where this batch divides contexts
+	counts     []attnCount // one per worker
 	*attnMemory
 	attnForms
 	temper kv.Temper
@@ -86,14 +86,14 @@ type attention struct {
 
 // attnForms are the forms of K and V that a layer reads: packed, exact and
 // sinks. Exact and sinks may be nil.
-type attnForms struct{ kForm, vForm, kExact, vExact, kSinks, vSinks *attn.Form }
+type attnForms struct{ kForm, vForm, kExact, vExact, kPinned, vPinned *attn.Form }
 
 // attnWorker is the memory of one worker; layers of one shape share it.
 type attnWorker struct {
 	queries      *attn.Queries
 	exact        *attn.Queries // queries prepared for exact keys
-	sinks        *attn.Queries // queries prepared for sinks
-	sinkScores   []float32
+	pinned       *attn.Queries // queries prepared for sinks
+	pinnedScores []float32
 	scores       []float32
 	sum          []float32 // accumulators of the current part, Padded values for each query
 	scratch      *attn.Scratch
@@ -192,8 +192,8 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	}
 	t := &attention{
 		Attention: a, p: p, q: n.In[0], k: n.In[1], v: n.In[2], out: n.Out, cache: l,
-		sinks: p.weights.floats(a.Sinks), cuts: cutsFor(a.KVHeads), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
-		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.sinks.form, l.v.sinks.form},
+		sinkLogits: p.weights.floats(a.SinkLogits), cuts: cutsFor(a.KVHeads), group: a.Heads / a.KVHeads, counts: p.counts(a.Layer),
+		attnForms: attnForms{l.k.form, l.v.form, l.k.exact.form, l.v.exact.form, l.k.pinned.form, l.v.pinned.form},
 		temper:    l.temper,
 	}
 	if a.MLA {
@@ -203,7 +203,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 			}
 			return p.cache.form(formKey{f.Type, f.HeadDim, a.DimV, f.Options})
 		}
-		t.vForm, t.vExact, t.vSinks = view(l.k.form), view(l.k.exact.form), view(l.k.sinks.form)
+		t.vForm, t.vExact, t.vPinned = view(l.k.form), view(l.k.exact.form), view(l.k.pinned.form)
 	}
 	if t.k != graph.None {
 		t.late = lateAmong(p.layout, own)
@@ -488,7 +488,7 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 	w.offset[i] = 0
 	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
 		levelled = w.levelled
-		if t.cache.self != nil || t.Softcap > 0 || t.sinks != nil {
+		if t.cache.self != nil || t.Softcap > 0 || t.sinkLogits != nil {
 			w.offset[i] = kernel.Dot(q, c.Mean)
 		}
 		attn.Quotients(levelled, q, c.Gain)
@@ -499,7 +499,7 @@ func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
 		return
 	}
 	w.exact.Set(i, q)
-	w.takeSinks(i, w.exact)
+	w.takePinned(i, w.exact)
 }
 
 // runSplit processes some parts; the worker that finishes the last part merges
@@ -631,16 +631,16 @@ func shift(x []float32, c float32) {
 // finish writes the output of one query head of one row. offset is what its
 // scores lack, where there is no soft cap.
 func (t *attention) finish(w *attnWorker, s *softmax, offset float32, row, head int) {
-	if t.sinks != nil {
-		sink := t.sinks[head]
+	if t.sinkLogits != nil {
+		logit := t.sinkLogits[head]
 		if t.cache.channels != nil && t.Softcap == 0 {
 			f := t.factor(int(t.p.b.Pos[row]))
 			if t.bias != nil { // the factor leaves the scale out
 				f *= t.Scale
 			}
-			sink -= f * offset
+			logit -= f * offset
 		}
-		s.sink(sink)
+		s.sink(logit)
 	}
 	if s.sum > 0 {
 		kernel.Scale(s.acc, s.acc, 1/s.sum)

@@ -12,13 +12,13 @@ func (w *attnWorker) takeExact(i int, from *attn.Queries) {
 	if w.exact != nil {
 		w.exact.Take(i, from)
 	}
-	w.takeSinks(i, from)
+	w.takePinned(i, from)
 }
 
-// takeSinks prepares query i for sinks alone.
-func (w *attnWorker) takeSinks(i int, from *attn.Queries) {
-	if w.sinks != nil {
-		w.sinks.Take(i, from)
+// takePinned prepares query i for sinks alone.
+func (w *attnWorker) takePinned(i int, from *attn.Queries) {
+	if w.pinned != nil {
+		w.pinned.Take(i, from)
 	}
 }
 
@@ -95,17 +95,17 @@ func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.Page
 // read is K or V of a job, in all its forms.
 type read struct {
 	*side
-	packed, exact, sinks *attn.Form
+	packed, exact, pinned *attn.Form
 }
 
-func (t *attention) keys() read { return read{&t.cache.k, t.kForm, t.kExact, t.kSinks} }
+func (t *attention) keys() read { return read{&t.cache.k, t.kForm, t.kExact, t.kPinned} }
 
 func (t *attention) values() read {
 	s := &t.cache.v
 	if t.MLA {
 		s = &t.cache.k
 	}
-	return read{s, t.vForm, t.vExact, t.vSinks}
+	return read{s, t.vForm, t.vExact, t.vPinned}
 }
 
 // early returns the number of rows that read page pg in exact form on this
@@ -256,16 +256,16 @@ func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []att
 		w.kBytes += k.exact.ReadBytes()
 		i++
 	}
-	if lo > 0 || k.sinks == nil {
+	if lo > 0 || k.pinned == nil {
 		return
 	}
-	w.sinks.N = w.queries.N
-	n := min(visits[0].Cells, k.sinks.Cells())
-	k.sinks.Scores(w.sinkScores, w.sinks, w.alone(&attn.Visit{Page: k.side.sinks.read(p.seq, p.head), Cells: n}), w.scratch)
+	w.pinned.N = w.queries.N
+	n := min(visits[0].Cells, k.pinned.Cells())
+	k.pinned.Scores(w.pinnedScores, w.pinned, w.alone(&attn.Visit{Page: k.side.pinned.read(p.seq, p.head), Cells: n}), w.scratch)
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
-		copy(w.scores[i:i+n], w.sinkScores[i:])
+		copy(w.scores[i:i+n], w.pinnedScores[i:])
 	}
-	w.kBytes += k.sinks.ReadBytes()
+	w.kBytes += k.pinned.ReadBytes()
 }
 
 // scorePacked writes the scores of packed pages. It adds the product with the
@@ -288,8 +288,8 @@ func (t *attention) scorePacked(w *attnWorker, k *read, visits []attn.Visit) {
 // rest.
 func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits []attn.Visit) {
 	before := w.vBytes
-	if lo == 0 && v.sinks != nil && len(visits) > 0 && visits[0].At == 0 {
-		t.accumulateSinks(w, p, v, &visits[0])
+	if lo == 0 && v.pinned != nil && len(visits) > 0 && visits[0].At == 0 {
+		t.accumulatePinned(w, p, v, &visits[0])
 	}
 	page := func(i int) int { return lo + visits[i].At/(w.queries.N*attn.Cells) }
 	for i := 0; i < len(visits); {
@@ -318,18 +318,18 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 	}
 }
 
-// accumulateSinks adds the values of the sinks and removes their weights from
+// accumulatePinned adds the values of the sinks and removes their weights from
 // the first page.
-func (t *attention) accumulateSinks(w *attnWorker, p *pages, v *read, first *attn.Visit) {
-	n := v.sinks.Cells()
-	sinks := first.Used & (^uint64(0) >> (64 - n))
-	if sinks == 0 {
+func (t *attention) accumulatePinned(w *attnWorker, p *pages, v *read, first *attn.Visit) {
+	n := v.pinned.Cells()
+	pinned := first.Used & (^uint64(0) >> (64 - n))
+	if pinned == 0 {
 		return
 	}
-	v.sinks.Accumulate(w.sum, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.sinks.read(p.seq, p.head), Used: sinks}), w.scratch)
-	first.Used &^= sinks
+	v.pinned.Accumulate(w.sum, w.scores, w.queries.N, w.alone(&attn.Visit{Page: v.side.pinned.read(p.seq, p.head), Used: pinned}), w.scratch)
+	first.Used &^= pinned
 	for i := 0; i < w.queries.N*attn.Cells; i += attn.Cells {
 		clear(w.scores[i : i+n])
 	}
-	w.vBytes += v.sinks.ReadBytes()
+	w.vBytes += v.pinned.ReadBytes()
 }

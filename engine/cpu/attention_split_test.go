@@ -23,8 +23,8 @@ func TestSplitContext(t *testing.T) {
 		{k: "q8_0", v: "q8_0", heads: 4, kvHeads: 4, dim: 64, dimV: 64, window: 130},
 		{k: "turbo3", v: "turbo3", heads: 2, kvHeads: 2, dim: 64, dimV: 64, window: 576},
 		{k: "q8_0", v: "turbo3", heads: 2, kvHeads: 1, dim: 64, dimV: 64, window: 1800, sparseV: 1e-3},
-		{k: "turbo3", v: "q4_0", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 100}},
-		{k: "gw2", v: "gw2", heads: 2, kvHeads: 2, dim: 64, dimV: 64, window: 150, exact: kv.Window{Sinks: 4, Newest: 100}},
+		{k: "turbo3", v: "q4_0", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Pinned: 4, Newest: 100}},
+		{k: "gw2", v: "gw2", heads: 2, kvHeads: 2, dim: 64, dimV: 64, window: 150, exact: kv.Window{Pinned: 4, Newest: 100}},
 		{k: "tbq4", v: "tbq4", heads: 2, kvHeads: 1, dim: 96, dimV: 64, mla: true},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/window%d/%d", c.k, c.v, c.window, c.exact.Newest), func(t *testing.T) { testSplitContext(t, c) })

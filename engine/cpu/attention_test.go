@@ -31,7 +31,7 @@ type attnRig struct {
 	exact          kv.Window
 	mla            bool
 	softcap        float32
-	sinks          []float32
+	sinkLogits     []float32
 	channels       []kv.Channels
 	cells          int
 	seqs           int // 0: 4
@@ -85,14 +85,14 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 	if !r.mla {
 		v = g.Slice(x, 0, (r.heads+r.kvHeads)*r.dim, r.kvHeads*r.dimV)
 	}
-	var sinks *graph.Weight
-	if r.sinks != nil {
-		sinks = floatWeight("sinks", r.sinks, len(r.sinks))
+	var sinkLogits *graph.Weight
+	if r.sinkLogits != nil {
+		sinkLogits = floatWeight("sinks", r.sinkLogits, len(r.sinkLogits))
 	}
 	layers := max(r.layers, 1)
 	for i := range layers {
 		q = g.Attend(q, k, v, graph.Attention{
-			Layer: i, Softcap: r.softcap, Sinks: sinks,
+			Layer: i, Softcap: r.softcap, SinkLogits: sinkLogits,
 			Heads: r.heads, KVHeads: r.kvHeads, DimK: r.dim, DimV: r.dimV, Window: r.window, MLA: r.mla,
 			Scale: float32(1 / math.Sqrt(float64(r.dim))), RopeBase: 10000,
 		})
@@ -114,7 +114,7 @@ func (r *attnRig) open(t testing.TB) *rigRun {
 		Window: r.window, Share: -1, MLA: r.mla, RopeBase: 10000,
 	}}, layers), kv.Settings{
 		Cells: r.cells, Seqs: cmp.Or(r.seqs, 4), UBatch: r.rows, Policy: &none, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
-		ExactWindow: &r.exact.Newest, ExactSinks: &r.exact.Sinks,
+		ExactWindow: &r.exact.Newest, ExactSinks: &r.exact.Pinned,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -233,10 +233,10 @@ func TestSameResults(t *testing.T) {
 		{k: "bf16", v: "q4_0-rot", heads: 7, kvHeads: 1, dim: 80, dimV: 96, sparseV: 1e-3},
 		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true},
 		{k: "turbo4", v: "tq3_0", heads: 2, kvHeads: 2, dim: 256, dimV: 256, options: backend.Options{FloatAttn: true}},
-		{k: "turbo3", v: "q4_0", heads: 6, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 64}},
-		{k: "q8_0", v: "turbo2", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Sinks: 9, Newest: 1}, options: backend.Options{FloatAttn: true}},
-		{k: "gw2", v: "gw2", heads: 4, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 100}, window: 150},
-		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true, exact: kv.Window{Sinks: 4, Newest: 32}},
+		{k: "turbo3", v: "q4_0", heads: 6, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Pinned: 4, Newest: 64}},
+		{k: "q8_0", v: "turbo2", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Pinned: 9, Newest: 1}, options: backend.Options{FloatAttn: true}},
+		{k: "gw2", v: "gw2", heads: 4, kvHeads: 2, dim: 64, dimV: 64, exact: kv.Window{Pinned: 4, Newest: 100}, window: 150},
+		{k: "tbq4", v: "tbq4", heads: 9, kvHeads: 1, dim: 576, dimV: 512, mla: true, exact: kv.Window{Pinned: 4, Newest: 32}},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%d/%d", c.k, c.v, c.dim, c.exact.Newest), func(t *testing.T) { testSameResults(t, c) })
 	}
@@ -408,7 +408,7 @@ func TestBytesRead(t *testing.T) {
 		{k: "q8_0", v: "turbo3", heads: 4, kvHeads: 1, dim: 128, dimV: 128},
 		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, window: 200},
 		{k: "tbq3", v: "tbq3", heads: 16, kvHeads: 1, dim: 576, dimV: 512, mla: true},
-		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, exact: kv.Window{Sinks: 4, Newest: 64}},
+		{k: "turbo3", v: "turbo3", heads: 9, kvHeads: 3, dim: 64, dimV: 64, exact: kv.Window{Pinned: 4, Newest: 64}},
 	} {
 		c.cells, c.rows, c.options.Threads = 2048, 128, 2
 		c.random(5)
@@ -437,8 +437,8 @@ func TestBytesRead(t *testing.T) {
 			wantV = 0
 		}
 		if c.exact.Newest > 0 { // positions 937 to 1000 lie in two pages
-			wantK += 2*kv.PageCells*int64(l.K.ExactRow-rowK) + int64(c.exact.Sinks*l.K.SinkRow)
-			wantV += 2*kv.PageCells*int64(l.V.ExactRow-rowV) + int64(c.exact.Sinks*l.V.SinkRow)
+			wantK += 2*kv.PageCells*int64(l.K.ExactRow-rowK) + int64(c.exact.Pinned*l.K.PinnedRow)
+			wantV += 2*kv.PageCells*int64(l.V.ExactRow-rowV) + int64(c.exact.Pinned*l.V.PinnedRow)
 		}
 		nowK, nowV := count()
 		if k, v = nowK-k, nowV-v; k != wantK || v != wantV {
@@ -454,7 +454,7 @@ func TestNoAllocation(t *testing.T) {
 		context = 1000
 	}
 	for i, types := range [][2]string{{"f16", "f16"}, {"q8_0", "turbo3"}, {"tbq3", "q4_1"}, {"gw2", "turbo3"}, {"turbo3", "turbo4"}} {
-		c := attnRig{exact: kv.Window{Sinks: i, Newest: 32 * i}, k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
+		c := attnRig{exact: kv.Window{Pinned: i, Newest: 32 * i}, k: types[0], v: types[1], heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1 << 15, rows: 64, options: backend.Options{Threads: 2}}
 		c.random(7)
 		r := c.open(t)
 		tokens := someTokens(rand.New(rand.NewPCG(8, 8)), 64)

@@ -60,8 +60,8 @@ func (l *layerCache) side(s kv.Side) *side {
 // a page of few cells for each sequence.
 type side struct {
 	store
-	exact, sinks store
-	late         bool // pages are packed from exact ones
+	exact, pinned store
+	late          bool // pages are packed from exact ones
 }
 
 // store is the pages of a part. The bytes that attention reads are contiguous per
@@ -153,8 +153,8 @@ func (s *side) tier(p kv.Tier) *store {
 	switch p {
 	case kv.Exact:
 		return &s.exact
-	case kv.Sinks:
-		return &s.sinks
+	case kv.Pinned:
+		return &s.pinned
 	}
 	return &s.store
 }
@@ -224,7 +224,7 @@ func newAttnWorker(s attnShape) *attnWorker {
 	w := &attnWorker{
 		queries:  s.kForm.NewQueries(n),
 		scores:   make([]float32, longPages*n*attn.Cells),
-		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kSinks, s.vSinks),
+		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kPinned, s.vPinned),
 		levelled: make([]float32, s.kForm.HeadDim), turned: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
 		out:   make([]float32, s.vForm.HeadDim),
 		chunk: newSoftmaxes(n, s.vForm.Padded),
@@ -233,8 +233,8 @@ func newAttnWorker(s attnShape) *attnWorker {
 	if s.kExact != nil {
 		w.exact = s.kExact.NewQueries(n)
 	}
-	if s.kSinks != nil {
-		w.sinks, w.sinkScores = s.kSinks.NewQueries(n), make([]float32, n*attn.Cells)
+	if s.kPinned != nil {
+		w.pinned, w.pinnedScores = s.kPinned.NewQueries(n), make([]float32, n*attn.Cells)
 	}
 	return w
 }
@@ -256,9 +256,9 @@ func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn
 	if x.Exact != nil {
 		c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactPrivate(y), o)
 	}
-	if x.Sinks != nil {
-		o.Few = y.Exact.Sinks
-		c.store(&s.sinks, x.Sinks, x.HeadDim, y.KVHeads, max(l.Settings.Seqs, 1), o)
+	if x.Pinned != nil {
+		o.Few = y.Exact.Pinned
+		c.store(&s.pinned, x.Pinned, x.HeadDim, y.KVHeads, max(l.Settings.Seqs, 1), o)
 	}
 }
 

@@ -30,8 +30,8 @@ func TestChannels(t *testing.T) {
 	}{
 		{"plain", attnRig{}},
 		{"soft cap", attnRig{softcap: 5}},
-		{"sinks", attnRig{sinks: []float32{0, 3, -1, 7, 2, 1}}},
-		{"both", attnRig{softcap: 5, sinks: []float32{0, 3, -1, 7, 2, 1}}},
+		{"sinks", attnRig{sinkLogits: []float32{0, 3, -1, 7, 2, 1}}},
+		{"both", attnRig{softcap: 5, sinkLogits: []float32{0, 3, -1, 7, 2, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.attnRig

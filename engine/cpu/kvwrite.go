@@ -178,8 +178,8 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	if !exact || !s.late {
 		saturated += s.store.write(w.page, w.head, cell, packed, w.at, scratch)
 	}
-	if s.sinks.form != nil && w.at.Pos < s.sinks.form.Cells() {
-		saturated += s.sinks.write(w.seq, w.head, w.at.Pos, x, w.at, scratch)
+	if s.pinned.form != nil && w.at.Pos < s.pinned.form.Cells() {
+		saturated += s.pinned.write(w.seq, w.head, w.at.Pos, x, w.at, scratch)
 	}
 	return saturated
 }

@@ -21,9 +21,9 @@ func TestSaturated(t *testing.T) {
 		{k: "f16", v: "tbqp3", heads: 4, kvHeads: 2, dim: 64, dimV: 64},
 		{k: "tbqp4", v: "q5_1", heads: 2, kvHeads: 1, dim: 256, dimV: 256},
 		{k: "bf16", v: "iq4_nl", heads: 2, kvHeads: 1, dim: 64, dimV: 64},
-		{k: "tq3_0", v: "oa-turbo2", heads: 2, kvHeads: 1, dim: 128, dimV: 128, exact: kv.Window{Sinks: 4, Newest: 32}},
+		{k: "tq3_0", v: "oa-turbo2", heads: 2, kvHeads: 1, dim: 128, dimV: 128, exact: kv.Window{Pinned: 4, Newest: 32}},
 		{k: "gw3", v: "gw2", heads: 2, kvHeads: 1, dim: 96, dimV: 96},
-		{k: "gw2", v: "turbo4", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Sinks: 3, Newest: 70}},
+		{k: "gw2", v: "turbo4", heads: 2, kvHeads: 1, dim: 64, dimV: 64, exact: kv.Window{Pinned: 3, Newest: 70}},
 		{k: "tbq4", v: "tbq4", heads: 4, kvHeads: 1, dim: 576, dimV: 512, mla: true},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/%d/%d", c.k, c.v, c.dim, c.exact.Newest), func(t *testing.T) {
@@ -70,11 +70,11 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 		for pos, tok := range tokens {
 			for h := range r.kvHeads {
 				x := r.table[int(tok)*r.width()+at+h*l.HeadDim:][:l.HeadDim]
-				for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+				for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 					form := l.Form(tier)
 					last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
 					waits := tier == kv.Packed && l.Late() && last > len(tokens)-y.Exact.Newest
-					if form == nil || waits || tier == kv.Sinks && pos >= y.Exact.Sinks {
+					if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 						continue
 					}
 					buf, back := make([]byte, form.RowBytes(l.HeadDim)), make([]float32, l.HeadDim)

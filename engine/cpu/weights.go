@@ -158,7 +158,7 @@ func vectorsOf(p *graph.Plan) []*graph.Weight {
 		case graph.Affine:
 			out = append(out, op.W, op.B)
 		case graph.Attend:
-			out = append(out, op.Sinks, op.Bias.Relative)
+			out = append(out, op.SinkLogits, op.Bias.Relative)
 		case graph.Route:
 			out = append(out, op.Bias)
 		case graph.ExpertScale:

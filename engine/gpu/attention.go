@@ -74,7 +74,7 @@ func (t *attention) bind(p *program) (err error) {
 		if t.shifted && t.Softcap > 0 && t.cache.self == nil {
 			q.Shifted = 1
 		}
-		q.Newest, q.Sinks, q.ExactTable = uint32(y.Exact.Newest), uint32(y.Exact.Sinks), uint32(p.image.exact)
+		q.Newest, q.Sinks, q.ExactTable = uint32(y.Exact.Newest), uint32(y.Exact.Pinned), uint32(p.image.exact)
 		q.KOwn, q.KOwnAt, q.KPassingAt = t.cache.sides[kv.K].places()
 		q.VOwn, q.VOwnAt, q.VPassingAt = t.values().places()
 	}
@@ -104,8 +104,8 @@ func (s *side) places() (private, privateAt, passing uint32) {
 
 // base returns the offset of the sinks and exact pages of a layer.
 func (s *side) base() int64 {
-	if s.sinks.buffer != nil {
-		return s.sinks.at
+	if s.pinned.buffer != nil {
+		return s.pinned.at
 	}
 	return s.exact.at
 }
@@ -116,7 +116,7 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 	if s == &t.cache.sides[kv.V] {
 		b = c.p.cache.beside[kv.V]
 	}
-	if s.sinks.buffer == nil && s.exact.buffer == nil {
+	if s.pinned.buffer == nil && s.exact.buffer == nil {
 		return c.none()
 	}
 	return place{Bind{b, s.base()}, b.Size() - s.base()}
@@ -137,7 +137,7 @@ func (t *attention) level(p *program) (err error) {
 		mean, gain = append(mean, c.Mean...), append(gain, c.Gain...)
 	}
 	centred := slices.ContainsFunc(mean, func(m float32) bool { return m != 0 })
-	t.shifted = centred && (t.Softcap > 0 || t.Sinks != nil)
+	t.shifted = centred && (t.Softcap > 0 || t.SinkLogits != nil)
 	if t.mean, err = p.constant(bytesOf(mean)); err == nil {
 		t.gain, err = p.constant(bytesOf(gain))
 	}
@@ -311,10 +311,10 @@ func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, e
 			return err
 		}
 	}
-	if d.sinks.buffer == nil {
+	if d.pinned.buffer == nil {
 		return nil
 	}
-	return c.encode(t, form.Sinks, &d.sinks, shaders.Target{Tier: kv.Sinks, Sinks: d.sinks.page, Side: s}, exact)
+	return c.encode(t, form.Pinned, &d.pinned, shaders.Target{Tier: kv.Pinned, Pinned: d.pinned.page, Side: s}, exact)
 }
 
 // target returns the exact pages of a side, counted from the first.
@@ -329,7 +329,7 @@ func (c *compiler) encode(t *attention, form *shaders.Cache, to *cells, target s
 		return err
 	}
 	cache := place{Bind{to.buffer, to.at}, to.buffer.Size() - to.at}
-	if target.Tier == kv.Sinks {
+	if target.Tier == kv.Pinned {
 		cache.size = int64(max(c.p.layout.Settings.Seqs, 1) * to.page * t.KVHeads * to.head)
 	}
 	for _, l := range form.Encode(t.KVHeads, target) {
@@ -374,8 +374,8 @@ func (c *compiler) parts(t *attention, a *shaders.Attention, query place, decode
 	if err != nil {
 		return err
 	}
-	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.Sinks)), t.shifted && t.Softcap == 0 && t.cache.self == nil)
-	args = []place{c.room.partial, c.weight(t.Sinks), t.vForm, c.room.shift, c.value(t.node.Out)}
+	l := t.v.Combine(t.Heads, int(a.Params.Parts), int(present(t.SinkLogits)), t.shifted && t.Softcap == 0 && t.cache.self == nil)
+	args = []place{c.room.partial, c.weight(t.SinkLogits), t.vForm, c.room.shift, c.value(t.node.Out)}
 	return c.add(l.Kernel.Name, l.Constants, l.Params, args, func(s *shape) [3]uint32 {
 		if s.decode != decode {
 			return [3]uint32{}

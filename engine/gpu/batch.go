@@ -76,7 +76,7 @@ func newImage(p *program) *image {
 
 // tilesOf returns the tiles of at most rows rows for layers with an exact window.
 func (m *image) tilesOf(rows int, w kv.Window) *tiles {
-	w.Sinks = 0
+	w.Pinned = 0
 	for _, t := range m.tiles {
 		if t.rows == rows && t.window == w {
 			return t

@@ -26,8 +26,8 @@ type layerCache struct {
 
 // side is K or V of a layer; its buffers are nil where V is a view of K.
 type side struct {
-	packed, exact, sinks cells
-	passing              int64 // offset of the exact pages that layers share, after exact
+	packed, exact, pinned cells
+	passing               int64 // offset of the exact pages that layers share, after exact
 }
 
 // cells is one part of a side, in pages of some cells.
@@ -44,8 +44,8 @@ func (s *side) tier(p kv.Tier) *cells {
 	switch p {
 	case kv.Exact:
 		return &s.exact
-	case kv.Sinks:
-		return &s.sinks
+	case kv.Pinned:
+		return &s.pinned
 	case kv.Packed:
 		return &s.packed
 	}
@@ -107,7 +107,7 @@ func (p *program) newCache() error {
 	for _, g := range c.groups {
 		for _, lc := range g {
 			for s := range lc.sides {
-				for _, tier := range []kv.Tier{kv.Packed, kv.Exact, kv.Sinks} {
+				for _, tier := range []kv.Tier{kv.Packed, kv.Exact, kv.Pinned} {
 					d := lc.sides[s].tier(tier)
 					c.cells = append(c.cells, make([]byte, max(0, d.page*d.head-len(c.cells)))...)
 				}
@@ -130,8 +130,8 @@ func (p *program) newBeside(s kv.Side) error {
 	owners := p.cache.owners()
 	for _, lc := range owners {
 		y := lc.layout
-		if x := y.Side(s); x.Sinks != nil {
-			lc.sides[s].sinks = cells{head: x.SinkRow / y.KVHeads, page: y.Exact.Sinks, at: room(int64(max(p.layout.Settings.Seqs, 1) * y.Exact.Sinks * x.SinkRow))}
+		if x := y.Side(s); x.Pinned != nil {
+			lc.sides[s].pinned = cells{head: x.PinnedRow / y.KVHeads, page: y.Exact.Pinned, at: room(int64(max(p.layout.Settings.Seqs, 1) * y.Exact.Pinned * x.PinnedRow))}
 		}
 	}
 	for _, lc := range owners {
@@ -155,7 +155,7 @@ func (p *program) newBeside(s kv.Side) error {
 	for _, lc := range owners {
 		d := &lc.sides[s]
 		d.passing = passing - d.exact.at
-		for _, c := range []*cells{&d.sinks, &d.exact} {
+		for _, c := range []*cells{&d.pinned, &d.exact} {
 			if c.head > 0 {
 				c.buffer = b
 			}

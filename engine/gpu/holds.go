@@ -40,7 +40,7 @@ func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error
 	side := func(s *kv.SideLayout, ropeBase float32) (*shaders.Cache, error) {
 		c, err := shaders.NewCache(s.Active, s.HeadDim, ropeBase)
 		if err == nil {
-			err = c.Beside(s.Exact, s.Sinks)
+			err = c.Beside(s.Exact, s.Pinned)
 		}
 		return c, err
 	}

@@ -28,7 +28,7 @@ type twinCase struct {
 	even     bool // InnerQ
 	self     bool // calibrated by each conversation
 	softcap  float32
-	sinks    bool
+	pinned   bool
 }
 
 const (
@@ -104,8 +104,8 @@ func (w *twins) build(t *testing.T) {
 		if i%2 == 1 {
 			a.Window = w.window
 		}
-		if w.sinks {
-			a.Sinks = weight([]float32{0, 2, -1, 4}, twinHeads)
+		if w.pinned {
+			a.SinkLogits = weight([]float32{0, 2, -1, 4}, twinHeads)
 		}
 		v := g.Slice(y, 0, qw+kw, kw)
 		if w.mla {
@@ -134,7 +134,7 @@ func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channel
 	zero := 0
 	s := kv.Settings{
 		Cells: 1024, Seqs: 3, UBatch: 192, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
-		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Sinks, Uncalibrated: w.self, SelfCalibrate: w.self,
+		ExactWindow: &w.exact.Newest, ExactSinks: &w.exact.Pinned, Uncalibrated: w.self, SelfCalibrate: w.self,
 	}
 	var want kv.Want
 	var err error
@@ -273,19 +273,19 @@ func (w *twins) both(t *testing.T, do func(b *twin) error) {
 // other: both say the same and keep the same bytes.
 func TestTwins(t *testing.T) {
 	for _, c := range []twinCase{
-		{k: "q4_0", v: "turbo3", dim: 128, exact: kv.Window{Sinks: 4, Newest: 64}},
+		{k: "q4_0", v: "turbo3", dim: 128, exact: kv.Window{Pinned: 4, Newest: 64}},
 		{k: "q8_0", v: "turbo3", dim: 128, exact: kv.Window{Newest: 1}, window: 70},
-		{k: "f16", v: "tbq4", dim: 64, exact: kv.Window{Sinks: 60, Newest: 90}},
-		{k: "turbo3", v: "q4_0", dim: 96, exact: kv.Window{Sinks: 5}, even: true},
-		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Sinks: 4, Newest: 64}, channels: true},
+		{k: "f16", v: "tbq4", dim: 64, exact: kv.Window{Pinned: 60, Newest: 90}},
+		{k: "turbo3", v: "q4_0", dim: 96, exact: kv.Window{Pinned: 5}, even: true},
+		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Pinned: 4, Newest: 64}, channels: true},
 		{k: "gw4", v: "gw3", dim: 128, exact: kv.Window{Newest: 1}, window: 70},
-		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Sinks: 3, Newest: 20}, channels: true, sinks: true},
+		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Pinned: 3, Newest: 20}, channels: true, pinned: true},
 		{k: "gw3", v: "f16", dim: 32, channels: true, softcap: 3},
-		{k: "gw4", v: "gw4", dim: 80, exact: kv.Window{Newest: 70}, channels: true, softcap: 3, sinks: true, window: 100},
-		{k: "q4_0", v: "q4_0", dim: 96, exact: kv.Window{Sinks: 5, Newest: 65}, mla: true},
-		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Sinks: 4, Newest: 64}, self: true},
-		{k: "gw4", v: "turbo3", dim: 128, exact: kv.Window{Newest: 70}, self: true, window: 100, sinks: true},
-		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Sinks: 9, Newest: 90}, self: true, softcap: 3},
+		{k: "gw4", v: "gw4", dim: 80, exact: kv.Window{Newest: 70}, channels: true, softcap: 3, pinned: true, window: 100},
+		{k: "q4_0", v: "q4_0", dim: 96, exact: kv.Window{Pinned: 5, Newest: 65}, mla: true},
+		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Pinned: 4, Newest: 64}, self: true},
+		{k: "gw4", v: "turbo3", dim: 128, exact: kv.Window{Newest: 70}, self: true, window: 100, pinned: true},
+		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Pinned: 9, Newest: 90}, self: true, softcap: 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			t.Parallel()

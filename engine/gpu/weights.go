@@ -45,7 +45,7 @@ func uses(p *graph.Plan, f func(w *graph.Weight, vector bool)) {
 		case graph.Affine:
 			all(true, op.W, op.B)
 		case graph.Attend:
-			all(true, op.Sinks)
+			all(true, op.SinkLogits)
 		case graph.Route:
 			all(true, op.Bias)
 		case graph.ExpertScale:

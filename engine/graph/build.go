@@ -120,8 +120,8 @@ func (b *Builder) Attend(q, k, v Value, a Attention) Value {
 	if r := a.Bias.Relative; r != nil && (r.Cols() != a.Heads || r.Rows() < 4) {
 		return b.fail("attend", "%s is %v for %d heads", r.Name, r.Shape, a.Heads)
 	}
-	if a.Sinks != nil && a.Sinks.Elems() != a.Heads {
-		return b.fail("attend", "%s has %d values for %d heads", a.Sinks.Name, a.Sinks.Elems(), a.Heads)
+	if a.SinkLogits != nil && a.SinkLogits.Elems() != a.Heads {
+		return b.fail("attend", "%s has %d values for %d heads", a.SinkLogits.Name, a.SinkLogits.Elems(), a.Heads)
 	}
 	return b.add(Attend{a}, a.Heads*a.DimV, q, k, v)
 }

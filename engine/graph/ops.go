@@ -210,7 +210,7 @@ type Attention struct {
 	Scale          float32
 	Softcap        float32 // 0 for none
 	Window         int     // positions that a row sees, including its own; 0 for all
-	Sinks          *Weight // one extra logit per head, or nil
+	SinkLogits     *Weight // one extra logit per head, or nil
 	MLA            bool    // V is the first DimV columns of K's row; v is None
 	RopeBase       float32 // RoPE base of the keys, for types that store polar parts
 	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence

@@ -409,10 +409,10 @@ func (c *Cache) ExactCell(group int, seq llm.Seq, pos int) int32 {
 	return cellOf(s.exact[group], pos)
 }
 
-// SinkCell is the cell of a position among the exact sinks of a sequence; -1
+// PinnedCell is the cell of a position among the exact sinks of a sequence; -1
 // if it is none.
-func (c *Cache) SinkCell(group int, seq llm.Seq, pos int) int32 {
-	n := c.layout.Groups[group].Exact.Sinks
+func (c *Cache) PinnedCell(group int, seq llm.Seq, pos int) int32 {
+	n := c.layout.Groups[group].Exact.Pinned
 	if s, err := c.seq(seq); err != nil || pos < 0 || pos >= min(s.len, n) {
 		return -1
 	}

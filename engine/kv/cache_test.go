@@ -74,8 +74,8 @@ var shapes = map[string]func() ([]LayerInfo, Settings){
 }
 
 // exact are settings with an exact window and sinks.
-func exact(s Settings, newest, sinks int) Settings {
-	s.ExactWindow, s.ExactSinks = &newest, &sinks
+func exact(s Settings, newest, pinned int) Settings {
+	s.ExactWindow, s.ExactSinks = &newest, &pinned
 	return s
 }
 
@@ -195,7 +195,7 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 		}
 		for _, s := range []Side{K, V} {
 			for pos := range n {
-				cells := [3]int32{w.c.Cell(y.Group, llm.Seq(seq), pos), w.c.ExactCell(y.Group, llm.Seq(seq), pos), w.c.SinkCell(y.Group, llm.Seq(seq), pos)}
+				cells := [3]int32{w.c.Cell(y.Group, llm.Seq(seq), pos), w.c.ExactCell(y.Group, llm.Seq(seq), pos), w.c.PinnedCell(y.Group, llm.Seq(seq), pos)}
 				if cells[Packed] < 0 && pos >= first {
 					t.Fatalf("sequence %d layer %d: visible position %d of %d was given back", seq, i, pos, n)
 				}

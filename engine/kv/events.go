@@ -53,7 +53,7 @@ func (c *changes) events(l *Layout) {
 	for g := range l.Groups {
 		if x := l.Groups[g].Exact; x != (Window{}) {
 			l.Events = append(l.Events, Event{
-				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are also kept exact", x.Newest, x.Sinks),
+				Level: slog.LevelInfo, Text: fmt.Sprintf("kv: the newest %d and the first %d tokens are also kept exact", x.Newest, x.Pinned),
 				Attrs: []slog.Attr{slog.String("layer", ranges(l.Groups[g].Layers))},
 			})
 		}

@@ -175,8 +175,8 @@ func (c *Cache) forkExact(d, s *sequence, dst, src llm.Seq, pos int) error {
 				return err
 			}
 		}
-		if n := p.window.Sinks; n > 0 && pos > 0 {
-			if err := c.copyCells(g, Sinks, int32(int(dst)*n), int32(int(src)*n), min(n, pos)); err != nil {
+		if n := p.window.Pinned; n > 0 && pos > 0 {
+			if err := c.copyCells(g, Pinned, int32(int(dst)*n), int32(int(src)*n), min(n, pos)); err != nil {
 				return err
 			}
 		}

@@ -296,7 +296,7 @@ func TestWindowLayout(t *testing.T) {
 	layers[1].Window = 512
 	l := resolve(t, want(t, "turbo3", "f16"), layers, exact(Settings{Cells: 4096, Seqs: 2, UBatch: 512}, 64, 4))
 	k, v := &l.Layers[0].K, &l.Layers[0].V
-	if k.Exact == nil || k.Exact.Name != "q8_0" || k.Exact.Rotation.Size != 128 || k.ExactRow != 2*4*34 || k.SinkRow != 2*128*2 {
+	if k.Exact == nil || k.Exact.Name != "q8_0" || k.Exact.Rotation.Size != 128 || k.ExactRow != 2*4*34 || k.PinnedRow != 2*128*2 {
 		t.Errorf("K: %+v", k)
 	}
 	if v.Exact != nil || v.ExactBytes != 0 {
@@ -305,14 +305,14 @@ func TestWindowLayout(t *testing.T) {
 	// Two sequences hold two pages and one before the prompt's end each, and a
 	// chunk leaves up to four behind. Of 64 pages two may serve points, fewer
 	// than the other sequence reserves.
-	if got, want := k.ExactBytes, int64((2*3+4)*64*k.ExactRow+2*4*k.SinkRow); got != want {
+	if got, want := k.ExactBytes, int64((2*3+4)*64*k.ExactRow+2*4*k.PinnedRow); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
 	if got, want := l.Passing[K], int64(8*64*k.ExactRow); got != want || l.Passing[V] != 0 {
 		t.Errorf("%d bytes of passing pages, want %d", got, want)
 	}
 	one := resolve(t, want(t, "turbo3", "f16"), layers, exact(Settings{Cells: 4096, Seqs: 1, UBatch: 512}, 64, 4))
-	if got, want := one.Layers[0].K.ExactBytes, int64((3+2+2)*64*k.ExactRow+4*k.SinkRow); got != want {
+	if got, want := one.Layers[0].K.ExactBytes, int64((3+2+2)*64*k.ExactRow+4*k.PinnedRow); got != want {
 		t.Errorf("%d bytes with one sequence, want %d, two pages for points among them", got, want)
 	}
 	sum := l.Passing[K]
@@ -354,10 +354,10 @@ func TestLoadRefusesExact(t *testing.T) {
 		why    string
 	}{
 		{"window", func(h *sessionHeader) { h.Groups[0].Newest++ }, "an exact window of 65"},
-		{"sinks", func(h *sessionHeader) { h.Groups[0].Sinks = 0 }, "0 sinks, here 64 and 4"},
+		{"sinks", func(h *sessionHeader) { h.Groups[0].Pinned = 0 }, "0 sinks, here 64 and 4"},
 		{"form", func(h *sessionHeader) { h.Layers[0].K.ExactForm = "00" }, "another rotation"},
 		{"row", func(h *sessionHeader) { h.Layers[0].K.ExactRow-- }, "exact rows of"},
-		{"sink row", func(h *sessionHeader) { h.Layers[4].V.SinkRow = 0 }, "exact rows of"},
+		{"sink row", func(h *sessionHeader) { h.Layers[4].V.PinnedRow = 0 }, "exact rows of"},
 		{"keep", func(h *sessionHeader) { h.Keep = 3 }, "a prompt of 3"},
 		{"negative keep", func(h *sessionHeader) { h.Keep = -64 }, "a prompt of -64"},
 		{"needless", func(h *sessionHeader) { h.Groups[0].Exact = []int{0, 3, 4} }, "exact page 0 of 305 positions, which nothing needs"},

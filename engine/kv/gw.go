@@ -19,7 +19,7 @@ func init() { register(GW4, GW3, GW2) }
 func gw(name, note, group string, bits int, levels []float32, unit float32) *Type {
 	t := &Type{
 		Name: name, Note: note, Group: group, Family: GW,
-		Window: Window{Sinks: 4, Newest: 64}, Heads: Heads{Pad: true},
+		Window: Window{Pinned: 4, Newest: 64}, Heads: Heads{Pad: true},
 	}
 	var blocks []*Type
 	trellis := newTrellis(bits, levels)

@@ -108,8 +108,8 @@ type SideLayout struct {
 
 	Exact      *Type // form of exact pages, in the same rotated domain; nil for none
 	ExactRow   int   // bytes of one token in it, all KV heads
-	Sinks      *Type // form of exact sinks; nil for none
-	SinkRow    int
+	Pinned     *Type // form of exact sinks; nil for none
+	PinnedRow  int
 	SelfRow    int   // bytes of a conversation's own calibration, all KV heads; 0 for none
 	SelfBytes  int   // its memory, including the resulting channels
 	ExactBytes int64 // bytes of exact pages, sinks and own calibrations
@@ -120,8 +120,8 @@ func (s *SideLayout) Form(p Tier) *Type {
 	switch p {
 	case Exact:
 		return s.Exact
-	case Sinks:
-		return s.Sinks
+	case Pinned:
+		return s.Pinned
 	case Measured:
 		return nil
 	}
@@ -134,8 +134,8 @@ func (s *SideLayout) Row(p Tier) int {
 	switch p {
 	case Exact:
 		return s.ExactRow
-	case Sinks:
-		return s.SinkRow
+	case Pinned:
+		return s.PinnedRow
 	case Measured:
 		return s.SelfRow
 	}

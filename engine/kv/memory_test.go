@@ -26,7 +26,7 @@ func newMemory(l *Layout) *memory {
 				m.rows[i][s] = [3][]byte{
 					make([]byte, x.Bytes),
 					make([]byte, (g.ExactPages+g.Passing)*PageCells*x.ExactRow),
-					make([]byte, max(l.Settings.Seqs, 1)*y.Exact.Sinks*x.SinkRow),
+					make([]byte, max(l.Settings.Seqs, 1)*y.Exact.Pinned*x.PinnedRow),
 				}
 			}
 		}
@@ -131,7 +131,7 @@ func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 		}
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
-			cells := [3]int32{cellOf(b.Tables[y.Group][span], pos), exact, c.SinkCell(y.Group, seq, pos)}
+			cells := [3]int32{cellOf(b.Tables[y.Group][span], pos), exact, c.PinnedCell(y.Group, seq, pos)}
 			if x.Late() && exact >= 0 {
 				cells[Packed] = -1
 			}

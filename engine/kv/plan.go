@@ -91,7 +91,7 @@ func NewPlan(l *Layout, model string, ctx int) Plan {
 		p.Layers = append(p.Layers, PlanLayer{
 			Layer: y.Layer, K: planSide(&y.K), V: planSide(&y.V),
 			KVHeads: y.KVHeads, Window: y.Window, Cells: l.Groups[y.Group].Cells(),
-			ExactWindow: y.Exact.Newest, ExactSinks: y.Exact.Sinks,
+			ExactWindow: y.Exact.Newest, ExactSinks: y.Exact.Pinned,
 		})
 	}
 	for _, e := range l.Events {

@@ -191,7 +191,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		o.Lends = true
 		y.Share, y.Temper, y.K, y.V, y.Exact = in.Share, o.Temper, o.K, o.V, o.Exact
 		for _, s := range []*SideLayout{&y.K, &y.V} {
-			s.RowBytes, s.ExactRow, s.SinkRow, s.SelfRow, s.SelfBytes = 0, 0, 0, 0, 0
+			s.RowBytes, s.ExactRow, s.PinnedRow, s.SelfRow, s.SelfBytes = 0, 0, 0, 0, 0
 			s.Reason = fmt.Sprintf("reads the cache of layer %d", o.Layer)
 		}
 		return y, nil

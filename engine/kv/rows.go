@@ -10,7 +10,7 @@ type Tier uint8
 const (
 	Packed Tier = iota
 	Exact
-	Sinks
+	Pinned
 	Measured
 )
 

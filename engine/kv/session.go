@@ -37,7 +37,7 @@ type sessionHeader struct {
 type sessionGroup struct {
 	Window int   `json:"window"`
 	Newest int   `json:"newest"` // exact window
-	Sinks  int   `json:"sinks"`  // exact sinks
+	Pinned int   `json:"sinks"`  // exact sinks
 	From   int   `json:"from"`   // first position whose row is there
 	Exact  []int `json:"exact"`  // pages whose exact rows are there, ascending
 	Late   int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page
@@ -60,10 +60,10 @@ type sessionSide struct {
 	Padded  int    `json:"padded"`
 	Row     int    `json:"row"` // bytes of a token, read back from the memory
 
-	ExactForm string `json:"exact_form"` // of exact pages; empty: none
-	ExactRow  int    `json:"exact_row"`
-	SinkForm  string `json:"sink_form"`
-	SinkRow   int    `json:"sink_row"`
+	ExactForm  string `json:"exact_form"` // of exact pages; empty: none
+	ExactRow   int    `json:"exact_row"`
+	PinnedForm string `json:"sink_form"`
+	PinnedRow  int    `json:"sink_row"`
 	// Channels names the calibration of the keys; empty without one.
 	Channels string `json:"channels,omitempty"`
 }
@@ -101,7 +101,7 @@ func (c *Cache) header(s *sequence) *sessionHeader {
 	}
 	for g := range l.Groups {
 		y := sessionGroup{
-			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Sinks: l.Groups[g].Exact.Sinks,
+			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Pinned: l.Groups[g].Exact.Pinned,
 			From: c.savedFrom(s, g) * PageCells, Exact: []int{}, Late: c.late(s, g),
 		}
 		w := c.exact[g].window
@@ -151,7 +151,7 @@ func (s *SideLayout) session() sessionSide {
 	}
 	y := sessionSide{
 		Type: s.Active.Name, Form: s.Active.identity(), HeadDim: s.HeadDim, Padded: s.Padded,
-		Row: s.RowBytes, ExactRow: s.ExactRow, SinkRow: s.SinkRow, Channels: channelsDigest(s.Channels),
+		Row: s.RowBytes, ExactRow: s.ExactRow, PinnedRow: s.PinnedRow, Channels: channelsDigest(s.Channels),
 	}
 	if s.SelfCalibrated {
 		y.Channels = "own"
@@ -159,8 +159,8 @@ func (s *SideLayout) session() sessionSide {
 	if s.Exact != nil {
 		y.ExactForm = s.Exact.identity()
 	}
-	if s.Sinks != nil {
-		y.SinkForm = s.Sinks.identity()
+	if s.Pinned != nil {
+		y.PinnedForm = s.Pinned.identity()
 	}
 	return y
 }
@@ -173,7 +173,7 @@ func (c *Cache) measure(rows Rows) error {
 			continue
 		}
 		for _, s := range []Side{K, V} {
-			for _, p := range []Tier{Packed, Exact, Sinks, Measured} {
+			for _, p := range []Tier{Packed, Exact, Pinned, Measured} {
 				if got, want := rows.RowBytes(i, s, p), y.Side(s).Row(p); got != want {
 					return fmt.Errorf("kv: layer %d %v: the memory holds rows of %d bytes, the layout says %d", y.Layer, s, got, want)
 				}
@@ -213,8 +213,8 @@ func (h *sessionHeader) differs(own *sessionHeader) string {
 		switch a, b := &h.Groups[g], &own.Groups[g]; {
 		case a.Window != b.Window:
 			return fmt.Sprintf("a window of %d positions, here %d", a.Window, b.Window)
-		case a.Newest != b.Newest || a.Sinks != b.Sinks:
-			return fmt.Sprintf("an exact window of %d and %d sinks, here %d and %d", a.Newest, a.Sinks, b.Newest, b.Sinks)
+		case a.Newest != b.Newest || a.Pinned != b.Pinned:
+			return fmt.Sprintf("an exact window of %d and %d sinks, here %d and %d", a.Newest, a.Pinned, b.Newest, b.Pinned)
 		}
 	}
 	if h.Policy != own.Policy {
@@ -233,8 +233,8 @@ func (s *sessionSide) differs(own *sessionSide) string {
 		return fmt.Sprintf("heads of %d padded to %d, here %d to %d", s.HeadDim, s.Padded, own.HeadDim, own.Padded)
 	case s.Row != own.Row:
 		return fmt.Sprintf("rows of %d bytes, here %d", s.Row, own.Row)
-	case s.ExactRow != own.ExactRow || s.SinkRow != own.SinkRow:
-		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.SinkRow, own.ExactRow, own.SinkRow)
+	case s.ExactRow != own.ExactRow || s.PinnedRow != own.PinnedRow:
+		return fmt.Sprintf("exact rows of %d and %d bytes, here %d and %d", s.ExactRow, s.PinnedRow, own.ExactRow, own.PinnedRow)
 	}
 	if s.Channels != own.Channels {
 		return "another calibration of the keys, or one for a context of another size"

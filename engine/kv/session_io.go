@@ -81,8 +81,8 @@ func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, 
 			}
 		}
 	}
-	for pos := 0; pos < min(n, h.Sinks) && x.SinkRow > 0; pos++ {
-		if err := row(Sinks, x.SinkRow, pos, c.SinkCell(y.Group, seq, pos)); err != nil {
+	for pos := 0; pos < min(n, h.Pinned) && x.PinnedRow > 0; pos++ {
+		if err := row(Pinned, x.PinnedRow, pos, c.PinnedCell(y.Group, seq, pos)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 			}
 			add(x.RowBytes, end-h.From)
 			add(x.ExactRow, h.exact(n))
-			add(x.SinkRow, min(n, h.Sinks))
+			add(x.PinnedRow, min(n, h.Pinned))
 			add(x.SelfRow, min(n, 1))
 		}
 	}

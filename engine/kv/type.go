@@ -200,7 +200,7 @@ type Polar struct {
 }
 
 // Window is a type's default exact range.
-type Window struct{ Sinks, Newest int }
+type Window struct{ Pinned, Newest int }
 
 // Temper is the attention temperature of a key type: a finished logit s over n
 // cells becomes s·Factor(n). The zero value changes nothing.

@@ -8,7 +8,7 @@ import (
 // Limits of Settings.ExactWindow and ExactSinks.
 const (
 	maxWindow = 1 << 16
-	maxSinks  = PageCells
+	maxPinned = PageCells
 )
 
 // checkWindow refuses settings that cannot be.
@@ -16,8 +16,8 @@ func (s *Settings) checkWindow() error {
 	if n := s.ExactWindow; n != nil && (*n < 0 || *n > maxWindow) {
 		return fmt.Errorf("kv: an exact window of %d; 0 to %d are possible", *n, maxWindow)
 	}
-	if n := s.ExactSinks; n != nil && (*n < 0 || *n > maxSinks) {
-		return fmt.Errorf("kv: %d exact sinks; 0 to %d are possible", *n, maxSinks)
+	if n := s.ExactSinks; n != nil && (*n < 0 || *n > maxPinned) {
+		return fmt.Errorf("kv: %d exact sinks; 0 to %d are possible", *n, maxPinned)
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (t *Type) Late() bool {
 
 // exactForms are the forms of exact pages and of sinks, by packed form. A
 // layout has one of each, since forms are compared by address.
-type exactForms struct{ pages, sinks map[*Type]*Type }
+type exactForms struct{ pages, pinned map[*Type]*Type }
 
 // half is 16-bit floats behind the rotation of t.
 func half(t *Type) *Type {
@@ -72,18 +72,18 @@ func beside(t *Type, simple func(*Type) *Type) *Type {
 }
 
 // of returns the forms beside t for heads of dim values.
-func (e *exactForms) of(t *Type, dim int) (pages, sinks *Type) {
+func (e *exactForms) of(t *Type, dim int) (pages, pinned *Type) {
 	if e.pages == nil {
-		e.pages, e.sinks = map[*Type]*Type{}, map[*Type]*Type{}
+		e.pages, e.pinned = map[*Type]*Type{}, map[*Type]*Type{}
 	}
 	if e.pages[t] == nil {
-		e.pages[t], e.sinks[t] = beside(t, eight), beside(t, half)
+		e.pages[t], e.pinned[t] = beside(t, eight), beside(t, half)
 	}
-	pages, sinks = e.pages[t], e.sinks[t]
-	if t.Padded(dim) != pages.Padded(dim) || t.Padded(dim) != sinks.Padded(dim) {
+	pages, pinned = e.pages[t], e.pinned[t]
+	if t.Padded(dim) != pages.Padded(dim) || t.Padded(dim) != pinned.Padded(dim) {
 		panic(fmt.Sprintf("kv: the exact form of %s has %d values of a head of %d, its packed form %d", t.Name, pages.Padded(dim), dim, t.Padded(dim)))
 	}
-	return pages, sinks
+	return pages, pinned
 }
 
 // window gives a layer its exact window and sinks, each side as its type wants
@@ -104,7 +104,7 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 			w.Newest = *r.set.ExactWindow
 		}
 		if r.set.ExactSinks != nil {
-			w.Sinks = *r.set.ExactSinks
+			w.Pinned = *r.set.ExactSinks
 		}
 		if in.Window > 0 {
 			w.Newest = min(w.Newest, in.Window)
@@ -112,14 +112,14 @@ func (r *resolver) window(y *LayerLayout, in *LayerInfo, k, v *Type) {
 		if s.side.SelfCalibrated {
 			w.Newest = max(w.Newest, selfNewest)
 		}
-		pages, sinks := r.exact.of(s.side.Active, s.side.HeadDim)
+		pages, pinned := r.exact.of(s.side.Active, s.side.HeadDim)
 		if w.Newest > 0 {
 			s.side.Exact, s.side.ExactRow = pages, pages.RowBytes(s.side.HeadDim)*y.KVHeads
 		}
-		if w.Sinks > 0 {
-			s.side.Sinks, s.side.SinkRow = sinks, sinks.RowBytes(s.side.HeadDim)*y.KVHeads
+		if w.Pinned > 0 {
+			s.side.Pinned, s.side.PinnedRow = pinned, pinned.RowBytes(s.side.HeadDim)*y.KVHeads
 		}
-		y.Exact = Window{Sinks: max(y.Exact.Sinks, w.Sinks), Newest: max(y.Exact.Newest, w.Newest)}
+		y.Exact = Window{Pinned: max(y.Exact.Pinned, w.Pinned), Newest: max(y.Exact.Newest, w.Newest)}
 	}
 }
 
@@ -210,7 +210,7 @@ func (l *Layout) resizeExact() {
 		g := &l.Groups[y.Group]
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
-			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactPrivate(y)*PageCells), mulSat(int64(x.SinkRow), max(l.Settings.Seqs, 1)*y.Exact.Sinks))
+			x.ExactBytes = addSat(mulSat(int64(x.ExactRow), l.ExactPrivate(y)*PageCells), mulSat(int64(x.PinnedRow), max(l.Settings.Seqs, 1)*y.Exact.Pinned))
 			x.ExactBytes = addSat(x.ExactBytes, mulSat(int64(x.SelfBytes), max(l.Settings.Seqs, 1)))
 			if !y.Lends {
 				l.Passing[s] = max(l.Passing[s], mulSat(int64(x.ExactRow), g.Passing*PageCells))

@@ -262,7 +262,7 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 		return
 	}
 	l := m.layout.Layers[layer].Side(side)
-	for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		if t := l.Form(tier); t != nil {
 			back := m.put(cell{seq, layer, side, pos, tier}, t, x, dim, base)
 			if tier == kv.Exact && l.Late() {
@@ -331,8 +331,8 @@ func (m *Machine) tier(layer int, side kv.Side, p, pos int) kv.Tier {
 	s := y.Side(side)
 	last := p/kv.PageCells*kv.PageCells + kv.PageCells - 1 // last position of p's page
 	switch {
-	case s.Sinks != nil && p < y.Exact.Sinks:
-		return kv.Sinks
+	case s.Pinned != nil && p < y.Exact.Pinned:
+		return kv.Pinned
 	case s.Exact != nil && last > pos-y.Exact.Newest:
 		return kv.Exact
 	}
@@ -424,10 +424,10 @@ func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h,
 		top = math.Max(top, dot)
 	}
 	var sum float64
-	if a.Sinks != nil {
-		sink := m.weight(a.Sinks)[h]
-		top = math.Max(top, sink)
-		sum = math.Exp(sink - top)
+	if a.SinkLogits != nil {
+		logit := m.weight(a.SinkLogits)[h]
+		top = math.Max(top, logit)
+		sum = math.Exp(logit - top)
 	}
 	out := make([]float64, a.DimV)
 	for i, sc := range scores {

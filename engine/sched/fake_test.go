@@ -64,7 +64,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	}
 	set := kv.Settings{Cells: c.cells, Seqs: c.seqs, UBatch: c.rows}
 	if c.exact != (kv.Window{}) {
-		set.ExactWindow, set.ExactSinks = &c.exact.Newest, &c.exact.Sinks
+		set.ExactWindow, set.ExactSinks = &c.exact.Newest, &c.exact.Pinned
 	}
 	layout, err := kv.Resolve(kv.Want{K: c.k, V: c.v}, infos, set)
 	if err != nil {
@@ -74,7 +74,7 @@ func newTiny(t testing.TB, c tiny) (*sched.Sched, *fake) {
 	for i := range layout.Layers {
 		y := &layout.Layers[i]
 		g := &layout.Groups[y.Group]
-		cells := [3]int{g.Cells(), (g.ExactPages + g.Passing) * kv.PageCells, c.seqs * y.Exact.Sinks}
+		cells := [3]int{g.Cells(), (g.ExactPages + g.Passing) * kv.PageCells, c.seqs * y.Exact.Pinned}
 		f.mem[i] = new([2][3][]byte)
 		for _, s := range []kv.Side{kv.K, kv.V} {
 			for part, n := range cells {
@@ -241,8 +241,8 @@ func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
 			cells[kv.Packed] = -1
 		}
 	}
-	if pos < y.Exact.Sinks {
-		cells[kv.Sinks] = int32(int(b.Spans[span].Seq)*y.Exact.Sinks + pos)
+	if pos < y.Exact.Pinned {
+		cells[kv.Pinned] = int32(int(b.Spans[span].Seq)*y.Exact.Pinned + pos)
 	}
 	return cells
 }
@@ -322,8 +322,8 @@ func (f *fake) answer(b *llm.Batch, span, pos int) (int, error) {
 			if !y.K.Active.Float {
 				part := kv.Packed
 				switch cells := f.tiers(b, y, span, p); {
-				case y.K.Sinks != nil && cells[kv.Sinks] >= 0:
-					part, cell = kv.Sinks, cells[kv.Sinks]
+				case y.K.Pinned != nil && cells[kv.Pinned] >= 0:
+					part, cell = kv.Pinned, cells[kv.Pinned]
 				case y.K.Exact != nil && cells[kv.Exact] >= 0 && p/kv.PageCells >= y.Exact.FirstExact(pos):
 					part, cell = kv.Exact, cells[kv.Exact]
 				}

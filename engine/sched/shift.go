@@ -116,7 +116,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 type cells [3]int32
 
 func (s *Sched) cells(group int, seq llm.Seq, pos int) cells {
-	return cells{s.cache.Cell(group, seq, pos), s.cache.ExactCell(group, seq, pos), s.cache.SinkCell(group, seq, pos)}
+	return cells{s.cache.Cell(group, seq, pos), s.cache.ExactCell(group, seq, pos), s.cache.PinnedCell(group, seq, pos)}
 }
 
 // moveRows copies one side of a layer from its old cells to those that the
@@ -219,7 +219,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 // decode puts the values of a row, turned, into x.
 func (m *mover) decode(from cells) error {
 	best := kv.Packed
-	for _, p := range []kv.Tier{kv.Exact, kv.Sinks} {
+	for _, p := range []kv.Tier{kv.Exact, kv.Pinned} {
 		if from[p] >= 0 {
 			best = p
 		}

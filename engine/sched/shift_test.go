@@ -148,7 +148,7 @@ func TestShiftKeys(t *testing.T) {
 	for _, size := range []struct{ context, rows, cells int }{{160, 32, 256}, {640, 128, 640}} {
 		for i, typ := range kv.Types() {
 			t.Run(fmt.Sprintf("%s in %d", typ.Name, size.context), func(t *testing.T) {
-				exact := []kv.Window{{}, {Newest: 20, Sinks: 3}, {Newest: 90, Sinks: 30}}[i%3]
+				exact := []kv.Window{{}, {Newest: 20, Pinned: 3}, {Newest: 90, Pinned: 30}}[i%3]
 				shiftKeys(t, tiny{k: typ, v: typ, cells: size.cells, seqs: 1, context: size.context, rows: size.rows, exact: exact, seed: 4})
 			})
 		}

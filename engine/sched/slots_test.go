@@ -19,7 +19,7 @@ func TestSaveRestore(t *testing.T) {
 	for i, typ := range kv.Types() {
 		t.Run(typ.Name, func(t *testing.T) {
 			c := tiny{k: typ, v: typ, cells: 1024, seqs: 3, context: 512, rows: 32, window: 200, seed: 1}
-			c.exact = []kv.Window{{}, {Newest: 64, Sinks: 4}, {Newest: 1}}[i%3]
+			c.exact = []kv.Window{{}, {Newest: 64, Pinned: 4}, {Newest: 1}}[i%3]
 			s, f := newTiny(t, c)
 			prompt := text(5, 150)
 			first := run(t, s, sched.Job{Prompt: prompt, Slot: 1}, 4)

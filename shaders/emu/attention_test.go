@@ -17,20 +17,20 @@ import (
 
 // attendCase is the last rows of a sequence attending to all of it.
 type attendCase struct {
-	k, v           *kv.Type
-	heads, kvHeads int
-	dimK, dimV     int
-	cells, rows    int // positions of the sequence, and how many of the last ones ask
-	parts, tile    int // 0: 1
-	window         int
-	cap            float32
-	sparse         float32
-	temper         kv.Temper
-	sinks, mla     bool
-	both           bool                // bidirectional
-	still          bool                // all keys alike
-	sharp          bool                // queries four times as long
-	edit           func(string) string // of the source of attend and attend_combine
+	k, v                *kv.Type
+	heads, kvHeads      int
+	dimK, dimV          int
+	cells, rows         int // positions of the sequence, and how many of the last ones ask
+	parts, tile         int // 0: 1
+	window              int
+	cap                 float32
+	sparse              float32
+	temper              kv.Temper
+	withSinkLogits, mla bool
+	both                bool                // bidirectional
+	still               bool                // all keys alike
+	sharp               bool                // queries four times as long
+	edit                func(string) string // of the source of attend and attend_combine
 }
 
 // inputs are q, k and v of all positions.
@@ -49,8 +49,8 @@ func (c *attendCase) inputs() (q, k, v []float32) {
 	return q, k, v
 }
 
-// sink is the extra logit of each head.
-func (c *attendCase) sink() []float32 { return normal(4, c.heads) }
+// sinkLogits is the extra logit of each head.
+func (c *attendCase) sinkLogits() []float32 { return normal(4, c.heads) }
 
 // oracle is the output of the asking rows in float64.
 func (c *attendCase) oracle(t *testing.T) []float64 {
@@ -65,8 +65,8 @@ func (c *attendCase) oracle(t *testing.T) []float64 {
 		Heads: c.heads, KVHeads: c.kvHeads, DimK: c.dimK, DimV: c.dimV, Scale: c.scale(), Softcap: c.cap,
 		Window: c.window, MLA: c.mla, Bidirectional: c.both,
 	}
-	if c.sinks {
-		a.Sinks = weight(c.sink(), c.heads)
+	if c.withSinkLogits {
+		a.SinkLogits = weight(c.sinkLogits(), c.heads)
 	}
 	values := graph.None
 	if !c.mla {
@@ -182,14 +182,14 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 		return nil, counts{}, err
 	}
 	sinks := 0
-	if c.sinks {
+	if c.withSinkLogits {
 		sinks = 1
 	}
 	l := vc.Combine(c.heads, int(a.Params.Parts), sinks, false)
 	merged, err := once{
 		kernel: "attend_combine", constants: l.Constants, params: l.Params, edit: c.edit, grid: [3]uint32{uint32(c.heads), uint32(c.rows), 1},
 		args: map[string][]byte{
-			"partial": out["partial"], "sinks": raw(c.sink()), "form": raw(l.Table), "y": nans(c.rows * c.heads * c.dimV),
+			"partial": out["partial"], "sinks": raw(c.sinkLogits()), "form": raw(l.Table), "y": nans(c.rows * c.heads * c.dimV),
 		},
 	}.try()
 	if err != nil {
@@ -307,7 +307,7 @@ func TestAttendOps(t *testing.T) {
 		{k: kv.F16, v: turbo, heads: 4, kvHeads: 2, dimK: 128, dimV: 128, cells: 1300, rows: 3, parts: 2},
 		{k: turbo, v: kv.F16, heads: 4, kvHeads: 2, dimK: 128, dimV: 128, cells: 1300, rows: 3, parts: 8, tile: 8},
 		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 1300, rows: 5, window: 600, parts: 2, tile: 4},
-		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 600, rows: 4, window: 3, tile: 4, sinks: true},
+		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 600, rows: 4, window: 3, tile: 4, withSinkLogits: true},
 		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 2, dimK: 64, dimV: 64, cells: 90, rows: 90, cap: 2, tile: 8},
 		{k: kv.F16, v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 90, rows: 90, both: true, tile: 8},
 		{k: typed(t, "tbq3_2", 64), v: kv.F16, heads: 2, kvHeads: 1, dimK: 64, dimV: 64, cells: 300, rows: 2, temper: typed(t, "tbq3_2", 64).Temper},

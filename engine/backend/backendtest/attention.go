@@ -23,7 +23,7 @@ type Attention struct {
 	DimK, DimV     int
 	Window         int
 	Softcap        float32
-	Sinks          bool
+	SinkLogits     bool
 	MLA            bool
 	Exact          kv.Window
 	Chunks         []int // rows of each batch; nil: 150, 1, 70, 1
@@ -56,20 +56,20 @@ func (s *suite) attention(t T) {
 		{K: "f16", V: "f16", Heads: 4, KVHeads: 1, DimK: 40, DimV: 40},
 		{K: "bf16", V: "f32", Heads: 3, KVHeads: 3, DimK: 96, DimV: 32},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Window: 70},
-		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Window: 33, Sinks: true},
+		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Window: 33, SinkLogits: true},
 		{K: "f32", V: "f32", Heads: 2, KVHeads: 2, DimK: 32, DimV: 32, Softcap: 2},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true},
-		{K: "q4_0", V: "q8_0", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}, Softcap: 2},
-		{K: "q4_0", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 60, Newest: 20}, Window: 90, Sinks: true},
-		{K: "f16", V: "q4_0", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Sinks: 2, Newest: 100}, Window: 40},
-		{K: "q4_0", V: "q4_0", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true, Exact: kv.Window{Sinks: 5, Newest: 65}},
+		{K: "q4_0", V: "q8_0", Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Pinned: 4, Newest: 64}, Softcap: 2},
+		{K: "q4_0", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Pinned: 60, Newest: 20}, Window: 90, SinkLogits: true},
+		{K: "f16", V: "q4_0", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Exact: kv.Window{Pinned: 2, Newest: 100}, Window: 40},
+		{K: "q4_0", V: "q4_0", Heads: 4, KVHeads: 1, DimK: 96, DimV: 64, MLA: true, Exact: kv.Window{Pinned: 5, Newest: 65}},
 		{K: codes[2], V: codes[0], Heads: 4, KVHeads: 2, DimK: 96, DimV: 128},
-		{K: codes[1], V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Sinks: 4, Newest: 64}},
-		{K: codes[0], V: codes[2], Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, Sinks: true},
-		{K: codes[2], V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Sinks: 1, Newest: 30}},
+		{K: codes[1], V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, Exact: kv.Window{Pinned: 4, Newest: 64}},
+		{K: codes[0], V: codes[2], Heads: 3, KVHeads: 1, DimK: 256, DimV: 80, Exact: kv.Window{Newest: 1}, Softcap: 2, SinkLogits: true},
+		{K: codes[2], V: "f16", Heads: 2, KVHeads: 1, DimK: 192, DimV: 96, MLA: true, Exact: kv.Window{Pinned: 1, Newest: 30}},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 2, DimK: 32, DimV: 32, Chunk: 90},
 		{K: "f32", V: "f32", Heads: 6, KVHeads: 2, DimK: 32, DimV: 32, ALiBi: 8},
-		{K: "q8_0", V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, ALiBi: 4, Sinks: true, Exact: kv.Window{Sinks: 4, Newest: 64}},
+		{K: "q8_0", V: codes[1], Heads: 4, KVHeads: 2, DimK: 64, DimV: 64, ALiBi: 4, SinkLogits: true, Exact: kv.Window{Pinned: 4, Newest: 64}},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 4, DimK: 32, DimV: 32, Relative: true},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 4, DimK: 32, DimV: 32, Relative: true, Both: true, Chunks: []int{150}},
 		{K: "f32", V: "f32", Heads: 4, KVHeads: 1, DimK: 32, DimV: 32, Both: true, Window: 41, Chunks: []int{150}},
@@ -225,8 +225,8 @@ func newAttentionCase(t T, a Attention) *attentionCase {
 	if a.Relative {
 		at.Bias.Relative = in.weight("distances", dtype.F32, a.Heads, 32)
 	}
-	if a.Sinks {
-		at.Sinks = in.weight("sinks", dtype.F32, a.Heads)
+	if a.SinkLogits {
+		at.SinkLogits = in.weight("sinks", dtype.F32, a.Heads)
 	}
 	v := g.Slice(y, 0, qw+kw, vw)
 	if a.MLA {
@@ -261,7 +261,7 @@ func (a *Attention) layout(t T) kv.Layout {
 		Window: window, Share: -1, MLA: a.MLA, RopeBase: 10000, Bidirectional: a.Both,
 	}}, kv.Settings{
 		Cells: 1024, Seqs: 2, UBatch: 256, Policy: &zero, AutoAsymmetric: kv.Off, SWABypass: kv.Off,
-		ExactWindow: &a.Exact.Newest, ExactSinks: &a.Exact.Sinks,
+		ExactWindow: &a.Exact.Newest, ExactSinks: &a.Exact.Pinned,
 	})
 	if err != nil {
 		t.Fatal(err)

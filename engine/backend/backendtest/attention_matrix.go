@@ -29,7 +29,7 @@ var matrixChunks = []int{66, 1, 1, 28}
 var pairChunks = []int{65, 1, 4}
 
 // matrixWindows are its exact windows: none of a page, one, about one, more.
-var matrixWindows = []kv.Window{{Newest: 1}, {Sinks: 4, Newest: 64}, {Sinks: 3}, {Sinks: 64, Newest: 70}, {Newest: 200}}
+var matrixWindows = []kv.Window{{Newest: 1}, {Pinned: 4, Newest: 64}, {Pinned: 3}, {Pinned: 64, Newest: 70}, {Newest: 200}}
 
 // windowChunks are the rows of their batches: chunks that end inside a page,
 // single rows, and one that leaves pages behind.
@@ -158,7 +158,7 @@ func (m *matrix) windows(t T) {
 			a := Attention{
 				K: typ.Name, V: typ.Name, Heads: 4, KVHeads: 2, DimK: dim, DimV: dim, Exact: exact, Outliers: (i+2*j)%5 == 4, Chunks: windowChunks,
 			}
-			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Sinks), func(t T) { m.check(t, a, int8Math, floatMath) })
+			t.Run(fmt.Sprintf("%s/%d/%d/%d", typ.Name, dim, exact.Newest, exact.Pinned), func(t T) { m.check(t, a, int8Math, floatMath) })
 		}
 	}
 }

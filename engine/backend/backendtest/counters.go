@@ -21,7 +21,7 @@ var hostile = []float32{float32(math.NaN()), float32(math.Inf(1)), 1e20, 2e5, 65
 // a place for the row, and rows of a KV head with NaN or infinity, once.
 func (s *suite) counters(t T) {
 	list := []Attention{
-		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Sinks: 4, Newest: 32}},
+		{K: "f16", V: "q5_1", DimK: 64, DimV: 96, Exact: kv.Window{Pinned: 4, Newest: 32}},
 		{K: "q4_0", V: "f16", DimK: 96, DimV: 64, MLA: true},
 	}
 	for _, one := range kv.Types() {
@@ -29,7 +29,7 @@ func (s *suite) counters(t T) {
 	}
 	codes := trellis()
 	for i, name := range codes {
-		list = append(list, Attention{K: name, V: codes[(i+1)%len(codes)], DimK: 96, DimV: 64, Exact: kv.Window{Sinks: i, Newest: 64}})
+		list = append(list, Attention{K: name, V: codes[(i+1)%len(codes)], DimK: 96, DimV: 64, Exact: kv.Window{Pinned: i, Newest: 64}})
 	}
 	for _, a := range list {
 		a.Heads, a.KVHeads, a.Hostile = 4, 2, true
@@ -139,11 +139,11 @@ func (c *attentionCase) counts(seqs [][]llm.Token) (n backend.Counts) {
 // for it, in a sequence of some length.
 func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int) (n int64) {
 	at := kv.At{Pos: pos, RopeBase: y.RopeBase}
-	for _, tier := range []kv.Tier{kv.Sinks, kv.Exact, kv.Packed} {
+	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		form := l.Form(tier)
 		last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
 		waits := tier == kv.Packed && l.Late() && last > length-y.Exact.Newest
-		if form == nil || waits || tier == kv.Sinks && pos >= y.Exact.Sinks {
+		if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
