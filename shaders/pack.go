@@ -187,8 +187,8 @@ func packing(f *kv.Type) (Pack, error) {
 // group is the number of values that are packed together.
 func (c *Cache) group() int { return max(c.form.Elems, c.form.Rotation.Size, 1) }
 
-// turns is the number of transforms of the rotation.
-func (c *Cache) turns() int {
+// rotations is the number of transforms of the rotation.
+func (c *Cache) rotations() int {
 	switch r := &c.form.Rotation; {
 	case r.Size == 0:
 		return 0
@@ -239,9 +239,9 @@ func (c *Cache) second() int {
 	return 0
 }
 
-// Turned reports whether queries pass kv_query before attend; where they do
+// Rotates reports whether queries pass kv_query before attend; where they do
 // not, attend reads them as they are.
-func (c *Cache) Turned() bool { return c.turns() > 0 || c.Lanes != c.HeadDim }
+func (c *Cache) Rotates() bool { return c.rotations() > 0 || c.Lanes != c.HeadDim }
 
 // Combine is the launch that merges the parts of a row. Its grid is heads by
 // rows; sinks is 1 where each head has a logit without a value, shifted reports
@@ -251,7 +251,7 @@ func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 		Heads: uint32(heads), Parts: uint32(parts), Lanes: uint32(c.Lanes), Dim: uint32(c.HeadDim), Sinks: uint32(sinkLogits), Shifted: truth(shifted), Inverse: one(c.form.Rotation.Inverse),
 	}
 	p.Size = 1
-	if c.turns() > 0 {
+	if c.rotations() > 0 {
 		p.Size, p.Turned, p.Cut = uint32(c.group()), uint32(c.Lanes), uint32(c.cut)
 		if c.tail != nil {
 			p.Turned -= uint32(c.tail.Dim)
@@ -259,7 +259,7 @@ func (c *Cache) Combine(heads, parts, sinkLogits int, shifted bool) Launch {
 	}
 	return Launch{
 		Kernel: Find("attend_combine"), Params: Bytes(&p), Table: c.Table(),
-		Constants: Constants{"LANES": laneClass(c.Lanes), "TURNS": c.turns()},
+		Constants: Constants{"LANES": laneClass(c.Lanes), "TURNS": c.rotations()},
 	}
 }
 

@@ -78,7 +78,7 @@ func (c *Cache) encode(s kv.Segment, kvHeads int, to Target) Launch {
 		Kernel: Find("kv_encode"), Params: Bytes(&p), Table: c.Table(), X: uint32(s.Blocks * f.Elems / size),
 		Constants: Constants{
 			"RULE": int(f.Scale.Rule), "PACK": int(pack), "BITS": f.Codes.Bits, "SIZE": size, "GROUP_BYTES": size / f.Elems * f.Bytes,
-			"TURNS": c.turns(), "RESIDUAL": residual, "POLAR": int(truth(f.Polar != nil)),
+			"TURNS": c.rotations(), "RESIDUAL": residual, "POLAR": int(truth(f.Polar != nil)),
 		},
 	}
 }
@@ -87,7 +87,7 @@ func (c *Cache) trellis(s kv.Segment, kvHeads int, to Target) Launch {
 	f := s.Form
 	return Launch{
 		Kernel: Find("kv_trellis"), Table: c.Table(), X: 1,
-		Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": c.turns()},
+		Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": c.rotations()},
 		Params: Bytes(&KvTrellisParams{
 			Side: uint32(to.Side), Inspects: truth(to.Inspect),
 			Late: truth(to.Late), Exact: uint32(to.Exact), Stride: uint32(c.group()), Dim: uint32(s.Dim), First: uint32(s.First),
@@ -112,9 +112,9 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 	}
 	var list []Repack
 	pack, _ := packing(c.Exact.form)
-	turns := 0
+	rotations := 0
 	if c.SelfCalibrated {
-		turns = c.turns()
+		rotations = c.rotations()
 	}
 	for _, s := range c.segs {
 		f := s.Form
@@ -127,7 +127,7 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 			Forward: one(f.Rotation.Forward), Inverse: one(f.Rotation.Inverse),
 		}
 		list = append(list, Repack{Launch{
-			Kernel: Find("kv_repack"), Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": turns}, Params: Bytes(p), Table: c.Table(), X: 1,
+			Kernel: Find("kv_repack"), Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": rotations}, Params: Bytes(p), Table: c.Table(), X: 1,
 		}, p})
 	}
 	return list
@@ -136,7 +136,7 @@ func (c *Cache) Repack(kvHeads int, exact Target) []Repack {
 // Query lists the launches that turn query heads; none where they are read as
 // they are. The grid is X by heads by rows.
 func (c *Cache) Query(heads int) []Launch {
-	if !c.Turned() {
+	if !c.Rotates() {
 		return nil
 	}
 	var list []Launch
@@ -171,6 +171,6 @@ func (c *Cache) query(s kv.Segment, heads int) Launch {
 	}
 	return Launch{
 		Kernel: Find("kv_query"), Params: Bytes(&p), Table: c.Table(), X: uint32(s.Blocks * f.Elems / size),
-		Constants: Constants{"SIZE": size, "TURNS": c.turns(), "RESIDUAL": c.residual()},
+		Constants: Constants{"SIZE": size, "TURNS": c.rotations(), "RESIDUAL": c.residual()},
 	}
 }

@@ -79,7 +79,7 @@ type attention struct {
 	temper kv.Temper
 	late   place // place among the layers that are packed by page
 
-	qTurn, kTurn *turn // RoPE done by attention; nil where q and k already have it
+	qRope, kRope *rope // RoPE done by attention; nil where q and k already have it
 	quantise     bool  // attention also quantises its output
 	inPlace      bool  // the output is read in quantised form only
 }
@@ -98,7 +98,7 @@ type attnWorker struct {
 	sum          []float32 // accumulators of the current part, Padded values for each query
 	scratch      *attn.Scratch
 	levelled     []float32 // a key or query with levelled channels
-	turned       []float32 // a key, then the queries of a row, after RoPE
+	roped        []float32 // a key, then the queries of a row, after RoPE
 	out          []float32 // output of one query head
 	offset       []float32 // per query, what its scores lack because packed keys are levelled
 	chunk, total []softmax
@@ -211,7 +211,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	if t.bias = c.bias(&a); t.bias != nil && a.Softcap > 0 {
 		return fmt.Errorf("%w: attention with both a bias and a soft cap on cpu", backend.ErrUnsupported)
 	}
-	t.qTurn, t.kTurn = c.take(&t.q), c.take(&t.k)
+	t.qRope, t.kRope = c.takeRope(&t.q), c.takeRope(&t.k)
 	if c.quantise[n.Out] > 0 && a.DimV%32 == 0 {
 		t.quantise, c.inside[n.Out] = true, true
 		t.inPlace = c.readers[n.Out].floats == 0
@@ -452,7 +452,7 @@ func (t *attention) prepare(w *attnWorker, j *job) {
 	w.queries.N = j.rows * t.group
 	for r := range j.rows {
 		row := j.first + r
-		q := t.qTurn.heads(w.turned, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
+		q := t.qRope.heads(w.roped, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
 		t.p.numbers(q, t.Layer, "queries", row)
 		for g := range t.group {
 			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])

@@ -27,7 +27,7 @@ type compiler struct {
 	rowSet   graph.RowSet
 	linear   []linear              // the matrix stage being built
 	gated    *gated                // what that stage does with its results; nil for nothing
-	ropes    map[graph.Value]*turn // RoPE that attention does
+	ropes    map[graph.Value]*rope // RoPE that attention does
 
 	experts     []expert // the expert stage being built
 	expertRoute graph.Value
@@ -87,7 +87,7 @@ func (b *Backend) Compile(ctx context.Context, plan *graph.Plan, layout *kv.Layo
 	}
 	c := &compiler{p: p, quantise: p.weights.quantised(plan), inside: make(map[graph.Value]bool), unstored: make(map[graph.Value]bool)}
 	c.readers = c.countReaders()
-	c.ropes = c.turns()
+	c.ropes = c.findRopes()
 	c.rowOp(graph.BatchRows, p.fillRopes)
 	for _, n := range plan.Nodes {
 		if err := c.node(n); err != nil {

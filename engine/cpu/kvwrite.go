@@ -76,7 +76,7 @@ func (t *attention) rowWrite(span, head, row int) rowWrite {
 func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	p := t.p
 	w := t.rowWrite(span, head, row)
-	k := t.kTurn.heads(worker.turned, p.row(t.k, row), head, 1, t.DimK, row)
+	k := t.kRope.heads(worker.roped, p.row(t.k, row), head, 1, t.DimK, row)
 	t.inspect(k, "keys", row)
 	levelled := k
 	if c := t.channels(w.seq, head); c != nil {

@@ -116,13 +116,13 @@ func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 		runs[i] = b.pool.ready([]stage{newStage(func() int { return n }, func(_, task int) { f(task, n) })})
 	}
 	best := make([]float64, len(fs))
-	for turn, begun := 0, time.Now(); turn <= roofTries || time.Since(begun) < time.Duration(len(fs))*roofTime; turn++ {
+	for try, begun := 0, time.Now(); try <= roofTries || time.Since(begun) < time.Duration(len(fs))*roofTime; try++ {
 		for i := range runs {
 			start := time.Now()
 			if err := b.pool.run(&runs[i], false); err != nil {
 				panic(err) // this memory has no file behind it
 			}
-			if s := time.Since(start).Seconds(); turn == 1 || turn > 1 && s < best[i] {
+			if s := time.Since(start).Seconds(); try == 1 || try > 1 && s < best[i] {
 				best[i] = s
 			}
 		}

@@ -5,32 +5,32 @@ import (
 	"godwit/engine/graph"
 )
 
-// turn is a RoPE that only attention reads. Attention does it head by head,
+// rope is a RoPE that only attention reads. Attention does it head by head,
 // which saves a stage and finds the head in the worker's cache.
-type turn struct {
+type rope struct {
 	graph.Rope
 	in    graph.Value
 	node  int // index in the plan
 	table *ropeTable
 }
 
-// turns finds the RoPE nodes of a plan that attention can do.
-func (c *compiler) turns() map[graph.Value]*turn {
+// findRopes finds the RoPE nodes of a plan that attention can do.
+func (c *compiler) findRopes() map[graph.Value]*rope {
 	p := c.p
-	out := make(map[graph.Value]*turn)
+	out := make(map[graph.Value]*rope)
 	readers := make(map[graph.Value]int)
 	for i, n := range p.plan.Nodes {
 		for _, v := range n.In {
 			readers[v]++
 		}
 		if op, ok := n.Op.(graph.Rope); ok && len(op.Freqs) > 0 {
-			out[n.Out] = &turn{Rope: op, in: n.In[0], node: i}
+			out[n.Out] = &rope{Rope: op, in: n.In[0], node: i}
 		}
 	}
 	attends := make(map[graph.Value]bool)
 	for _, n := range p.plan.Nodes {
 		a, ok := n.Op.(graph.Attend)
-		if !ok || !c.turnsIn(a.Attention) {
+		if !ok || !c.appliesRope(a.Attention) {
 			continue
 		}
 		for _, v := range n.In[:2] {
@@ -47,8 +47,8 @@ func (c *compiler) turns() map[graph.Value]*turn {
 	return out
 }
 
-// turnsIn reports whether only attention reads the RoPE results of a layer.
-func (c *compiler) turnsIn(a graph.Attention) bool {
+// appliesRope reports whether only attention reads the RoPE results of a layer.
+func (c *compiler) appliesRope(a graph.Attention) bool {
 	if c.p.backend.heads != nil {
 		return false
 	}
@@ -59,7 +59,7 @@ func (c *compiler) turnsIn(a graph.Attention) bool {
 // heads writes n heads of row x, from head i on, with RoPE to dst; a nil turn
 // returns them unchanged. They are copied first and together, because vector
 // loads cannot forward from narrower stores until those reach the cache.
-func (t *turn) heads(dst, x []float32, i, n, dim, row int) []float32 {
+func (t *rope) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	x = x[i*dim : (i+n)*dim]
 	if t == nil {
 		return x
@@ -73,8 +73,8 @@ func (t *turn) heads(dst, x []float32, i, n, dim, row int) []float32 {
 	return dst
 }
 
-// take replaces v by the input of its RoPE where attention does the RoPE.
-func (c *compiler) take(v *graph.Value) *turn {
+// takeRope replaces v by the input of its RoPE where attention does the RoPE.
+func (c *compiler) takeRope(v *graph.Value) *rope {
 	t := c.ropes[*v]
 	if t != nil {
 		*v = t.in

@@ -159,7 +159,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		if t.shifted {
 			shift = max(shift, p.capacity()*t.Heads)
 		}
-		if t.k.Turned() {
+		if t.k.Rotates() {
 			query = max(query, p.capacity()*t.Heads*t.k.Lanes)
 		}
 		if t.k.HasResidual() || t.k.SelfCalibrated {
@@ -251,7 +251,7 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 		}
 	}
 	if t.k.SelfCalibrated {
-		if err := c.turned(t, query, c.room.residual, c.none()); err != nil {
+		if err := c.rotateQuery(t, query, c.room.residual, c.none()); err != nil {
 			return query, err
 		}
 	}
@@ -266,18 +266,18 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 	if t.k.SelfCalibrated {
 		residual = c.none()
 	}
-	if err := c.turned(t, query, c.room.query, residual); err != nil {
+	if err := c.rotateQuery(t, query, c.room.query, residual); err != nil {
 		return query, err
 	}
-	if t.k.Turned() {
+	if t.k.Rotates() {
 		query = c.room.query
 	}
 	return query, nil
 }
 
-// turned adds the launches that rotate queries, and the queries of residual
+// rotateQuery adds the launches that rotate queries, and the queries of residual
 // signs.
-func (c *compiler) turned(t *attention, query, to, residual place) error {
+func (c *compiler) rotateQuery(t *attention, query, to, residual place) error {
 	for _, l := range t.k.Query(t.Heads) {
 		if err := c.perHead(l, []place{query, t.kForm, to, residual}, t.Heads); err != nil {
 			return err

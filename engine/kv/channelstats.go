@@ -13,7 +13,7 @@ type ChannelStats struct {
 	rotary        []RotaryPart
 	keys, queries sums
 	back          []float64 // a row rotated back to position 0
-	turn          []float64 // sines and cosines of the pairs at pos
+	sincos        []float64 // sines and cosines of the pairs at pos
 	pos           int
 }
 
@@ -42,7 +42,7 @@ func (m *sums) arrays() [3][]float64 { return [3][]float64{m.sum, m.square, m.cr
 func NewChannelStats(headDim int, r Rotary) *ChannelStats {
 	return &ChannelStats{
 		rotary: r.Parts, keys: newSums(headDim), queries: newSums(headDim),
-		back: make([]float64, headDim), turn: make([]float64, 0, headDim), pos: -1,
+		back: make([]float64, headDim), sincos: make([]float64, 0, headDim), pos: -1,
 	}
 }
 
@@ -102,17 +102,17 @@ func (s *ChannelStats) count(m *sums, pos int, x []float32) {
 	for i, v := range x {
 		s.back[i] = float64(v)
 	}
-	turn := s.at(pos)
+	sincos := s.at(pos)
 	for i := range s.rotary {
 		p := &s.rotary[i]
 		for j := range p.Freqs {
 			a, b := p.Pair(j)
-			sin, cos := turn[2*j], turn[2*j+1]
+			sin, cos := sincos[2*j], sincos[2*j+1]
 			u, v := s.back[a], s.back[b]
 			s.back[a], s.back[b] = u*cos+v*sin, v*cos-u*sin
 			m.cross[a] += s.back[a] * s.back[b]
 		}
-		turn = turn[2*len(p.Freqs):]
+		sincos = sincos[2*len(p.Freqs):]
 	}
 	for i, v := range s.back {
 		m.sum[i] += v
@@ -124,16 +124,16 @@ func (s *ChannelStats) count(m *sums, pos int, x []float32) {
 // at returns the sine and cosine of each pair at a position.
 func (s *ChannelStats) at(pos int) []float64 {
 	if pos == s.pos {
-		return s.turn
+		return s.sincos
 	}
-	s.turn, s.pos = s.turn[:0], pos
+	s.sincos, s.pos = s.sincos[:0], pos
 	for i := range s.rotary {
 		for _, f := range s.rotary[i].Freqs {
 			sin, cos := math.Sincos(float64(pos) * float64(f))
-			s.turn = append(s.turn, sin, cos)
+			s.sincos = append(s.sincos, sin, cos)
 		}
 	}
-	return s.turn
+	return s.sincos
 }
 
 // spread replaces the sums at position 0 by the expected sums over the
@@ -143,14 +143,14 @@ func (s *ChannelStats) spread(span int) {
 		p := &s.rotary[i]
 		for j, f := range p.Freqs {
 			a, b := p.Pair(j)
-			t := turnedOver(float64(f), span)
-			s.keys.turn(t, a, b)
-			s.queries.turn(t, a, b)
+			t := anglesOver(float64(f), span)
+			s.keys.spread(t, a, b)
+			s.queries.spread(t, a, b)
 		}
 	}
 }
 
-func (m *sums) turn(t turned, a, b int) {
+func (m *sums) spread(t angles, a, b int) {
 	u, v := m.sum[a], m.sum[b]
 	m.sum[a], m.sum[b] = t.cos*u-t.sin*v, t.sin*u+t.cos*v
 	u, v = m.square[a], m.square[b]
@@ -158,20 +158,20 @@ func (m *sums) turn(t turned, a, b int) {
 	m.square[a], m.square[b] = t.cos2*u+(1-t.cos2)*v-both, (1-t.cos2)*u+t.cos2*v+both
 }
 
-// turned holds averages over angles: of cosine, sine, cosine squared, and
+// angles holds averages over angles: of cosine, sine, cosine squared, and
 // cosine times sine.
-type turned struct{ cos, sin, cos2, cross float64 }
+type angles struct{ cos, sin, cos2, cross float64 }
 
 // spanHalves is the number of conversation lengths with equal weight, each half
 // of the one before, starting with all positions that can be reached: one mean
 // must serve short and long conversations (docs/gw.md).
 const spanHalves = 3
 
-// turnedOver returns the averages over the positions of these conversations.
-func turnedOver(freq float64, span int) (t turned) {
+// anglesOver returns the averages over the positions of these conversations.
+func anglesOver(freq float64, span int) (t angles) {
 	angle := freq * float64(max(span, SelfRows))
 	for range spanHalves {
-		n := turnedTo(angle)
+		n := anglesTo(angle)
 		t.cos += n.cos / spanHalves
 		t.sin += n.sin / spanHalves
 		t.cos2 += n.cos2 / spanHalves
@@ -181,13 +181,13 @@ func turnedOver(freq float64, span int) (t turned) {
 	return t
 }
 
-// turnedTo returns the averages over the angles from 0 to angle.
-func turnedTo(angle float64) turned {
+// anglesTo returns the averages over the angles from 0 to angle.
+func anglesTo(angle float64) angles {
 	if math.Abs(angle) < 1e-9 { // equal to the averages at 0 up to the last bit of a float32
-		return turned{cos: 1, cos2: 1}
+		return angles{cos: 1, cos2: 1}
 	}
 	sin, cos := math.Sincos(angle)
-	return turned{
+	return angles{
 		cos: sin / angle, sin: (1 - cos) / angle,
 		cos2: 0.5 + sin*cos/(2*angle), cross: sin * sin / (2 * angle),
 	}

@@ -158,8 +158,8 @@ func (p *Polar) search(u, v, sigma, inv float32) (radius, angle uint8) {
 	length := sqrt32(float32(u*u) + float32(v*v))
 	c := Codes{Boundaries: p.Boundaries}
 	r0 := int(c.code(float32(length * inv)))
-	turn := float32(float32(math.Atan2(float64(v), float64(u)))+math.Pi) * float32(1/(2*math.Pi))
-	a0 := min(max(toInt(float32(math.Floor(float64(turn*16)))), 0), 15)
+	phase := float32(float32(math.Atan2(float64(v), float64(u)))+math.Pi) * float32(1/(2*math.Pi))
+	a0 := min(max(toInt(float32(math.Floor(float64(phase*16)))), 0), 15)
 	best := float32(math.Inf(-1))
 	radius, angle = uint8(r0), uint8(a0)
 	for r := max(r0-2, 0); r <= min(r0+2, len(p.Levels)-1); r++ {

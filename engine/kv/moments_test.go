@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// turning is keys and queries that lie at position 0 as one random variable
+// roped is keys and queries that lie at position 0 as one random variable
 // says, wherever they are read.
-type turning struct {
+type roped struct {
 	r   Rotary
 	rng *rand.Rand
 }
 
-func newTurning(r Rotary) *turning { return &turning{r, rand.New(rand.NewPCG(7, 8))} }
+func newRoped(r Rotary) *roped { return &roped{r, rand.New(rand.NewPCG(7, 8))} }
 
 // row is a key (shift 3) or query (shift 0) at pos. Its pairs have means, sizes and
 // products of their own; what no part turns has them too.
-func (t *turning) row(dim, pos int, shift float64) []float32 {
+func (t *roped) row(dim, pos int, shift float64) []float32 {
 	x := make([]float32, dim)
 	common := t.rng.NormFloat64()
 	for i := range x {
@@ -69,7 +69,7 @@ func lengths(span int) (list []int) {
 func TestMomentsSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {
-		rows := newTurning(r)
+		rows := newRoped(r)
 		short, long := NewChannelStats(dim, r), NewChannelStats(dim, Rotary{})
 		for i := range 40000 {
 			pos := i % 500
@@ -98,7 +98,7 @@ func TestMomentsSpread(t *testing.T) {
 func TestSelfCalibrationSpread(t *testing.T) {
 	const dim, span = 32, 6400
 	for name, r := range rotaries {
-		rows := newTurning(r)
+		rows := newRoped(r)
 		o, s := NewSelfCalibration(dim, r, span), NewChannelStats(dim, r)
 		for pos := range SelfRows {
 			k, q := rows.row(dim, pos, 3), append(rows.row(dim, pos, 0), rows.row(dim, pos, 0)...)

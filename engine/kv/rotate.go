@@ -43,12 +43,12 @@ func scale(x []float32, c float32) {
 }
 
 // forward rotates x, len(x) = Size, as a stored row.
-func (r *Rotation) forward(x []float32) { r.turn(x, r.Forward) }
+func (r *Rotation) forward(x []float32) { r.rotate(x, r.Forward) }
 
 // query rotates x, len(x) = Size, as a query.
-func (r *Rotation) query(x []float32) { r.turn(x, r.Query) }
+func (r *Rotation) query(x []float32) { r.rotate(x, r.Query) }
 
-func (r *Rotation) turn(x []float32, c float32) {
+func (r *Rotation) rotate(x []float32, c float32) {
 	mul(x, r.Pre)
 	wht(x)
 	if r.Mid != nil {

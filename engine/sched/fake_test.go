@@ -187,7 +187,7 @@ func (f *fake) Run(_ context.Context, b *llm.Batch) error {
 				return err
 			}
 			if f.rotary != nil {
-				f.turned(b, i, span[r], tok, int(b.Pos[r]))
+				f.roped(b, i, span[r], tok, int(b.Pos[r]))
 				continue
 			}
 			x[0], x[1] = float32(tok), float32(b.Pos[r])
@@ -273,8 +273,8 @@ func (f *fake) pack(b *llm.Batch) {
 	}
 }
 
-// turned writes the key of a token at a position.
-func (f *fake) turned(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
+// roped writes the key of a token at a position.
+func (f *fake) roped(b *llm.Batch, layer, span int, tok llm.Token, pos int) {
 	f.write(b, layer, kv.K, span, pos, func(h int) []float32 { return key(f.rotary[layer], tok, h, pos) })
 }
 

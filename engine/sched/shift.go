@@ -101,7 +101,7 @@ func (s *Sched) move(i, keep, drop int) (bool, error) {
 		if !y.Owns() {
 			continue
 		}
-		turn := newTurn(s.o.Rotary[k], drop)
+		turn := newRopeShift(s.o.Rotary[k], drop)
 		for _, side := range []kv.Side{kv.K, kv.V} {
 			if err := s.moveRows(i, k, side, old[y.Group], keep, drop, turn); err != nil {
 				return false, err
@@ -122,7 +122,7 @@ func (s *Sched) cells(group int, seq llm.Seq, pos int) cells {
 // moveRows copies one side of a layer from its old cells to those that the
 // sequence has now. All rows are read before the first is written, since old
 // and new cells overlap.
-func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, turn []turned) error {
+func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int, turn []ropeShift) error {
 	y := &s.cache.Layout().Layers[layer]
 	if y.Side(side).RowBytes == 0 {
 		return nil // V that is a view of K
@@ -130,11 +130,11 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 	m := mover{prog: s.prog, y: y, layer: layer, side: side, x: make([]float32, y.Side(side).HeadDim*y.KVHeads)}
 	rows := make([][3][]byte, len(old))
 	for pos, from := range old {
-		m.turn, m.from, m.to = nil, pos, pos
+		m.ropeShifts, m.from, m.to = nil, pos, pos
 		if pos >= keep {
 			m.from += drop
 			if side == kv.K {
-				m.turn = turn
+				m.ropeShifts = turn
 			}
 		}
 		var err error
@@ -158,13 +158,13 @@ func (s *Sched) moveRows(i, layer int, side kv.Side, old []cells, keep, drop int
 
 // mover takes rows of one side of a layer from one position to another.
 type mover struct {
-	prog     backend.Program
-	y        *kv.LayerLayout
-	layer    int
-	side     kv.Side
-	from, to int
-	turn     []turned  // of a key; nil: it stays as it is
-	x        []float32 // all heads of a row
+	prog       backend.Program
+	y          *kv.LayerLayout
+	layer      int
+	side       kv.Side
+	from, to   int
+	ropeShifts []ropeShift // of a key; nil: it stays as it is
+	x          []float32   // all heads of a row
 }
 
 // wanted leaves of c the parts that hold a row: types that are packed by page
@@ -196,7 +196,7 @@ func (m *mover) read(from, to cells) (rows [3][]byte, err error) {
 			continue
 		}
 		rows[p] = make([]byte, s.Row(p))
-		if m.turn == nil && from[p] >= 0 {
+		if m.ropeShifts == nil && from[p] >= 0 {
 			if err := m.prog.ReadRow(rows[p], m.layer, m.side, p, from[p]); err != nil {
 				return rows, err
 			}
@@ -231,8 +231,8 @@ func (m *mover) decode(from cells) error {
 	}
 	m.each(s.Form(best), row, func(x []float32, row []byte, t *kv.Type, at kv.At) {
 		t.Decode(x, row, at)
-		for i := range m.turn {
-			m.turn[i].apply(x)
+		for i := range m.ropeShifts {
+			m.ropeShifts[i].apply(x)
 		}
 	})
 	return nil
@@ -251,17 +251,17 @@ func (m *mover) each(t *kv.Type, row []byte, f func(x []float32, row []byte, t *
 	}
 }
 
-// turned is a RotaryPart with the sine and cosine of a distance.
-type turned struct {
+// ropeShift is a RotaryPart with the sine and cosine of a distance.
+type ropeShift struct {
 	kv.RotaryPart
 	cos, sin []float32
 }
 
-// newTurn is the turn of keys that move down by drop positions.
-func newTurn(r kv.Rotary, drop int) []turned {
-	var list []turned
+// newRopeShift is the turn of keys that move down by drop positions.
+func newRopeShift(r kv.Rotary, drop int) []ropeShift {
+	var list []ropeShift
 	for _, p := range r.Parts {
-		t := turned{p, make([]float32, len(p.Freqs)), make([]float32, len(p.Freqs))}
+		t := ropeShift{p, make([]float32, len(p.Freqs)), make([]float32, len(p.Freqs))}
 		for j, f := range p.Freqs {
 			sin, cos := math.Sincos(-float64(drop) * float64(f))
 			t.cos[j], t.sin[j] = float32(cos), float32(sin)
@@ -271,7 +271,7 @@ func newTurn(r kv.Rotary, drop int) []turned {
 	return list
 }
 
-func (t *turned) apply(x []float32) {
+func (t *ropeShift) apply(x []float32) {
 	for j := range t.Freqs {
 		a, b := t.Pair(j)
 		u, v := x[a], x[b]

@@ -163,7 +163,7 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 			tiles = append(tiles, int32(r), int32(min(a.Rows, c.rows-r)))
 		}
 	}
-	turned, res := c.turn(t, kc, q)
+	rotated, res := c.rotate(t, kc, q)
 	a.Params.Parts = uint32(max(1, c.parts))
 	a.Params.Window, a.Params.Cap, a.Params.Scale, a.Params.SparseV = uint32(c.window), c.cap, c.scale(), c.sparse
 	a.Params.Sharpen, a.Params.Soften = c.temper.Sharpen, c.temper.Soften
@@ -174,7 +174,7 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 		kernel: "attend", constants: a.Constants, params: shaders.Bytes(&a.Params), edit: c.edit,
 		grid: [3]uint32{a.Params.Parts, uint32(a.Slices()), uint32(len(tiles) / 2)},
 		args: map[string][]byte{
-			"q": turned, "res": res, "rows": raw(rows), "tables": raw(tables), "tiles": raw(tiles), "k_cache": kCache, "v_cache": vCache,
+			"q": rotated, "res": res, "rows": raw(rows), "tables": raw(tables), "tiles": raw(tiles), "k_cache": kCache, "v_cache": vCache,
 			"k_form": raw(kc.Table()), "v_form": raw(vc.Table()), "partial": nans(a.PartialFloats(c.rows)), "counts": make([]byte, 24),
 		},
 	}.try()
@@ -199,21 +199,21 @@ func (c *attendCase) try(t *testing.T) ([]float32, counts, error) {
 	return as[float32](merged["y"]), counts{binary.LittleEndian.Uint64(n), binary.LittleEndian.Uint64(n[8:]), binary.LittleEndian.Uint64(n[16:])}, nil
 }
 
-// turn is the queries in the domain of the keys, and the residual's vector.
-func (c *attendCase) turn(t *testing.T, kc *shaders.Cache, q []float32) (turned, res []byte) {
+// rotate is the queries in the domain of the keys, and the residual's vector.
+func (c *attendCase) rotate(t *testing.T, kc *shaders.Cache, q []float32) (rotated, res []byte) {
 	t.Helper()
-	if !kc.Turned() {
+	if !kc.Rotates() {
 		return raw(q), make([]byte, 64)
 	}
-	turned, res = nans(c.rows*c.heads*kc.Lanes), make([]byte, 4*c.rows*c.heads*kc.Lanes)
+	rotated, res = nans(c.rows*c.heads*kc.Lanes), make([]byte, 4*c.rows*c.heads*kc.Lanes)
 	for _, l := range kc.Query(c.heads) {
 		out := once{
 			kernel: "kv_query", constants: l.Constants, params: l.Params, grid: [3]uint32{l.X, uint32(c.heads), uint32(c.rows)},
-			args: map[string][]byte{"x": raw(q), "form": raw(l.Table), "y": turned, "res": res},
+			args: map[string][]byte{"x": raw(q), "form": raw(l.Table), "y": rotated, "res": res},
 		}.run(t)
-		turned, res = out["y"], out["res"]
+		rotated, res = out["y"], out["res"]
 	}
-	return turned, res
+	return rotated, res
 }
 
 // bound is what the arithmetic explains: a score is a sum of about 4·dimK rounded

@@ -309,8 +309,8 @@ func (p *codes) valuesTile(tile []byte, d int, s *Scratch) []byte {
 	if p.side == kv.V {
 		return tile[d*Cells:]
 	}
-	turn(s.turn, tile[d*Cells:], p.chunk/16, 0x80)
-	return s.turn
+	transpose(s.transposed, tile[d*Cells:], p.chunk/16, 0x80)
+	return s.transposed
 }
 
 func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page []byte, ahead int, used uint64, s *Scratch) {
@@ -318,8 +318,8 @@ func (p *codes) accumulateFloat(acc []float32, ld int, w []float32, n int, page 
 	for d := 0; d < p.values; d += p.chunk {
 		c := codes[d*Cells:]
 		if p.side == kv.K {
-			turn(s.turn, c, p.chunk/16, 0)
-			c = s.turn
+			transpose(s.transposed, c, p.chunk/16, 0)
+			c = s.transposed
 		}
 		decode(s.tile, c, Cells/4, p.chunk/16, p.levels)
 		for i := 0; i < n; i += panel {

@@ -401,9 +401,9 @@ loop7:
 	VZEROUPPER
 	RET
 
-// func turn4AVX512(dst *byte, codes *byte, flip uint32)
+// func transpose4AVX512(dst *byte, codes *byte, flip uint32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·turn4AVX512(SB), NOSPLIT, $0-20
+TEXT ·transpose4AVX512(SB), NOSPLIT, $0-20
 	MOVQ            dst+0(FP), DI
 	MOVQ            codes+8(FP), SI
 	MOVL            flip+16(FP), AX
@@ -908,9 +908,9 @@ loop9:
 	VZEROUPPER
 	RET
 
-// func turn2AVX512(dst *byte, codes *byte, flip uint32)
+// func transpose2AVX512(dst *byte, codes *byte, flip uint32)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·turn2AVX512(SB), NOSPLIT, $0-20
+TEXT ·transpose2AVX512(SB), NOSPLIT, $0-20
 	MOVQ            dst+0(FP), DI
 	MOVQ            codes+8(FP), SI
 	MOVL            flip+16(FP), AX

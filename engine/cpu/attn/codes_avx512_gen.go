@@ -39,10 +39,10 @@ func decodeInt4AVX512(dst *byte, codes *byte, groups int, table *float32, flip u
 //go:noescape
 func decodeTable4AVX512(dst *byte, codes *byte, groups int, table *float32, flip uint32)
 
-// turn4AVX512 transposes a chunk of 64 values.
+// transpose4AVX512 transposes a chunk of 64 values.
 //
 //go:noescape
-func turn4AVX512(dst *byte, codes *byte, flip uint32)
+func transpose4AVX512(dst *byte, codes *byte, flip uint32)
 
 // decodeInt2AVX512 widens bytes, after xoring them with flip, of 2 steps per group.
 //
@@ -54,7 +54,7 @@ func decodeInt2AVX512(dst *byte, codes *byte, groups int, table *float32, flip u
 //go:noescape
 func decodeTable2AVX512(dst *byte, codes *byte, groups int, table *float32, flip uint32)
 
-// turn2AVX512 transposes a chunk of 32 values.
+// transpose2AVX512 transposes a chunk of 32 values.
 //
 //go:noescape
-func turn2AVX512(dst *byte, codes *byte, flip uint32)
+func transpose2AVX512(dst *byte, codes *byte, flip uint32)

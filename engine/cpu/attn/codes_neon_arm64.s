@@ -317,8 +317,8 @@ again10:
 	BGT again9
 	RET
 
-// func turnNEON(dst, codes *byte, vecs int, flip uint32)
-TEXT ·turnNEON(SB), NOSPLIT, $0-28
+// func transposeNEON(dst, codes *byte, vecs int, flip uint32)
+TEXT ·transposeNEON(SB), NOSPLIT, $0-28
 	MOVD dst+0(FP), R0
 	MOVD codes+8(FP), R1
 	MOVD vecs+16(FP), R2

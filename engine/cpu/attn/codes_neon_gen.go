@@ -29,10 +29,10 @@ func expand4NEON(dst, low, high, table *byte, steps int)
 //go:noescape
 func expand5NEON(dst, low, high, table *byte, steps int)
 
-// turnNEON reorders a chunk of 16·vecs values.
+// transposeNEON reorders a chunk of 16·vecs values.
 //
 //go:noescape
-func turnNEON(dst, codes *byte, vecs int, flip uint32)
+func transposeNEON(dst, codes *byte, vecs int, flip uint32)
 
 // decodeInt2NEON makes floats of codes.
 //

@@ -2977,9 +2977,9 @@ skip60:
 	VZEROUPPER
 	RET
 
-// func turnF16AVX512(dst *byte, x *byte, width int)
+// func transposeF16AVX512(dst *byte, x *byte, width int)
 // Requires: AVX, AVX512F
-TEXT ·turnF16AVX512(SB), NOSPLIT, $0-24
+TEXT ·transposeF16AVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         x+8(FP), SI
 	MOVQ         width+16(FP), CX
@@ -3032,9 +3032,9 @@ DATA count<>+56(SB)/4, $0x0000000e
 DATA count<>+60(SB)/4, $0x0000000f
 GLOBL count<>(SB), RODATA|NOPTR, $64
 
-// func turnBF16AVX512(dst *byte, x *byte, width int)
+// func transposeBF16AVX512(dst *byte, x *byte, width int)
 // Requires: AVX, AVX512F
-TEXT ·turnBF16AVX512(SB), NOSPLIT, $0-24
+TEXT ·transposeBF16AVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         x+8(FP), SI
 	MOVQ         width+16(FP), CX
@@ -3073,9 +3073,9 @@ loop62:
 	VZEROUPPER
 	RET
 
-// func turnF32AVX512(dst *byte, x *byte, width int)
+// func transposeF32AVX512(dst *byte, x *byte, width int)
 // Requires: AVX, AVX512F
-TEXT ·turnF32AVX512(SB), NOSPLIT, $0-24
+TEXT ·transposeF32AVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         x+8(FP), SI
 	MOVQ         width+16(FP), CX

@@ -154,20 +154,20 @@ func mulAddF32x6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, 
 //go:noescape
 func mulAddF32Finitex6AVX512(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64, lanes uint64, ahead int)
 
-// turnF16AVX512 transposes [width][64] F16 to [64][width] float32.
+// transposeF16AVX512 transposes [width][64] F16 to [64][width] float32.
 //
 //go:noescape
-func turnF16AVX512(dst *byte, x *byte, width int)
+func transposeF16AVX512(dst *byte, x *byte, width int)
 
-// turnBF16AVX512 transposes [width][64] BF16 to [64][width] float32.
+// transposeBF16AVX512 transposes [width][64] BF16 to [64][width] float32.
 //
 //go:noescape
-func turnBF16AVX512(dst *byte, x *byte, width int)
+func transposeBF16AVX512(dst *byte, x *byte, width int)
 
-// turnF32AVX512 transposes [width][64] F32 to [64][width] float32.
+// transposeF32AVX512 transposes [width][64] F32 to [64][width] float32.
 //
 //go:noescape
-func turnF32AVX512(dst *byte, x *byte, width int)
+func transposeF32AVX512(dst *byte, x *byte, width int)
 
 // addHalfAVX512 adds f·x.
 //

@@ -2278,8 +2278,8 @@ bit30:
 	ADD R1, R6, R6
 	RET
 
-// func turnF32NEON(dst, x *byte, width int)
-TEXT ·turnF32NEON(SB), NOSPLIT, $0-24
+// func transposeF32NEON(dst, x *byte, width int)
+TEXT ·transposeF32NEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD width+16(FP), R2
@@ -2321,8 +2321,8 @@ again32:
 	BGT again31
 	RET
 
-// func turnF16NEON(dst, x *byte, width int)
-TEXT ·turnF16NEON(SB), NOSPLIT, $0-24
+// func transposeF16NEON(dst, x *byte, width int)
+TEXT ·transposeF16NEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD width+16(FP), R2
@@ -2368,8 +2368,8 @@ again34:
 	BGT again33
 	RET
 
-// func turnBF16NEON(dst, x *byte, width int)
-TEXT ·turnBF16NEON(SB), NOSPLIT, $0-24
+// func transposeBF16NEON(dst, x *byte, width int)
+TEXT ·transposeBF16NEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD width+16(FP), R2

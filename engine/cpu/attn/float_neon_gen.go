@@ -154,17 +154,17 @@ func mulAddBF16Finite3x32NEON(acc *float32, ld int, x *byte, pitch int, coef *fl
 //go:noescape
 func mulAddBF16Finite3x8NEON(acc *float32, ld int, x *byte, pitch int, coef *float32, steps uint64)
 
-// turnF32NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
+// transposeF32NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
 //
 //go:noescape
-func turnF32NEON(dst, x *byte, width int)
+func transposeF32NEON(dst, x *byte, width int)
 
-// turnF16NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
+// transposeF16NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
 //
 //go:noescape
-func turnF16NEON(dst, x *byte, width int)
+func transposeF16NEON(dst, x *byte, width int)
 
-// turnBF16NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
+// transposeBF16NEON transposes [width][64] values to [64][width] float32; width is a multiple of four.
 //
 //go:noescape
-func turnBF16NEON(dst, x *byte, width int)
+func transposeBF16NEON(dst, x *byte, width int)

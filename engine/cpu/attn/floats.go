@@ -180,7 +180,7 @@ func (p *floats) accumulatePage(acc []float32, ld int, w []float32, n int, page 
 			steps: used, finite: p.stored != dtype.F16, ahead: ahead,
 		}
 		if p.side == kv.K {
-			turnFloats(s.tile, a[d*Cells*p.size:], width, p.stored)
+			transposeFloats(s.tile, a[d*Cells*p.size:], width, p.stored)
 			m.x, m.pitch, m.stored, m.ahead = s.tile, width*4, dtype.F32, 0
 		}
 		for i := 0; i < n; i += panel {
@@ -191,9 +191,9 @@ func (p *floats) accumulatePage(acc []float32, ld int, w []float32, n int, page 
 	}
 }
 
-// turnFloatsGeneric transposes [width][64 tokens] to [64 tokens][width]
+// transposeFloatsGeneric transposes [width][64 tokens] to [64 tokens][width]
 // float32.
-func turnFloatsGeneric(dst, x []byte, width int, stored dtype.Type) {
+func transposeFloatsGeneric(dst, x []byte, width int, stored dtype.Type) {
 	var line [Cells]float32
 	size := 4
 	if stored != dtype.F32 {

@@ -292,7 +292,7 @@ type Scratch struct {
 	Odd           bool   // the last written cell is odd, see Form.Put
 	row           []byte // a head of one cell
 	codes         []byte // a page of codes, one byte each
-	turn          []byte // a transposed chunk of codes
+	transposed    []byte // a transposed chunk of codes
 	tile          []byte // [64][64] float32
 	sums          [panel * Cells]float32
 	first, second [panel * 64]float32 // sums of an odd page's halves
@@ -305,7 +305,7 @@ type Scratch struct {
 
 // NewScratch allocates a worker's memory for some forms.
 func NewScratch(forms ...*Form) *Scratch {
-	s := &Scratch{turn: aligned(64 * 64), tile: aligned(4 * 64 * 64)}
+	s := &Scratch{transposed: aligned(64 * 64), tile: aligned(4 * 64 * 64)}
 	var row, codes, padded int
 	for _, f := range forms {
 		if f == nil {

@@ -31,19 +31,19 @@ var (
 	values2x512         = [panel]valuesFunc{values1x2AVX512, values2x2AVX512, values3x2AVX512, values4x2AVX512, values5x2AVX512, values6x2AVX512}
 )
 
-func turnFloats(dst, x []byte, width int, stored dtype.Type) {
+func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
 	if !avx512() {
-		turnFloatsGeneric(dst, x, width, stored)
+		transposeFloatsGeneric(dst, x, width, stored)
 		return
 	}
 	_ = dst[width*Cells*4-1]
 	switch stored {
 	case dtype.F16:
-		turnF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+		transposeF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
 	case dtype.BF16:
-		turnBF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
+		transposeBF16AVX512(&dst[0], &x[:width*Cells*2][0], width)
 	default:
-		turnF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
+		transposeF32AVX512(&dst[0], &x[:width*Cells*4][0], width)
 	}
 }
 
@@ -124,14 +124,14 @@ func decode(dst, codes []byte, groups, vecs int, l *levels) {
 	f[exact][vecs/4](&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
 }
 
-func turn(dst, codes []byte, vecs int, flip byte) {
+func transpose(dst, codes []byte, vecs int, flip byte) {
 	if !avx512() {
-		turnGeneric(dst, codes, vecs, flip)
+		transposeGeneric(dst, codes, vecs, flip)
 		return
 	}
-	f := turn4AVX512
+	f := transpose4AVX512
 	if vecs == 2 {
-		f = turn2AVX512
+		f = transpose2AVX512
 	}
 	f(&dst[:1024*vecs][0], &codes[:1024*vecs][0], uint32(flip)*0x01010101)
 }

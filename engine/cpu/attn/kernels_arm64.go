@@ -88,19 +88,19 @@ func mulAdd(a *mulAddArgs) {
 	}
 }
 
-func turnFloats(dst, x []byte, width int, stored dtype.Type) {
+func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
 	if !assembly() || width%4 != 0 {
-		turnFloatsGeneric(dst, x, width, stored)
+		transposeFloatsGeneric(dst, x, width, stored)
 		return
 	}
 	_ = dst[width*Cells*4-1]
 	switch stored {
 	case dtype.F16:
-		turnF16NEON(&dst[0], &x[:width*Cells*2][0], width)
+		transposeF16NEON(&dst[0], &x[:width*Cells*2][0], width)
 	case dtype.BF16:
-		turnBF16NEON(&dst[0], &x[:width*Cells*2][0], width)
+		transposeBF16NEON(&dst[0], &x[:width*Cells*2][0], width)
 	default:
-		turnF32NEON(&dst[0], &x[:width*Cells*4][0], width)
+		transposeF32NEON(&dst[0], &x[:width*Cells*4][0], width)
 	}
 }
 
@@ -140,12 +140,12 @@ func decode(dst, codes []byte, groups, vecs int, l *levels) {
 	f(&dst[:256*n][0], &codes[:64*n][0], groups, &l.float[0], uint32(l.zero)*0x01010101)
 }
 
-func turn(dst, codes []byte, vecs int, flip byte) {
+func transpose(dst, codes []byte, vecs int, flip byte) {
 	if !assembly() {
-		turnGeneric(dst, codes, vecs, flip)
+		transposeGeneric(dst, codes, vecs, flip)
 		return
 	}
-	turnNEON(&dst[:1024*vecs][0], &codes[:1024*vecs][0], vecs, uint32(flip)*0x01010101)
+	transposeNEON(&dst[:1024*vecs][0], &codes[:1024*vecs][0], vecs, uint32(flip)*0x01010101)
 }
 
 // reads reports whether kernels can read planes for n rows.

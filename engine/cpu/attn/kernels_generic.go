@@ -89,7 +89,7 @@ func decodeGeneric(dst, codes []byte, groups, vecs int, l *levels) {
 	}
 }
 
-func turnGeneric(dst, codes []byte, vecs int, flip byte) {
+func transposeGeneric(dst, codes []byte, vecs int, flip byte) {
 	for d := range 16 * vecs {
 		for t := range Cells {
 			from := (d/4*4+t/16)*64 + t%16*4 + d%4

@@ -14,7 +14,7 @@ func decode(dst, codes []byte, groups, vecs int, l *levels) {
 	decodeGeneric(dst, codes, groups, vecs, l)
 }
 
-func turn(dst, codes []byte, vecs int, flip byte) { turnGeneric(dst, codes, vecs, flip) }
+func transpose(dst, codes []byte, vecs int, flip byte) { transposeGeneric(dst, codes, vecs, flip) }
 
 func dotTokens(a *dotTokensArgs) { dotTokensGeneric(a) }
 
@@ -72,8 +72,8 @@ func spreadHalves(dst, src []byte) { spreadHalvesGeneric(dst, src) }
 
 func remainder(dst, x []float32, inv, step float32) { remainderGeneric(dst, x, inv, step) }
 
-func turnFloats(dst, x []byte, width int, stored dtype.Type) {
-	turnFloatsGeneric(dst, x, width, stored)
+func transposeFloats(dst, x []byte, width int, stored dtype.Type) {
+	transposeFloatsGeneric(dst, x, width, stored)
 }
 
 // Quotients writes x divided by y, both of dst's length, to dst, which may be

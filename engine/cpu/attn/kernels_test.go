@@ -68,8 +68,8 @@ func TestCodeKernels(t *testing.T) {
 		for _, vecs := range []int{2, 4} {
 			codes := randomBytes(rng, 1024*vecs)
 			got, want := make([]byte, 1024*vecs), make([]byte, 1024*vecs)
-			turn(got, codes, vecs, 0x80)
-			turnGeneric(want, codes, vecs, 0x80)
+			transpose(got, codes, vecs, 0x80)
+			transposeGeneric(want, codes, vecs, 0x80)
 			if !bytes.Equal(got, want) {
 				t.Errorf("turn of %d differs", vecs)
 			}
@@ -85,15 +85,15 @@ func TestCodeKernels(t *testing.T) {
 	})
 }
 
-func TestTurnFloats(t *testing.T) {
+func TestTransposeFloats(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, 14))
 		for _, stored := range []dtype.Type{dtype.F32, dtype.F16, dtype.BF16} {
 			for _, width := range []int{8, 40, 64} {
 				x := halves(rng, width*Cells*2, true) // whatever the bits mean
 				got, want := make([]byte, 256*width), make([]byte, 256*width)
-				turnFloats(got, x, width, stored)
-				turnFloatsGeneric(want, x, width, stored)
+				transposeFloats(got, x, width, stored)
+				transposeFloatsGeneric(want, x, width, stored)
 				if !bytes.Equal(got, want) {
 					t.Errorf("%v of %d values differs", stored, width)
 				}

@@ -13,9 +13,9 @@ var unsigned = func() (s [maxRotation]float32) {
 	return s
 }()
 
-// turnBy multiplies x by pre, applies a Walsh-Hadamard transform, and
+// rotateBy multiplies x by pre, applies a Walsh-Hadamard transform, and
 // multiplies by c and post. Nil signs, and c of 0, change nothing.
-func turnBy(x, pre, post []float32, c float32) {
+func rotateBy(x, pre, post []float32, c float32) {
 	if pre == nil {
 		pre = unsigned[:]
 	}
@@ -32,21 +32,21 @@ func turnBy(x, pre, post []float32, c float32) {
 // r.Forward; for a query c is r.Query.
 func forward(r *kv.Rotation, x []float32, c float32) {
 	if r.Mid == nil {
-		turnBy(x, r.Pre, r.Post, c)
+		rotateBy(x, r.Pre, r.Post, c)
 		return
 	}
-	turnBy(x, r.Pre, nil, 1)
-	turnBy(x, r.Mid, r.Post, c)
+	rotateBy(x, r.Pre, nil, 1)
+	rotateBy(x, r.Mid, r.Post, c)
 }
 
 // backward inverts forward.
 func backward(r *kv.Rotation, x []float32) {
 	if r.Mid == nil {
-		turnBy(x, r.Post, r.Pre, r.Inverse)
+		rotateBy(x, r.Post, r.Pre, r.Inverse)
 		return
 	}
-	turnBy(x, r.Post, nil, r.Inverse)
-	turnBy(x, r.Mid, r.Pre, r.Inverse)
+	rotateBy(x, r.Post, nil, r.Inverse)
+	rotateBy(x, r.Mid, r.Pre, r.Inverse)
 }
 
 // rotateQuery prepares one query for keys of a segment: rot, and res where the
@@ -64,7 +64,7 @@ func rotateQuery(g *kv.Segment, rot, res, q []float32) {
 		e := res[first : first+size]
 		copy(e, x)
 		if t.Residual.Rule == kv.Projected {
-			turnBy(e, t.Residual.Signs, nil, t.Residual.Factor)
+			rotateBy(e, t.Residual.Signs, nil, t.Residual.Factor)
 		}
 	}
 }

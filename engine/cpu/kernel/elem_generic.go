@@ -64,18 +64,18 @@ func axpyGeneric(dst, x []float32, s float32) {
 func ropePairsGeneric(x, cos, sin []float32) {
 	for i, c := range cos {
 		a, b := x[2*i], x[2*i+1]
-		x[2*i], x[2*i+1] = turn(a, b, c, sin[i])
+		x[2*i], x[2*i+1] = ropePair(a, b, c, sin[i])
 	}
 }
 
 func ropeHalvesGeneric(lo, hi, cos, sin []float32) {
 	for i, c := range cos {
-		lo[i], hi[i] = turn(lo[i], hi[i], c, sin[i])
+		lo[i], hi[i] = ropePair(lo[i], hi[i], c, sin[i])
 	}
 }
 
-// turn rotates (a, b); the product with the sine is rounded first.
-func turn(a, b, cos, sin float32) (float32, float32) {
+// ropePair rotates (a, b); the product with the sine is rounded first.
+func ropePair(a, b, cos, sin float32) (float32, float32) {
 	return fma(a, cos, -float32(b*sin)), fma(b, cos, float32(a*sin))
 }
 

@@ -1,8 +1,8 @@
 #include "textflag.h"
 
-// func own(p *byte, n int)
+// func prefetchForWrite(p *byte, n int)
 // The instruction is PREFETCHW (SI), which does nothing where it is unknown.
-TEXT ·own(SB), NOSPLIT, $0-16
+TEXT ·prefetchForWrite(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), SI
 	MOVQ n+8(FP), CX
 

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func own(p *byte, n int)
-TEXT ·own(SB), NOSPLIT, $0-16
+// func prefetchForWrite(p *byte, n int)
+TEXT ·prefetchForWrite(SB), NOSPLIT, $0-16
 	MOVD p+0(FP), R0
 	MOVD n+8(FP), R1
 

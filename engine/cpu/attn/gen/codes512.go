@@ -140,7 +140,7 @@ func (a *asm) decode512(vecs int, exact bool) {
 // turn512 moves 128-bit lanes, four values of four tokens each, to their
 // token's group, and transposes them there.
 func (a *asm) turn512(vecs int) {
-	a.fn("turn"+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, flip uint32)", "transposes a chunk of %d values.", 16*vecs)
+	a.fn("transpose"+string(rune('0'+vecs))+"AVX512", "(dst, codes *byte, flip uint32)", "transposes a chunk of %d values.", 16*vecs)
 	a.ld("dst", reg.RDI)
 	a.ld("codes", reg.RSI)
 	a.ld("flip", reg.EAX)

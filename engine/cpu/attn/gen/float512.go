@@ -18,7 +18,7 @@ func float512(a *asm) {
 		}
 	}
 	for _, t := range []string{"F16", "BF16", "F32"} {
-		a.turnFloats512(t)
+		a.transposeFloats512(t)
 	}
 	a.halves512()
 }
@@ -98,9 +98,9 @@ func (a *asm) mulAdd512(stored string, n int, finite bool) {
 	a.end()
 }
 
-// turnFloats512 scatters one line of 64 tokens at a time.
-func (a *asm) turnFloats512(stored string) {
-	a.fn("turn"+stored+"AVX512", "(dst, x *byte, width int)", "transposes [width][64] %s to [64][width] float32.", stored)
+// transposeFloats512 scatters one line of 64 tokens at a time.
+func (a *asm) transposeFloats512(stored string) {
+	a.fn("transpose"+stored+"AVX512", "(dst, x *byte, width int)", "transposes [width][64] %s to [64][width] float32.", stored)
 	a.ld("dst", reg.RDI)
 	a.ld("x", reg.RSI)
 	a.ld("width", reg.RCX)

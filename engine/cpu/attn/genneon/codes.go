@@ -10,7 +10,7 @@ func codes(a *asm) {
 	for _, bits := range []int{1, 2, 3, 4, 5} {
 		a.expand(bits)
 	}
-	a.turn()
+	a.transpose()
 	for _, vecs := range []int{2, 4} {
 		a.decodeInt(vecs)
 		a.decodeTable(vecs)
@@ -84,8 +84,8 @@ func (a *asm) expand(bits int) {
 }
 
 // turn moves four values of four tokens, which are 16 bytes in either order.
-func (a *asm) turn() {
-	a.Func("turnNEON", "(dst, codes *byte, vecs int, flip uint32)", "reorders a chunk of 16·vecs values.", 0)
+func (a *asm) transpose() {
+	a.Func("transposeNEON", "(dst, codes *byte, vecs int, flip uint32)", "reorders a chunk of 16·vecs values.", 0)
 	a.args("dst", "codes", "vecs")
 	a.Arg("flip", R3)
 	a.Op("VDUP R3, V2.S4")

@@ -26,7 +26,7 @@ func floats(a *asm) {
 		}
 	}
 	for _, s := range stored[:3] {
-		a.turnFloats(s.name, s.size)
+		a.transposeFloats(s.name, s.size)
 	}
 }
 
@@ -91,9 +91,9 @@ func (a *asm) mulAdd(name string, size int, finite bool, n, lanes int) {
 	a.Ret()
 }
 
-// turnFloats transposes four values of four tokens at a time.
-func (a *asm) turnFloats(name string, size int) {
-	a.Func("turn"+name+"NEON", "(dst, x *byte, width int)", "transposes [width][64] values to [64][width] float32; width is a multiple of four.", 0)
+// transposeFloats transposes four values of four tokens at a time.
+func (a *asm) transposeFloats(name string, size int) {
+	a.Func("transpose"+name+"NEON", "(dst, x *byte, width int)", "transposes [width][64] values to [64][width] float32; width is a multiple of four.", 0)
 	a.args("dst", "x", "width")
 	a.Op("LSL $2, R2, R3") // bytes per row of dst
 	a.Op("MOVD R2, R9")
@@ -105,7 +105,7 @@ func (a *asm) turnFloats(name string, size int) {
 			for i := range V(4) {
 				a.widen(i, R5, 64*size*int(i), size, name)
 			}
-			a.turn4(0, 4)
+			a.transpose4(0, 4)
 			for i := range V(4) {
 				a.Store(i, R4, 0)
 				a.Op("ADD R3, R4, R4")
@@ -118,9 +118,9 @@ func (a *asm) turnFloats(name string, size int) {
 	a.Ret()
 }
 
-// turn4 transposes a square of words in v and the next three; t and the next
+// transpose4 transposes a square of words in v and the next three; t and the next
 // three are scratch.
-func (a *asm) turn4(v, t V) {
+func (a *asm) transpose4(v, t V) {
 	a.V("trn1.4s", t, v, v+1)
 	a.V("trn2.4s", t+1, v, v+1)
 	a.V("trn1.4s", t+2, v+2, v+3)
