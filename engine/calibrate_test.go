@@ -14,10 +14,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// levelledType is a cache type whose keys want a calibration.
-func levelledType(t *testing.T) *kv.Type {
+// normalisedType is a cache type whose keys want a calibration.
+func normalisedType(t *testing.T) *kv.Type {
 	for _, typ := range kv.Types() {
-		if typ.Form(64, kv.K).Levelled {
+		if typ.Form(64, kv.K).Normalised {
 			return typ
 		}
 	}
@@ -29,7 +29,7 @@ func levelledType(t *testing.T) *kv.Type {
 // and used again; one that is damaged is measured anew; where none is to be
 // measured every conversation has its own, or keys take a type that does without.
 func TestCalibrationOnLoad(t *testing.T) {
-	typ, dir := levelledType(t), t.TempDir()
+	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Small(t, "llama-hd64")
 	load := func(o engine.Options) *engine.Engine {
 		o.Threads, o.Context, o.Parallel, o.Want = 1, 256, 1, kv.Want{K: typ, V: typ}
@@ -59,11 +59,11 @@ func TestCalibrationOnLoad(t *testing.T) {
 	if err := os.WriteFile(file, before[:len(before)-1], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.SelfCalibrated || !l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true}).KV(); !l.Layers[0].K.SelfCalibrated || !l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	short := 32 // a page is packed before there is enough to measure
-	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Levelled || l.Layers[0].K.Reason == "" {
+	if l := load(engine.Options{Calibrations: dir, NoCalibration: true, KV: kv.Settings{ExactWindow: &short}}).KV(); l.Layers[0].K.SelfCalibrated || l.Layers[0].K.Active.Normalised || l.Layers[0].K.Reason == "" {
 		t.Errorf("without a calibration and a window K is %s (%s)", l.Layers[0].K.Active.Name, l.Layers[0].K.Reason)
 	}
 	load(engine.Options{Calibrations: dir})

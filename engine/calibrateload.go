@@ -40,7 +40,7 @@ func (x *opened) calibrate(ctx context.Context, o *Options) (kv.Settings, func(f
 		return s, load, nil
 	}
 	auto := s.AutoBits > 0
-	if want, err := m.anyLayer(*o, func(y *kv.LayerLayout) bool { return !y.MLA && y.K.Active.Levelled }); err != nil || !want && !auto {
+	if want, err := m.anyLayer(*o, func(y *kv.LayerLayout) bool { return !y.MLA && y.K.Active.Normalised }); err != nil || !want && !auto {
 		return s, load, err
 	}
 	c, err := x.kept(o.Calibrations)

@@ -228,7 +228,7 @@ func (x *opened) close() error { return errors.Join(x.backend.Close(), x.model.C
 func (x *opened) measure(ctx context.Context, o *Options) (kv.Settings, func(float64) error, error) {
 	cache, progress, err := x.calibrate(ctx, o)
 	if err == nil {
-		cache, err = x.evenKeys(ctx, o, cache)
+		cache, err = x.equaliseKeys(ctx, o, cache)
 	}
 	return cache, progress, err
 }

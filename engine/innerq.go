@@ -11,32 +11,32 @@ import (
 	"godwit/engine/sched"
 )
 
-// evenKeys returns the settings of the cache with the tables of InnerQ, where
+// equaliseKeys returns the settings of the cache with the tables of InnerQ, where
 // they are asked for. They are measured before the cache is laid out, on keys of
 // the built-in text, so that they do not depend on the first request.
-func (x *opened) evenKeys(ctx context.Context, o *Options, s kv.Settings) (kv.Settings, error) {
-	if s.InnerQ.Groups == 0 || s.Even != nil || x.model.Config().Embedding {
+func (x *opened) equaliseKeys(ctx context.Context, o *Options, s kv.Settings) (kv.Settings, error) {
+	if s.InnerQ.Groups == 0 || s.Equalised != nil || x.model.Config().Embedding {
 		return s, nil
 	}
 	with := *o
 	with.KV = s
-	want, err := x.model.anyLayer(with, func(y *kv.LayerLayout) bool { return y.K.Even })
+	want, err := x.model.anyLayer(with, func(y *kv.LayerLayout) bool { return y.K.Equalised })
 	if err != nil || !want {
 		return s, err
 	}
-	tables, heads, err := x.model.even(ctx, s.InnerQ, o)
+	tables, heads, err := x.model.equalise(ctx, s.InnerQ, o)
 	if err != nil {
 		return s, fmt.Errorf("innerq: %w", err)
 	}
-	s.Even = tables
+	s.Equalised = tables
 	x.log.Info(fmt.Sprintf("kv: InnerQ evens out the channels of %d KV heads", heads), "model", x.model.Config().Name)
 	return s, nil
 }
 
-// even reads as much of the built-in text as q asks for and returns a table for
+// equalise reads as much of the built-in text as q asks for and returns a table for
 // each layer and KV head, nil where the channels are even, and the number of
 // heads that have one.
-func (m *Model) even(ctx context.Context, q kv.InnerQ, o *Options) (tables [][]kv.Channels, heads int, err error) {
+func (m *Model) equalise(ctx context.Context, q kv.InnerQ, o *Options) (tables [][]kv.Channels, heads int, err error) {
 	tokens, err := m.builtinTokens(builtinText)
 	if err != nil {
 		return nil, 0, err
@@ -65,7 +65,7 @@ func (m *Model) even(ctx context.Context, q kv.InnerQ, o *Options) (tables [][]k
 		table := make([]kv.Channels, len(list))
 		for h, s := range list {
 			var ok bool
-			if table[h], ok = s.Even(q); ok {
+			if table[h], ok = s.Equalise(q); ok {
 				uneven++
 			} else {
 				for c := range table[h].Gain {

@@ -125,7 +125,7 @@ func (m *Model) fill(o *Options) {
 	}
 	s := &o.KV // nothing is measured for them
 	s.Calibration, s.Uncalibrated, s.SelfCalibrate, s.CalibratedLater = nil, false, false, false
-	s.InnerQ, s.Even = kv.InnerQ{}, nil
+	s.InnerQ, s.Equalised = kv.InnerQ{}, nil
 }
 
 // sized lays out one context.

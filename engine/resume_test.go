@@ -147,7 +147,7 @@ func damage(t *testing.T, dir string, fromEnd int) {
 // A load that leaves the calibration for later runs without one, keeps its form
 // when the calibration arrives, and takes no cells made with another.
 func TestCalibrateLater(t *testing.T) {
-	typ, dir := levelledType(t), t.TempDir()
+	typ, dir := normalisedType(t), t.TempDir()
 	path := golden.Path(t, "models", filepath.Join("tiny", "llama-hd64.gguf"))
 	o := engine.Options{Threads: 1, Context: 256, Parallel: 1, Want: kv.Want{K: typ, V: typ}, Calibrations: dir, CalibrateLater: true}
 	measured := 0

@@ -219,7 +219,7 @@ func (c *Cache) Late() bool { return c.cyclic() && c.Exact != nil }
 
 // selfCalibrated is c with keys that each conversation levels; nil where that is not for it.
 func (c *Cache) selfCalibrated() *Cache {
-	if !c.form.Levelled || !c.Late() {
+	if !c.form.Normalised || !c.Late() {
 		return nil
 	}
 	self := *c

@@ -97,7 +97,7 @@ type attnWorker struct {
 	scores       []float32
 	sum          []float32 // accumulators of the current part, Padded values for each query
 	scratch      *attn.Scratch
-	levelled     []float32 // a key or query with levelled channels
+	normalised   []float32 // a key or query with levelled channels
 	roped        []float32 // a key, then the queries of a row, after RoPE
 	out          []float32 // output of one query head
 	offset       []float32 // per query, what its scores lack because packed keys are levelled
@@ -484,16 +484,16 @@ func (t *attention) runWhole(w *attnWorker, j *job) {
 // so it matters only to a softmax that is not shift-invariant, or where exact
 // keys include the mean and packed keys do not.
 func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
-	levelled := q
+	normalised := q
 	w.offset[i] = 0
 	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
-		levelled = w.levelled
+		normalised = w.normalised
 		if t.cache.self != nil || t.Softcap > 0 || t.sinkLogits != nil {
 			w.offset[i] = kernel.Dot(q, c.Mean)
 		}
-		attn.Quotients(levelled, q, c.Gain)
+		attn.Quotients(normalised, q, c.Gain)
 	}
-	w.queries.Set(i, levelled)
+	w.queries.Set(i, normalised)
 	if t.cache.self == nil {
 		w.takeExact(i, w.queries)
 		return

@@ -222,10 +222,10 @@ func (c *cache) memoryOf(s attnShape, workers int) *attnMemory {
 func newAttnWorker(s attnShape) *attnWorker {
 	n := s.block * s.group
 	w := &attnWorker{
-		queries:  s.kForm.NewQueries(n),
-		scores:   make([]float32, longPages*n*attn.Cells),
-		scratch:  attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kPinned, s.vPinned),
-		levelled: make([]float32, s.kForm.HeadDim), roped: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
+		queries:    s.kForm.NewQueries(n),
+		scores:     make([]float32, longPages*n*attn.Cells),
+		scratch:    attn.NewScratch(s.kForm, s.vForm, s.kExact, s.vExact, s.kPinned, s.vPinned),
+		normalised: make([]float32, s.kForm.HeadDim), roped: make([]float32, s.group*s.kForm.HeadDim), offset: make([]float32, n),
 		out:   make([]float32, s.vForm.HeadDim),
 		chunk: newSoftmaxes(n, s.vForm.Padded),
 		total: newSoftmaxes(n, s.vForm.Padded),

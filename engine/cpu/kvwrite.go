@@ -78,15 +78,15 @@ func (t *attention) writeRow(worker *attnWorker, span, head, row int) {
 	w := t.rowWrite(span, head, row)
 	k := t.kRope.heads(worker.roped, p.row(t.k, row), head, 1, t.DimK, row)
 	t.inspect(k, "keys", row)
-	levelled := k
+	normalised := k
 	if c := t.channels(w.seq, head); c != nil {
-		levelled = worker.levelled
-		c.Level(levelled, k)
+		normalised = worker.normalised
+		c.Normalise(normalised, k)
 	}
 	if t.cache.self == nil {
-		k = levelled
+		k = normalised
 	}
-	t.saturated(kv.K, t.cache.k.write(&w, k, levelled, worker.scratch))
+	t.saturated(kv.K, t.cache.k.write(&w, k, normalised, worker.scratch))
 	if t.v != graph.None {
 		v := p.row(t.v, row)[head*t.DimV : (head+1)*t.DimV]
 		t.inspect(v, "values", row)

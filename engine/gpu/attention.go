@@ -59,7 +59,7 @@ func (t *attention) bind(p *program) (err error) {
 	if t.prefill, err = shaders.NewAttention(t.k, t.v, t.Heads, t.KVHeads, p.capacity()); err != nil {
 		return err
 	}
-	if err := t.level(p); err != nil {
+	if err := t.normalisation(p); err != nil {
 		return err
 	}
 	chunks := (p.image.stride*kv.PageCells + shaders.ChunkCells - 1) / shaders.ChunkCells
@@ -122,8 +122,8 @@ func (c *compiler) bindExact(t *attention, s *side) place {
 	return place{Bind{b, s.base()}, b.Size() - s.base()}
 }
 
-// level uploads the calibration of the key channels.
-func (t *attention) level(p *program) (err error) {
+// normalisation uploads the calibration of the key channels.
+func (t *attention) normalisation(p *program) (err error) {
 	if o := t.cache.self; o != nil { // exact keys include their mean, so packed scores lack it
 		t.mean, t.gain, t.shifted = o.mean, o.gain, true
 		return nil
@@ -147,14 +147,14 @@ func (t *attention) level(p *program) (err error) {
 // attendMemory is scratch that all layers use one after another: queries
 // divided by the gain of their channels and keys multiplied by it, rotated
 // queries, the second vector of residuals, shifts, and parts.
-type attendMemory struct{ levelled, keys, query, residual, shift, partial place }
+type attendMemory struct{ normalised, keys, query, residual, shift, partial place }
 
 // attendRoom allocates it for the largest layer.
 func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
-	var levelled, keys, query, residual, shift, partial int
+	var normalised, keys, query, residual, shift, partial int
 	for _, t := range list {
 		if t.mean.size > 0 {
-			levelled, keys = max(levelled, p.capacity()*t.Heads*t.DimK), max(keys, p.capacity()*t.KVHeads*t.DimK)
+			normalised, keys = max(normalised, p.capacity()*t.Heads*t.DimK), max(keys, p.capacity()*t.KVHeads*t.DimK)
 		}
 		if t.shifted {
 			shift = max(shift, p.capacity()*t.Heads)
@@ -172,7 +172,7 @@ func (p *program) attendRoom(list []*attention) (m attendMemory, err error) {
 		size  int
 		label string
 	}{
-		{&m.levelled, levelled, "levelled queries"},
+		{&m.normalised, normalised, "levelled queries"},
 		{&m.keys, keys, "levelled keys"},
 		{&m.query, query, "turned queries"},
 		{&m.residual, residual, "queries of signs"},
@@ -198,7 +198,7 @@ func (c *compiler) addAttend(t *attention) error {
 		keys := exact
 		if t.mean.size > 0 {
 			q := &shaders.KvLevelParams{Width: uint32(t.KVHeads * t.DimK), Dim: uint32(t.DimK), Group: 1}
-			if err := c.levelled(q, keys, t, c.room.keys); err != nil {
+			if err := c.normalise(q, keys, t, c.room.keys); err != nil {
 				return err
 			}
 			keys = c.room.keys
@@ -257,10 +257,10 @@ func (c *compiler) query(t *attention, query place) (place, error) {
 	}
 	if t.mean.size > 0 {
 		q := &shaders.KvLevelParams{Width: uint32(t.Heads * t.DimK), Dim: uint32(t.DimK), Group: uint32(t.Heads / t.KVHeads), Query: 1}
-		if err := c.levelled(q, query, t, c.room.levelled); err != nil {
+		if err := c.normalise(q, query, t, c.room.normalised); err != nil {
 			return query, err
 		}
-		query = c.room.levelled
+		query = c.room.normalised
 	}
 	residual := c.room.residual
 	if t.k.SelfCalibrated {
@@ -286,8 +286,8 @@ func (c *compiler) rotateQuery(t *attention, query, to, residual place) error {
 	return nil
 }
 
-// levelled adds the launch that evens out the channels of queries or keys.
-func (c *compiler) levelled(q *shaders.KvLevelParams, x place, t *attention, to place) error {
+// normalise adds the launch that evens out the channels of queries or keys.
+func (c *compiler) normalise(q *shaders.KvLevelParams, x place, t *attention, to place) error {
 	group := shaders.Find("kv_level").Group
 	if t.cache.self != nil {
 		q.Each = uint32(t.cache.self.each())

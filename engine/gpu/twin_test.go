@@ -19,16 +19,16 @@ import (
 
 // twinCase is some layers of attention over the same rows.
 type twinCase struct {
-	k, v     string
-	dim      int
-	window   int // of every other layer, 0: none
-	exact    kv.Window
-	mla      bool
-	channels bool // calibrated
-	even     bool // InnerQ
-	self     bool // calibrated by each conversation
-	softcap  float32
-	pinned   bool
+	k, v      string
+	dim       int
+	window    int // of every other layer, 0: none
+	exact     kv.Window
+	mla       bool
+	channels  bool // calibrated
+	equalised bool // InnerQ
+	self      bool // calibrated by each conversation
+	softcap   float32
+	pinned    bool
 }
 
 const (
@@ -86,7 +86,7 @@ func (w *twins) build(t *testing.T) {
 		c := kv.Channels{Mean: make([]float32, w.dim), Gain: make([]float32, w.dim)}
 		for i := range w.dim {
 			c.Mean[i], c.Gain[i] = float32(rng.NormFloat64()), float32(math.Exp(rng.NormFloat64()/2))
-			if w.even {
+			if w.equalised {
 				c.Mean[i] = 0
 			}
 		}
@@ -151,8 +151,8 @@ func (w *twins) resolve(t *testing.T, info []kv.LayerInfo, channels []kv.Channel
 		if w.layout.Layers[i].K.SelfCalibrated != w.self {
 			t.Fatalf("layer %d is calibrated by each conversation: %v", i, !w.self)
 		}
-		if w.channels || w.even {
-			w.layout.Layers[i].K.Channels, w.layout.Layers[i].K.Even = channels, w.even
+		if w.channels || w.equalised {
+			w.layout.Layers[i].K.Channels, w.layout.Layers[i].K.Equalised = channels, w.equalised
 		}
 	}
 }
@@ -276,7 +276,7 @@ func TestTwins(t *testing.T) {
 		{k: "q4_0", v: "turbo3", dim: 128, exact: kv.Window{Pinned: 4, Newest: 64}},
 		{k: "q8_0", v: "turbo3", dim: 128, exact: kv.Window{Newest: 1}, window: 70},
 		{k: "f16", v: "tbq4", dim: 64, exact: kv.Window{Pinned: 60, Newest: 90}},
-		{k: "turbo3", v: "q4_0", dim: 96, exact: kv.Window{Pinned: 5}, even: true},
+		{k: "turbo3", v: "q4_0", dim: 96, exact: kv.Window{Pinned: 5}, equalised: true},
 		{k: "gw3", v: "gw2", dim: 64, exact: kv.Window{Pinned: 4, Newest: 64}, channels: true},
 		{k: "gw4", v: "gw3", dim: 128, exact: kv.Window{Newest: 1}, window: 70},
 		{k: "gw2", v: "gw4", dim: 96, exact: kv.Window{Pinned: 3, Newest: 20}, channels: true, pinned: true},

@@ -196,7 +196,7 @@ func TestResolveCalibration(t *testing.T) {
 	c := calibrated(layers, 4)
 	for _, typ := range Types() {
 		l := resolve(t, Want{typ, typ}, layers, Settings{Cells: 64, Calibration: c, AutoAsymmetric: Off})
-		if has := l.Layers[1].K.Channels != nil; has != l.Layers[1].K.Active.Levelled || l.Layers[1].V.Channels != nil {
+		if has := l.Layers[1].K.Channels != nil; has != l.Layers[1].K.Active.Normalised || l.Layers[1].V.Channels != nil {
 			t.Errorf("%s: channels %v", typ.Name, has)
 		}
 		l = resolve(t, Want{typ, typ}, layers, Settings{Cells: 64, Uncalibrated: true, AutoAsymmetric: Off})

@@ -8,8 +8,8 @@ import "math"
 // every key.
 type Channels struct{ Mean, Gain []float32 }
 
-// Level writes Gain·(k - Mean) to dst, which may be k.
-func (c *Channels) Level(dst, k []float32) {
+// Normalise writes Gain·(k - Mean) to dst, which may be k.
+func (c *Channels) Normalise(dst, k []float32) {
 	for i, v := range k {
 		dst[i] = float32((v - c.Mean[i]) * c.Gain[i])
 	}

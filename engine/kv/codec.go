@@ -78,7 +78,7 @@ func (t *Type) Segments(headDim int) []Segment {
 func (t *Type) Encode(dst []byte, src []float32, at At) (saturated int) {
 	if c := at.Channels; c != nil {
 		level := make([]float32, len(src))
-		c.Level(level, src)
+		c.Normalise(level, src)
 		src, at.Channels = level, nil
 	}
 	if t.Join != nil {

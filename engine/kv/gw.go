@@ -25,7 +25,7 @@ func gw(name, note, group string, bits int, levels []float32, unit float32) *Typ
 	trellis := newTrellis(bits, levels)
 	for _, r := range gwRotations {
 		blocks = append(blocks, &Type{
-			Name: name, Note: note, Family: GW, Levelled: true,
+			Name: name, Note: note, Family: GW, Normalised: true,
 			Elems: r.Size, Bytes: 2 + bits*r.Size/8,
 			Codes:    Codes{Bits: bits, Packing: Cyclic, At: 2, Levels: levels, Trellis: trellis},
 			Scale:    Scale{Rule: Unbiased, Unit: unit},

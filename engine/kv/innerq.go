@@ -17,11 +17,11 @@ type InnerQ struct {
 
 // Limits of InnerQ.
 const (
-	evenGroup = 128 // values per group
-	evenSmall = 1e-10
-	evenLeast = 0.5 // bounds of a channel's factor
-	evenMost  = 2
-	evenNear  = 1.2 // ratio to the mean below which channels count as equal
+	equalGroup = 128 // values per group
+	equalSmall = 1e-10
+	equalLeast = 0.5 // bounds of a channel's factor
+	equalMost  = 2
+	equalNear  = 1.2 // ratio to the mean below which channels count as equal
 )
 
 func (q InnerQ) check() error {
@@ -42,23 +42,23 @@ func (q InnerQ) Tokens(layers []LayerInfo) int {
 	if least == 0 || q.Groups == 0 {
 		return 0
 	}
-	return int(min((int64(q.Groups)*evenGroup+int64(least)-1)/int64(least), maxCells))
+	return int(min((int64(q.Groups)*equalGroup+int64(least)-1)/int64(least), maxCells))
 }
 
-// evens reports whether InnerQ applies to keys of this form: packed after a
+// equalises reports whether InnerQ applies to keys of this form: packed after a
 // rotation, and not normalised by a calibration.
-func (t *Type) evens() bool {
+func (t *Type) equalises() bool {
 	for _, p := range t.Join {
-		if p.Form.evens() {
+		if p.Form.equalises() {
 			return true
 		}
 	}
-	return !t.Float && t.Rotation.Size > 0 && !t.Levelled
+	return !t.Float && t.Rotation.Size > 0 && !t.Normalised
 }
 
-// Even returns the table of InnerQ from the statistics; ok is false if the
+// Equalise returns the table of InnerQ from the statistics; ok is false if the
 // channels are already equal.
-func (s *ChannelStats) Even(q InnerQ) (c Channels, ok bool) {
+func (s *ChannelStats) Equalise(q InnerQ) (c Channels, ok bool) {
 	if !(q.Strength > 0 && q.Strength <= 1) {
 		q.Strength = 0.5
 	}
@@ -73,38 +73,38 @@ func (s *ChannelStats) Even(q InnerQ) (c Channels, ok bool) {
 	most, least := 1.0, 1.0
 	for i, r := range rms {
 		ratio := 1.0
-		if r > evenSmall {
+		if r > equalSmall {
 			ratio = mean / r
 		}
 		most, least = max(most, ratio), min(least, ratio)
-		c.Gain[i] = float32(min(max(math.Pow(ratio, q.Strength), evenLeast), evenMost))
+		c.Gain[i] = float32(min(max(math.Pow(ratio, q.Strength), equalLeast), equalMost))
 	}
-	return c, most >= evenNear || least <= 1/evenNear
+	return c, most >= equalNear || least <= 1/equalNear
 }
 
-// even gives the keys of a layer their table, or says why they need none.
+// equalise gives the keys of a layer their table, or says why they need none.
 // Before the tables exist it says that they will come.
-func (r *resolver) even(y *LayerLayout) {
-	if r.set.InnerQ.Groups == 0 || y.MLA || !y.K.Active.evens() {
+func (r *resolver) equalise(y *LayerLayout) {
+	if r.set.InnerQ.Groups == 0 || y.MLA || !y.K.Active.equalises() {
 		return
 	}
-	if r.set.Even == nil {
-		y.K.Even = true
+	if r.set.Equalised == nil {
+		y.K.Equalised = true
 		return
 	}
-	y.K.Channels = r.set.Even[len(r.out.Layers)]
-	y.K.Even = y.K.Channels != nil
+	y.K.Channels = r.set.Equalised[len(r.out.Layers)]
+	y.K.Equalised = y.K.Channels != nil
 }
 
-// checkEven rejects tables that are not for these layers.
-func (s *Settings) checkEven(layers []LayerInfo) error {
-	if s.Even == nil {
+// checkEqualised rejects tables that are not for these layers.
+func (s *Settings) checkEqualised(layers []LayerInfo) error {
+	if s.Equalised == nil {
 		return nil
 	}
-	if len(s.Even) != len(layers) {
-		return fmt.Errorf("kv: InnerQ tables of %d layers, the model has %d", len(s.Even), len(layers))
+	if len(s.Equalised) != len(layers) {
+		return fmt.Errorf("kv: InnerQ tables of %d layers, the model has %d", len(s.Equalised), len(layers))
 	}
-	for i, heads := range s.Even {
+	for i, heads := range s.Equalised {
 		if heads == nil {
 			continue
 		}

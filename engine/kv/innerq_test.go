@@ -14,7 +14,7 @@ func statsOf(k ...float32) *ChannelStats {
 }
 
 // The factors of the spec: (mean rms / rms)^strength within a half and two.
-func TestEvenFactors(t *testing.T) {
+func TestEqualisingFactors(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		s    *ChannelStats
@@ -31,7 +31,7 @@ func TestEvenFactors(t *testing.T) {
 		{"even already", statsOf(1, 1.1, 0.95, 1), InnerQ{1, 0.5}, nil, false},
 		{"nothing", statsOf(0, 0, 0, 0), InnerQ{1, 0.5}, nil, false},
 	} {
-		got, ok := c.s.Even(c.q)
+		got, ok := c.s.Equalise(c.q)
 		if ok != c.ok {
 			t.Errorf("%s: uneven %v", c.name, ok)
 		}
@@ -44,7 +44,7 @@ func TestEvenFactors(t *testing.T) {
 }
 
 // Tables go to rotated keys alone, and the plan says so before they are there.
-func TestEvenLayout(t *testing.T) {
+func TestEqualisedLayout(t *testing.T) {
 	layers := model(2, 4, 2, 64)
 	q := InnerQ{256, 0.5}
 	if got := q.Tokens(layers); got != 512 {
@@ -58,9 +58,9 @@ func TestEvenLayout(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		k     string
-		even  [][]Channels
-		sides [2]string
+		k         string
+		equalised [][]Channels
+		sides     [2]string
 	}{
 		{"turbo3", nil, [2]string{"innerq", "innerq"}},
 		{"turbo3", table, [2]string{"innerq", ""}},
@@ -69,7 +69,7 @@ func TestEvenLayout(t *testing.T) {
 		{"f16", nil, [2]string{"", ""}},
 		{"gw3", nil, [2]string{"", ""}},
 	} {
-		l := resolve(t, want(t, c.k, "turbo3"), layers, Settings{Cells: 64, InnerQ: q, Even: c.even})
+		l := resolve(t, want(t, c.k, "turbo3"), layers, Settings{Cells: 64, InnerQ: q, Equalised: c.equalised})
 		p := NewPlan(&l, "", 64)
 		for i, want := range c.sides {
 			if got := p.Layers[i].K.Channels; got != want || p.Layers[i].V.Channels != "" {
@@ -82,9 +82,9 @@ func TestEvenLayout(t *testing.T) {
 		want string
 	}{
 		{Settings{InnerQ: InnerQ{Groups: -1}}, "-1 groups"},
-		{Settings{Even: table[:1]}, "tables of 1 layers"},
-		{Settings{Even: [][]Channels{table[0][:1], nil}}, "tables of 1 KV heads"},
-		{Settings{Even: [][]Channels{{table[0][0], {}}, nil}}, "table of 0 channels"},
+		{Settings{Equalised: table[:1]}, "tables of 1 layers"},
+		{Settings{Equalised: [][]Channels{table[0][:1], nil}}, "tables of 1 KV heads"},
+		{Settings{Equalised: [][]Channels{{table[0][0], {}}, nil}}, "table of 0 channels"},
 	} {
 		if _, err := Resolve(Want{}, layers, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -102,7 +102,7 @@ type SideLayout struct {
 	Bytes          int64  // bytes of the whole pool
 	Segments       []Segment
 	Channels       []Channels // calibration, one per KV head; nil for none
-	Even           bool       // the channels are InnerQ's, or will be
+	Equalised      bool       // the channels are InnerQ's, or will be
 	SelfCalibrated bool       // every conversation has its own calibration
 	Sense          float64    // divergence of the model, in nats, with this cache alone at the fewest bits; 0 if not measured
 

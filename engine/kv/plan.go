@@ -109,7 +109,7 @@ func planSide(s *SideLayout) PlanSide {
 		p.Exact = s.Exact.Name
 	}
 	switch {
-	case s.Even:
+	case s.Equalised:
 		p.Channels = "innerq"
 	case s.SelfCalibrated:
 		p.Channels = "self-calibrated"

@@ -76,7 +76,7 @@ func Resolve(want Want, layers []LayerInfo, s Settings) (Layout, error) {
 	if s.Seqs < 0 || s.Seqs > maxSeqs || s.UBatch < 0 || s.UBatch > maxCells {
 		return Layout{}, fmt.Errorf("kv: %d sequences and %d rows a run; at most %d and %d are possible", s.Seqs, s.UBatch, maxSeqs, maxCells)
 	}
-	if err := errors.Join(s.checkWindow(), s.InnerQ.check(), s.checkEven(layers)); err != nil {
+	if err := errors.Join(s.checkWindow(), s.InnerQ.check(), s.checkEqualised(layers)); err != nil {
 		return Layout{}, err
 	}
 	if s.Span == 0 {
@@ -208,7 +208,7 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 		}
 	}
 	own := false
-	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Levelled && !in.MLA {
+	if s := &r.set; s.Uncalibrated && s.Calibration == nil && k.t.Form(in.HeadDimK, K).Normalised && !in.MLA {
 		if own = r.self(in); own {
 			k.because(slog.LevelInfo, "calibrated by each conversation on its first %d tokens", SelfRows)
 		} else {
@@ -229,11 +229,11 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 	if c := r.set.Calibration; c != nil {
 		l := &c.Layers[len(r.out.Layers)]
 		y.K.Sense, y.V.Sense = l.SenseK, l.SenseV
-		if y.K.Active.Levelled && !in.MLA {
+		if y.K.Active.Normalised && !in.MLA {
 			y.K.Channels = l.channels(in.Rotary, r.set.Span)
 		}
 	}
-	r.even(&y)
+	r.equalise(&y)
 	if r.set.Temperature != Off {
 		y.Temper = y.K.Active.Temper
 	}

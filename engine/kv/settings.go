@@ -34,7 +34,7 @@ type Settings struct {
 	CalibratedLater bool         // the missing calibration is being measured for the next load
 	SelfCalibrate   bool         // conversations can measure their own keys without a calibration
 	InnerQ          InnerQ       // equalises key channels that no calibration normalises; zero for off
-	Even            [][]Channels // InnerQ's tables by layer and KV head; nil if not measured yet
+	Equalised       [][]Channels // InnerQ's tables by layer and KV head; nil if not measured yet
 	ExactWindow     *int         // newest positions that are also kept exact; nil for the default of the types
 	ExactSinks      *int         // first positions that are kept exact for good; nil for the default of the types
 	Checkpoints     int          // recurrent states kept for rewinding, over all sequences; 0 for two per sequence, negative for none

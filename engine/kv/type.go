@@ -73,7 +73,7 @@ type Type struct {
 	Cut          *Cut    // a head is divided into blocks of several sizes
 	Window       Window
 	Temper       Temper
-	Levelled     bool // keys need a calibration of their channels
+	Normalised   bool // keys need a calibration of their channels
 	Heads        Heads
 	Variants     []Variant // other encodings under the same name, by head size
 	Retired      string    // why the name is not a cache type, and what to use; kv encode and kv decode only

@@ -224,11 +224,11 @@ func judgeTrellis(t *testing.T, edit func(string) string) error {
 // judgeRepack packs two pages, one of which lies behind those of its layer, from
 // their exact rows and wants the codes of engine/kv. With levelled the sequences of
 // the pages level their channels.
-func judgeRepack(levelled bool) func(*testing.T, func(string) string) error {
-	return func(t *testing.T, edit func(string) string) error { return repack(t, levelled, edit) }
+func judgeRepack(normalised bool) func(*testing.T, func(string) string) error {
+	return func(t *testing.T, edit func(string) string) error { return repack(t, normalised, edit) }
 }
 
-func repack(t *testing.T, levelled bool, edit func(string) string) error {
+func repack(t *testing.T, normalised bool, edit func(string) string) error {
 	const dim, heads, own = 96, 2, 3
 	zero, newest := 0, 64
 	l, err := kv.Resolve(kv.Want{K: kv.GW3, V: kv.F16}, []kv.LayerInfo{{
@@ -245,7 +245,7 @@ func repack(t *testing.T, levelled bool, edit func(string) string) error {
 	if err != nil {
 		return err
 	}
-	c.SelfCalibrated = levelled
+	c.SelfCalibrated = normalised
 	size := beside.RowBytes(dim)
 	exact, cache := make([]byte, 5*64*heads*size), make([]byte, 4*64*heads*c.HeadBytes)
 	x := normal(6, len(exact)/size*dim)
@@ -275,8 +275,8 @@ func repack(t *testing.T, levelled bool, edit func(string) string) error {
 		from := exact[(int(pages[3*page+1])*heads*64+in)*size:][:size]
 		channel := (int(pages[3*page+2])*heads + in/64) * dim
 		want := repacked(form, beside, dim, from)
-		if levelled {
-			want = relevelled(form, beside, from, kv.Channels{Mean: mean[channel:][:dim], Gain: gain[channel:][:dim]})
+		if normalised {
+			want = renormalised(form, beside, from, kv.Channels{Mean: mean[channel:][:dim], Gain: gain[channel:][:dim]})
 		}
 		if string(got) != string(want) {
 			return fmt.Errorf("cell %d: %x, want %x", i, got, want)
@@ -285,8 +285,8 @@ func repack(t *testing.T, levelled bool, edit func(string) string) error {
 	return nil
 }
 
-// relevelled is the row that an exact one becomes when its channels are levelled.
-func relevelled(form, exact *kv.Type, row []byte, c kv.Channels) []byte {
+// renormalised is the row that an exact one becomes when its channels are levelled.
+func renormalised(form, exact *kv.Type, row []byte, c kv.Channels) []byte {
 	x, out := make([]float32, len(c.Mean)), make([]byte, form.RowBytes(len(c.Mean)))
 	exact.Decode(x, row, kv.At{})
 	form.Encode(out, x, kv.At{Channels: &c})

@@ -152,11 +152,11 @@ func (f *Form) PrefetchForWrite(page Page, cell int) {
 // rotation. The form must be one that is packed by page. A level that is not
 // nil is applied before the rotation to the packed form only. The result is the
 // sum of Write's over all cells.
-func (f *Form) Pack(page Page, exact *Form, from Page, level *kv.Channels, s *Scratch) (saturated int) {
+func (f *Form) Pack(page Page, exact *Form, from Page, channels *kv.Channels, s *Scratch) (saturated int) {
 	for c := 0; c < f.cells; c += abreast {
 		exact.rotated(s.head, f.Padded, from.Read, c)
-		for i := 0; level != nil && i < abreast; i++ {
-			f.relevel(s.head[i*f.Padded:], exact, from, c+i, level, s)
+		for i := 0; channels != nil && i < abreast; i++ {
+			f.renormalise(s.head[i*f.Padded:], exact, from, c+i, channels, s)
 		}
 		for i, p := range f.segments {
 			g := &f.shapes[i]
@@ -175,13 +175,13 @@ func (f *Form) rotated(dst []float32, ld int, page []byte, cell int) {
 	}
 }
 
-// relevel inverts a cell's rotation, levels the values and rotates them as f
+// renormalise inverts a cell's rotation, levels the values and rotates them as f
 // does.
-func (f *Form) relevel(dst []float32, exact *Form, page Page, cell int, level *kv.Channels, s *Scratch) {
+func (f *Form) renormalise(dst []float32, exact *Form, page Page, cell int, channels *kv.Channels, s *Scratch) {
 	row, v := s.row[:exact.row], s.value[:f.HeadDim]
 	exact.Get(row, page, cell)
 	exact.Type.Decode(v, row, kv.At{})
-	level.Level(v, v)
+	channels.Normalise(v, v)
 	for i := range f.shapes {
 		g := &f.shapes[i]
 		t := g.Form

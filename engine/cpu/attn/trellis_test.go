@@ -235,11 +235,11 @@ func repacked(packed, exact *kv.Type, dim int, row []byte) []byte {
 
 // Where only the packed form is levelled, a page has the bytes of its rows as
 // they would have been written.
-func TestTrellisPackLevelled(t *testing.T) {
+func TestTrellisPackNormalised(t *testing.T) {
 	eachTier(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(14, 14))
 		eachPacked(t, []int{40, 64, 576}, func(packed, exact *kv.Type, dim int) {
-			level := &kv.Channels{Mean: random(rng, dim), Gain: random(rng, dim)}
+			channels := &kv.Channels{Mean: random(rng, dim), Gain: random(rng, dim)}
 			f, e := New(packed, dim, Options{Side: kv.K}), New(exact, dim, Options{Side: kv.K})
 			s := NewScratch(f, e)
 			from := e.Page(make([]byte, e.PageBytes()))
@@ -249,10 +249,10 @@ func TestTrellisPackLevelled(t *testing.T) {
 				row, x := make([]byte, e.RowBytes()), make([]float32, dim)
 				e.Get(row, from, c)
 				exact.Decode(x, row, kv.At{})
-				level.Level(x, x)
+				channels.Normalise(x, x)
 				f.Write(want, c, x, kv.At{}, s)
 			}
-			f.Pack(got, e, from, level, s)
+			f.Pack(got, e, from, channels, s)
 			if !bytes.Equal(got.Read, want.Read) {
 				t.Errorf("%s %d: a page differs from its rows", packed.Name, dim)
 			}
