@@ -9,19 +9,19 @@ import (
 // The pairs of the presets, and every mix of the types that keep something exactly,
 // have kernels of their own.
 func TestFrequentPairs(t *testing.T) {
-	var late []*kv.Type
+	var byPage []*kv.Type
 	for _, typ := range kv.Types() {
 		if typ.Window != (kv.Window{}) {
-			late = append(late, typ)
+			byPage = append(byPage, typ)
 		}
 	}
-	if len(late) < 2 {
+	if len(byPage) < 2 {
 		t.Fatal("no types to mix")
 	}
 	for _, dim := range []int{64, 96, 128, 256} {
 		list := wanted(dim)[:len(kv.Presets())]
-		for _, k := range late {
-			for _, v := range late {
+		for _, k := range byPage {
+			for _, v := range byPage {
 				list = append(list, kv.Want{K: k, V: v})
 			}
 		}

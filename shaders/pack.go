@@ -214,12 +214,12 @@ func (c *Cache) residual() int {
 // HasResidual reports whether scores need the second vector of kv_query.
 func (c *Cache) HasResidual() bool { return c.residual() > 0 }
 
-// Late reports whether rows are packed from their exact form.
-func (c *Cache) Late() bool { return c.cyclic() && c.Exact != nil }
+// PackedByPage reports whether rows are packed from their exact form.
+func (c *Cache) PackedByPage() bool { return c.cyclic() && c.Exact != nil }
 
 // selfCalibrated is c with keys that each conversation levels; nil where that is not for it.
 func (c *Cache) selfCalibrated() *Cache {
-	if !c.form.Normalised || !c.Late() {
+	if !c.form.Normalised || !c.PackedByPage() {
 		return nil
 	}
 	self := *c

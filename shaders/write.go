@@ -5,14 +5,14 @@ import "godwit/engine/kv"
 // Target is where rows of a layer are written, as cell_of in cells.h finds it. The
 // zero value is the packed cells of a layer that keeps nothing exactly.
 type Target struct {
-	Tier    kv.Tier
-	Late    bool // packed cells wait where the row has an exact page
-	Exact   int  // places from a sequence's first page to its first exact page in tables
-	Private int  // exact pages before those at Passing
-	Passing int  // in units of 64 bytes
-	Pinned  int  // positions of a sequence
-	Side    kv.Side
-	Inspect bool // count rows with NaN or infinity
+	Tier         kv.Tier
+	PackedByPage bool // packed cells wait where the row has an exact page
+	Exact        int  // places from a sequence's first page to its first exact page in tables
+	Private      int  // exact pages before those at Passing
+	Passing      int  // in units of 64 bytes
+	Pinned       int  // positions of a sequence
+	Side         kv.Side
+	Inspect      bool // count rows with NaN or infinity
 }
 
 // Encode lists the launches that write rows of x to a part of the cache; c is the
@@ -44,7 +44,7 @@ func (c *Cache) store(s kv.Segment, kvHeads int, to Target) Launch {
 		Kernel: k, Constants: Constants{"PACK": int(pack)}, X: uint32((s.Dim + k.Group - 1) / k.Group),
 		Params: Bytes(&KvStoreParams{
 			Side: uint32(to.Side), Inspects: truth(to.Inspect),
-			Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
+			Part: uint32(to.Tier), Late: truth(to.PackedByPage), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
 			Dim: uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 			HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 		}),
@@ -57,7 +57,7 @@ func (c *Cache) encode(s kv.Segment, kvHeads int, to Target) Launch {
 	pack, _ := packing(f)
 	p := KvEncodeParams{
 		Side: uint32(to.Side), Inspects: truth(to.Inspect),
-		Part: uint32(to.Tier), Late: truth(to.Late), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
+		Part: uint32(to.Tier), Late: truth(to.PackedByPage), Exact: uint32(to.Exact), Own: uint32(to.Private), Passing: uint32(to.Passing), Sinks: uint32(to.Pinned),
 		Stride: uint32(c.group()),
 		Dim:    uint32(s.Dim), First: uint32(s.First), HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads),
 		HeadBytes: uint32(c.HeadBytes), At: uint32(s.At), Elems: uint32(f.Elems), Bytes: uint32(f.Bytes),
@@ -90,7 +90,7 @@ func (c *Cache) trellis(s kv.Segment, kvHeads int, to Target) Launch {
 		Constants: Constants{"BITS": f.Codes.Bits, "SIZE": f.Elems, "TURNS": c.rotations()},
 		Params: Bytes(&KvTrellisParams{
 			Side: uint32(to.Side), Inspects: truth(to.Inspect),
-			Late: truth(to.Late), Exact: uint32(to.Exact), Stride: uint32(c.group()), Dim: uint32(s.Dim), First: uint32(s.First),
+			Late: truth(to.PackedByPage), Exact: uint32(to.Exact), Stride: uint32(c.group()), Dim: uint32(s.Dim), First: uint32(s.First),
 			HeadDim: uint32(c.HeadDim), KVHeads: uint32(kvHeads), HeadBytes: uint32(c.HeadBytes), At: uint32(s.At),
 			CodeAt: uint32(f.Codes.At), ScaleAt: uint32(f.Scale.At), LevelsAt: c.levelsAt(), Forward: one(f.Rotation.Forward), Unit: one(f.Scale.Unit),
 		}),

@@ -77,7 +77,7 @@ type attention struct {
 	*attnMemory
 	attnForms
 	temper kv.Temper
-	late   place // place among the layers that are packed by page
+	order  packOrder // place among the layers that are packed by page
 
 	qRope, kRope *rope // RoPE done by attention; nil where q and k already have it
 	quantise     bool  // attention also quantises its output
@@ -206,7 +206,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 		t.vForm, t.vExact, t.vPinned = view(l.k.form), view(l.k.exact.form), view(l.k.pinned.form)
 	}
 	if t.k != graph.None {
-		t.late = lateAmong(p.layout, own)
+		t.order = packOrderOf(p.layout, own)
 	}
 	if t.bias = c.bias(&a); t.bias != nil && a.Softcap > 0 {
 		return fmt.Errorf("%w: attention with both a bias and a soft cap on cpu", backend.ErrUnsupported)
@@ -229,7 +229,7 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 			c.stage(newStage(t.measureTasks, t.measure))
 		}
 	}
-	if t.late.of == 0 {
+	if t.order.of == 0 {
 		c.stage(newStage(t.tasks, t.run))
 		return nil
 	}
@@ -418,7 +418,7 @@ func (t *attention) run(worker, task int) {
 
 // job executes one job.
 func (t *attention) job(w *attnWorker, j *job) {
-	write := t.k != graph.None && !t.early()
+	write := t.k != graph.None && !t.writesFirst()
 	if write {
 		t.prefetchWrite(w, j)
 	}

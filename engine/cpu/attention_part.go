@@ -79,9 +79,9 @@ func (p *pages) find() {
 	}
 }
 
-// early returns the number of rows of the job that read page pg in exact form.
+// exactRows returns the number of rows of the job that read page pg in exact form.
 // These are the first rows, since a later row sees fewer exact pages.
-func (p *pages) early(pg int) int {
+func (p *pages) exactRows(pg int) int {
 	if p.exact == nil || p.exact[pg] < 0 {
 		return 0
 	}
@@ -108,23 +108,23 @@ func (t *attention) values() read {
 	return read{s, t.vForm, t.vExact, t.vPinned}
 }
 
-// early returns the number of rows that read page pg in exact form on this
+// exactRows returns the number of rows that read page pg in exact form on this
 // side.
-func (r *read) early(p *pages, pg int) int {
+func (r *read) exactRows(p *pages, pg int) int {
 	if r.exact == nil {
 		return 0
 	}
-	return p.early(pg)
+	return p.exactRows(pg)
 }
 
-// untilEarly returns how many of n pages, from the first on, no row reads in
+// untilExact returns how many of n pages, from the first on, no row reads in
 // exact form.
-func (r *read) untilEarly(p *pages, n int, page func(i int) int) int {
+func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
 	if r.exact == nil || len(p.exact) == 0 {
 		return n
 	}
 	for i := range n {
-		if p.early(page(i)) > 0 {
+		if p.exactRows(page(i)) > 0 {
 			return i
 		}
 	}
@@ -133,7 +133,7 @@ func (r *read) untilEarly(p *pages, n int, page func(i int) int) int {
 
 // at returns the page that the last row of a job reads.
 func (r *read) at(p *pages, pg int) []byte {
-	if r.early(p, pg) == p.rows {
+	if r.exactRows(p, pg) == p.rows {
 		return r.side.exact.read(p.exact[pg], p.head)
 	}
 	return r.side.read(p.packed[pg], p.head)
@@ -162,7 +162,7 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 		return
 	}
 	for i := range visits {
-		if p.early(pg+i) == p.rows {
+		if p.exactRows(pg+i) == p.rows {
 			visits[i].Page = r.side.exact.read(p.exact[pg+i], p.head)
 		}
 	}
@@ -238,14 +238,14 @@ func (t *attention) runChunk(w *attnWorker, j *job, chunk int, to []softmax) {
 // sinks over both.
 func (t *attention) score(w *attnWorker, p *pages, k *read, lo int, visits []attn.Visit) {
 	for i := 0; i < len(visits); {
-		n := k.untilEarly(p, len(visits)-i, func(n int) int { return lo + i + n })
+		n := k.untilExact(p, len(visits)-i, func(n int) int { return lo + i + n })
 		if n > 0 {
 			t.scorePacked(w, k, visits[i:i+n])
 			i += n
 			continue
 		}
 		pg, one := lo+i, w.alone(&visits[i])
-		exact := k.early(p, pg)
+		exact := k.exactRows(p, pg)
 		if exact < p.rows {
 			one[0].Page = k.side.read(p.packed[pg], p.head)
 			t.scorePacked(w, k, one)
@@ -293,7 +293,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 	}
 	page := func(i int) int { return lo + visits[i].At/(w.queries.N*attn.Cells) }
 	for i := 0; i < len(visits); {
-		n := v.untilEarly(p, len(visits)-i, func(n int) int { return page(i + n) })
+		n := v.untilExact(p, len(visits)-i, func(n int) int { return page(i + n) })
 		if n > 0 {
 			v.packed.Accumulate(w.sum, w.scores, w.queries.N, visits[i:i+n], w.scratch)
 			w.vBytes += n * v.packed.ReadBytes()
@@ -301,7 +301,7 @@ func (t *attention) accumulate(w *attnWorker, p *pages, v *read, lo int, visits 
 			continue
 		}
 		pg, one := page(i), w.alone(&visits[i])
-		exact := v.early(p, pg)
+		exact := v.exactRows(p, pg)
 		rows := exact * t.group
 		one[0].Page = v.side.exact.read(p.exact[pg], p.head)
 		v.exact.Accumulate(w.sum, w.scores, rows, one, w.scratch)

@@ -61,7 +61,7 @@ func (l *layerCache) side(s kv.Side) *side {
 type side struct {
 	store
 	exact, pinned store
-	late          bool // pages are packed from exact ones
+	packedByPage  bool // pages are packed from exact ones
 }
 
 // store is the pages of a part. The bytes that attention reads are contiguous per
@@ -251,7 +251,7 @@ func newSoftmaxes(n, padded int) []softmax {
 
 func (c *cache) side(s *side, l *kv.Layout, y *kv.LayerLayout, pages int, o attn.Options) {
 	x := y.Side(o.Side)
-	s.late = x.Late()
+	s.packedByPage = x.PackedByPage()
 	c.store(&s.store, x.Active, x.HeadDim, y.KVHeads, pages, o)
 	if x.Exact != nil {
 		c.store(&s.exact, x.Exact, x.HeadDim, y.KVHeads, l.ExactPrivate(y), o)

@@ -7,10 +7,10 @@ import (
 	"godwit/engine/llm"
 )
 
-// early reports whether the rows of this batch are written in a stage before
+// writesFirst reports whether the rows of this batch are written in a stage before
 // attention: where rows read what other rows write, or fill a page that is
 // packed.
-func (t *attention) early() bool {
+func (t *attention) writesFirst() bool {
 	if !t.single() {
 		return true
 	}
@@ -25,7 +25,7 @@ func (t *attention) early() bool {
 // writeTasks returns the number of pages that this batch writes, times KV
 // heads. One task writes a page, because its cells share bytes.
 func (t *attention) writeTasks() int {
-	if !t.early() {
+	if !t.writesFirst() {
 		return 0
 	}
 	n := 0
@@ -175,7 +175,7 @@ func (s *side) write(w *rowWrite, x, packed []float32, scratch *attn.Scratch) (s
 	if exact {
 		saturated += s.exact.write(w.exact, w.head, cell, x, w.at, scratch)
 	}
-	if !exact || !s.late {
+	if !exact || !s.packedByPage {
 		saturated += s.store.write(w.page, w.head, cell, packed, w.at, scratch)
 	}
 	if s.pinned.form != nil && w.at.Pos < s.pinned.form.Cells() {
@@ -192,35 +192,35 @@ func (s *side) prefetchForWrite(w *rowWrite) {
 	if exact {
 		s.exact.form.PrefetchForWrite(s.exact.head(w.exact, w.head), cell)
 	}
-	if !exact || !s.late {
+	if !exact || !s.packedByPage {
 		s.form.PrefetchForWrite(s.head(w.page, w.head), cell)
 	}
 }
 
 // packs returns the pages that this batch packs.
 func (t *attention) packs() []llm.Pack {
-	if t.late.of == 0 {
+	if t.order.of == 0 {
 		return nil
 	}
 	return t.p.b.Packs[t.cache.group]
 }
 
-// place is the index of a layer among the layers of its group that are packed
+// packOrder is the index of a layer among the layers of its group that are packed
 // by page, and their number.
-type place struct{ index, of int }
+type packOrder struct{ index, of int }
 
-// lateAmong returns the place of a layer; zero if it is not packed by page.
-func lateAmong(l *kv.Layout, layer int) (p place) {
-	late := func(y *kv.LayerLayout) bool { return y.K.Late() || y.V.Late() }
+// packOrderOf returns the place of a layer; zero if it is not packed by page.
+func packOrderOf(l *kv.Layout, layer int) (p packOrder) {
+	packedByPage := func(y *kv.LayerLayout) bool { return y.K.PackedByPage() || y.V.PackedByPage() }
 	y := &l.Layers[layer]
-	if !late(y) {
+	if !packedByPage(y) {
 		return p
 	}
 	for _, i := range l.Groups[y.Group].Layers {
 		if i == layer {
 			p.index = p.of
 		}
-		if late(&l.Layers[i]) {
+		if packedByPage(&l.Layers[i]) {
 			p.of++
 		}
 	}
@@ -241,8 +241,8 @@ func (t *attention) packTasks(now bool) (n int) {
 
 // packsIn reports whether this layer packs a side of p at this point.
 func (t *attention) packsIn(p *llm.Pack, s kv.Side, now bool) bool {
-	step := (2*t.late.index + int(s)) * p.Of / (2 * t.late.of)
-	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).late
+	step := (2*t.order.index + int(s)) * p.Of / (2 * t.order.of)
+	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).packedByPage
 }
 
 // pack packs one side and KV head of a page.

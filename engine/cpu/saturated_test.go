@@ -73,14 +73,14 @@ func (r *rigRun) saturated(tokens []llm.Token) (n [2]int64) {
 				for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 					form := l.Form(tier)
 					last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
-					waits := tier == kv.Packed && l.Late() && last > len(tokens)-y.Exact.Newest
+					waits := tier == kv.Packed && l.PackedByPage() && last > len(tokens)-y.Exact.Newest
 					if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 						continue
 					}
 					buf, back := make([]byte, form.RowBytes(l.HeadDim)), make([]float32, l.HeadDim)
 					at := kv.At{Pos: pos, RopeBase: 10000}
 					n[s] += int64(form.Encode(buf, x, at))
-					if tier == kv.Exact && l.Late() { // packed from its exact form
+					if tier == kv.Exact && l.PackedByPage() { // packed from its exact form
 						form.Decode(back, buf, at)
 						x = back
 					}

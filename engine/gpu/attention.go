@@ -302,7 +302,7 @@ func (c *compiler) normalise(q *shaders.KvLevelParams, x place, t *attention, to
 // packed bytes to one, exact ones to the others.
 func (c *compiler) write(t *attention, form *shaders.Cache, s kv.Side, packed, exact place) error {
 	d := &t.cache.sides[s]
-	to := shaders.Target{Late: t.cache.layout.Side(s).Late(), Exact: c.p.image.exact, Side: s, Inspect: true}
+	to := shaders.Target{PackedByPage: t.cache.layout.Side(s).PackedByPage(), Exact: c.p.image.exact, Side: s, Inspect: true}
 	if err := c.encode(t, form, &d.packed, to, packed); err != nil {
 		return err
 	}

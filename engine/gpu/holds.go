@@ -47,7 +47,7 @@ func caches(y *kv.LayerLayout, ropeBase float32) (k, v *shaders.Cache, err error
 	if k, err = side(&y.K, ropeBase); err != nil {
 		return nil, nil, err
 	}
-	if k.SelfCalibrated = y.K.SelfCalibrated; k.SelfCalibrated && !k.Late() {
+	if k.SelfCalibrated = y.K.SelfCalibrated; k.SelfCalibrated && !k.PackedByPage() {
 		return nil, nil, fmt.Errorf("%w: keys that each conversation calibrates, in %s", shaders.ErrForm, y.K.Active.Name)
 	}
 	if y.V.View {

@@ -52,11 +52,11 @@ func (p *program) newPacks() error {
 		first, places := len(k.sides), 0
 		for _, i := range group.Layers {
 			y := &p.layout.Layers[i]
-			if !y.K.Late() && !y.V.Late() {
+			if !y.K.PackedByPage() && !y.V.PackedByPage() {
 				continue
 			}
 			for _, s := range []kv.Side{kv.K, kv.V} {
-				if y.Side(s).Late() {
+				if y.Side(s).PackedByPage() {
 					l := &packSide{layer: i, side: s, group: g, index: places, room: group.ExactPages + group.Passing, at: int64(len(k.data))}
 					k.sides = append(k.sides, l)
 					k.data = append(k.data, make([]byte, (packBytes*l.room+imageAlign-1)/imageAlign*imageAlign)...)

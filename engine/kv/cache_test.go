@@ -13,12 +13,12 @@ import (
 	"godwit/engine/llm"
 )
 
-// late is a type that is packed by page.
-var late = &Type{Name: "late", Elems: 32, Bytes: 14, Codes: Codes{Bits: 3, Packing: Cyclic, At: 2}}
+// byPage is a type that is packed by page.
+var byPage = &Type{Name: "late", Elems: 32, Bytes: 14, Codes: Codes{Bits: 3, Packing: Cyclic, At: 2}}
 
 // wants are the types of the shapes that have others than q8_0 and q4_0.
 var wants = map[string]Want{
-	"late": {late, late}, "late windows": {late, Q4_0}, "one": {Q4_0, late},
+	"late": {byPage, byPage}, "late windows": {byPage, Q4_0}, "one": {Q4_0, byPage},
 }
 
 // shapes are the models that the books are tested on.
@@ -199,7 +199,7 @@ func (w *twin) checkSeq(t rapid.TB, seq int) {
 				if cells[Packed] < 0 && pos >= first {
 					t.Fatalf("sequence %d layer %d: visible position %d of %d was given back", seq, i, pos, n)
 				}
-				if late := w.c.late(&w.c.seqs[seq], y.Group); y.Side(s).Late() && pos/PageCells >= (n-1)/PageCells+1-late {
+				if unpacked := w.c.unpacked(&w.c.seqs[seq], y.Group); y.Side(s).PackedByPage() && pos/PageCells >= (n-1)/PageCells+1-unpacked {
 					cells[Packed] = -1 // not packed yet
 				}
 				for p, cell := range cells {

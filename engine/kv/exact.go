@@ -13,14 +13,14 @@ type exactPool struct {
 	refs           []int32 // sequences that hold the page; nil: no exact window
 	free           []int32 // a stack
 	passing        int     // pages beyond those, for one batch
-	late           bool    // pages are packed from them
+	packedByPage   bool    // pages are packed from them
 	selfCalibrated bool    // by what each conversation measures on its first rows
 	steps          int     // in which a page is packed
 	packed         []int32 // steps done, by packed page
 }
 
 func newExactPool(g *Group) exactPool {
-	p := exactPool{window: g.Exact, late: g.Late, selfCalibrated: g.SelfCalibrated}
+	p := exactPool{window: g.Exact, packedByPage: g.PackedByPage, selfCalibrated: g.SelfCalibrated}
 	if g.Exact.Newest == 0 {
 		return p
 	}
@@ -302,7 +302,7 @@ func (c *Cache) view(g int, s *sequence, sp *llm.Span, next *int32) []int32 {
 // packs adds the full pages of a span that are not packed yet. Packing is
 // spread over the steps until the first row reads the page packed.
 func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []llm.Pack {
-	if !p.late {
+	if !p.packedByPage {
 		return dst
 	}
 	for i := p.window.firstExact(sp.Len - sp.Rows); (i+1)*PageCells <= sp.Len; i++ {
@@ -329,12 +329,12 @@ func (p *exactPool) packs(dst []llm.Pack, sp *llm.Span, table, exact []int32) []
 	return dst
 }
 
-// late is the number of pages at the end of a sequence that are not packed yet,
+// unpacked is the number of pages at the end of a sequence that are not packed yet,
 // or not in all layers.
-func (c *Cache) late(s *sequence, g int) int {
+func (c *Cache) unpacked(s *sequence, g int) int {
 	p := &c.exact[g]
 	for i, page := range s.exact[g] {
-		if p.late && page >= 0 && int(p.packed[s.tables[g][i]]) < p.steps {
+		if p.packedByPage && page >= 0 && int(p.packed[s.tables[g][i]]) < p.steps {
 			return len(s.exact[g]) - i
 		}
 	}

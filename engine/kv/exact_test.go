@@ -251,7 +251,7 @@ func TestPointsYield(t *testing.T) {
 // much more than its share.
 func TestPackSteps(t *testing.T) {
 	layers := model(30, 2, 2, 32)
-	l, err := Resolve(Want{late, late}, layers, exact(Settings{Cells: 1024, Seqs: 1, UBatch: 64}, 64, 4))
+	l, err := Resolve(Want{byPage, byPage}, layers, exact(Settings{Cells: 1024, Seqs: 1, UBatch: 64}, 64, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,10 +365,10 @@ func TestLoadRefusesExact(t *testing.T) {
 		{"twice", func(h *sessionHeader) { h.Groups[0].Exact = []int{3, 3, 4} }, "exact page 3 after 3"},
 		{"beyond", func(h *sessionHeader) { h.Groups[0].Exact = []int{3, 4, 5} }, "exact page 5 after 4"},
 		{"missing", func(h *sessionHeader) { h.Groups[0].Exact = []int{3} }, "not all exact"},
-		{"late", func(h *sessionHeader) { h.Groups[0].Late = 3 }, "3 pages that are not packed, and not all exact"},
-		{"gap", func(h *sessionHeader) { h.Groups[0].Exact, h.Groups[0].Late, h.Keep = []int{1, 2, 4}, 2, 128 }, "exact page 2 of 305"},
-		{"of nothing", func(h *sessionHeader) { h.Len, h.Keep, h.Groups[0].Exact, h.Groups[0].Late = 0, 0, []int{0}, 0 }, "exact page 0 after -1, of 0 positions"},
-		{"negative late", func(h *sessionHeader) { h.Groups[0].Late = -1 }, "-1 pages"},
+		{"late", func(h *sessionHeader) { h.Groups[0].Unpacked = 3 }, "3 pages that are not packed, and not all exact"},
+		{"gap", func(h *sessionHeader) { h.Groups[0].Exact, h.Groups[0].Unpacked, h.Keep = []int{1, 2, 4}, 2, 128 }, "exact page 2 of 305"},
+		{"of nothing", func(h *sessionHeader) { h.Len, h.Keep, h.Groups[0].Exact, h.Groups[0].Unpacked = 0, 0, []int{0}, 0 }, "exact page 0 after -1, of 0 positions"},
+		{"negative late", func(h *sessionHeader) { h.Groups[0].Unpacked = -1 }, "-1 pages"},
 	} {
 		w := newTwin(t, "late", 2)
 		err := w.c.Load(bytes.NewReader(reheader(t, slices.Clone(file), c.change)), 0, w.m)

@@ -55,7 +55,7 @@ type Group struct {
 	Pages          int    // pages in the pool
 	ExactPages     int    // exact pages in the pool
 	Passing        int    // exact pages after those, in memory that all layers share
-	Late           bool   // at least one side of a layer is packed by page
+	PackedByPage   bool   // at least one side of a layer is packed by page
 	SelfCalibrated bool   // conversations calibrate the keys of a layer
 }
 
@@ -142,8 +142,8 @@ func (s *SideLayout) Row(p Tier) int {
 	return s.RowBytes
 }
 
-// Late reports whether rows are packed by page, from their exact form.
-func (s *SideLayout) Late() bool { return s.Exact != nil && s.Active.Late() }
+// PackedByPage reports whether rows are packed by page, from their exact form.
+func (s *SideLayout) PackedByPage() bool { return s.Exact != nil && s.Active.PackedByPage() }
 
 // Event is a line for the log of a load, with key and value pairs.
 type Event struct {

@@ -132,7 +132,7 @@ func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 		for _, s := range []Side{K, V} {
 			x := y.Side(s)
 			cells := [3]int32{cellOf(b.Tables[y.Group][span], pos), exact, c.PinnedCell(y.Group, seq, pos)}
-			if x.Late() && exact >= 0 {
+			if x.PackedByPage() && exact >= 0 {
 				cells[Packed] = -1
 			}
 			for p, cell := range cells {
@@ -154,15 +154,15 @@ func (m *memory) mark(c *Cache, b *llm.Batch, span, pos int, v uint32) error {
 // first four bytes are their value.
 func (m *memory) pack(b *llm.Batch) error {
 	for g, list := range b.Packs {
-		var late []int
+		var byPage []int
 		for _, i := range m.layout.Groups[g].Layers {
-			if y := &m.layout.Layers[i]; y.K.Late() || y.V.Late() {
-				late = append(late, i)
+			if y := &m.layout.Layers[i]; y.K.PackedByPage() || y.V.PackedByPage() {
+				byPage = append(byPage, i)
 			}
 		}
 		for _, pk := range list {
-			for k, i := range late {
-				if step := k * pk.Of / len(late); step < pk.From || step >= pk.To {
+			for k, i := range byPage {
+				if step := k * pk.Of / len(byPage); step < pk.From || step >= pk.To {
 					continue
 				}
 				for _, s := range []Side{K, V} {

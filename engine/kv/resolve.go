@@ -346,7 +346,7 @@ func (r *resolver) group() {
 				l.Groups = append(l.Groups, Group{Window: y.Window, Exact: y.Exact})
 			}
 			l.Groups[g].Layers = append(l.Groups[g].Layers, i)
-			l.Groups[g].Late = l.Groups[g].Late || y.K.Late() || y.V.Late()
+			l.Groups[g].PackedByPage = l.Groups[g].PackedByPage || y.K.PackedByPage() || y.V.PackedByPage()
 			l.Groups[g].SelfCalibrated = l.Groups[g].SelfCalibrated || y.K.SelfCalibrated
 			y.Group = g
 		}

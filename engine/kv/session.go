@@ -35,12 +35,12 @@ type sessionHeader struct {
 }
 
 type sessionGroup struct {
-	Window int   `json:"window"`
-	Newest int   `json:"newest"` // exact window
-	Pinned int   `json:"sinks"`  // exact sinks
-	From   int   `json:"from"`   // first position whose row is there
-	Exact  []int `json:"exact"`  // pages whose exact rows are there, ascending
-	Late   int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page
+	Window   int   `json:"window"`
+	Newest   int   `json:"newest"` // exact window
+	Pinned   int   `json:"sinks"`  // exact sinks
+	From     int   `json:"from"`   // first position whose row is there
+	Exact    []int `json:"exact"`  // pages whose exact rows are there, ascending
+	Unpacked int   `json:"late"`   // of these the last, whose packed rows are not there in types that are packed by page
 }
 
 type sessionLayer struct {
@@ -71,10 +71,10 @@ type sessionSide struct {
 // packed is the number of positions of n whose rows are packed in types that
 // are packed by page.
 func (h *sessionGroup) packed(n int) int {
-	if h.Late == 0 {
+	if h.Unpacked == 0 {
 		return n
 	}
-	return ((n-1)/PageCells + 1 - h.Late) * PageCells
+	return ((n-1)/PageCells + 1 - h.Unpacked) * PageCells
 }
 
 // exact is the number of positions of n whose exact rows are there.
@@ -102,7 +102,7 @@ func (c *Cache) header(s *sequence) *sessionHeader {
 	for g := range l.Groups {
 		y := sessionGroup{
 			Window: l.Groups[g].Window, Newest: l.Groups[g].Exact.Newest, Pinned: l.Groups[g].Exact.Pinned,
-			From: c.savedFrom(s, g) * PageCells, Exact: []int{}, Late: c.late(s, g),
+			From: c.savedFrom(s, g) * PageCells, Exact: []int{}, Unpacked: c.unpacked(s, g),
 		}
 		w := c.exact[g].window
 		for i, page := range s.exact[g] {

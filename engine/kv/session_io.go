@@ -66,7 +66,7 @@ func (c *Cache) walk(seq llm.Seq, groups []sessionGroup, slots []int32, row visi
 func (c *Cache) positions(seq llm.Seq, y *LayerLayout, s Side, h *sessionGroup, row func(tier Tier, size, pos int, cell int32) error) error {
 	x, n := y.Side(s), c.seqs[seq].len
 	end := n
-	if x.Late() {
+	if x.PackedByPage() {
 		end = h.packed(n)
 	}
 	for pos := h.From; pos < end && x.RowBytes > 0; pos++ {
@@ -112,7 +112,7 @@ func (c *Cache) saved(n int, groups []sessionGroup, states int) int64 {
 		h := &groups[y.Group]
 		for _, s := range []Side{K, V} {
 			x, end := y.Side(s), n
-			if x.Late() {
+			if x.PackedByPage() {
 				end = h.packed(n)
 			}
 			add(x.RowBytes, end-h.From)
@@ -398,7 +398,7 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 	if s.len == 0 {
 		end = -1 // it has no page
 	}
-	late := 0 // exact pages at the end without a gap
+	unpacked := 0 // exact pages at the end without a gap
 	for _, i := range h.Exact {
 		switch {
 		case !p.on() || i <= last || i > end:
@@ -406,16 +406,16 @@ func (p *exactPool) misfits(s *sequence, h *sessionGroup) string {
 		case i < p.window.firstExact(s.len) && !s.keeps(p.window, i):
 			return fmt.Sprintf("exact page %d of %d positions, which nothing needs", i, s.len)
 		case i > last+1:
-			late = 0
+			unpacked = 0
 		}
 		last = i
-		late++
+		unpacked++
 	}
 	switch {
-	case h.Late < 0 || h.Late > 0 && !p.late:
-		return fmt.Sprintf("%d pages that are not packed", h.Late)
-	case h.Late > late || h.Late > 0 && last < end:
-		return fmt.Sprintf("%d pages that are not packed, and not all exact", h.Late)
+	case h.Unpacked < 0 || h.Unpacked > 0 && !p.packedByPage:
+		return fmt.Sprintf("%d pages that are not packed", h.Unpacked)
+	case h.Unpacked > unpacked || h.Unpacked > 0 && last < end:
+		return fmt.Sprintf("%d pages that are not packed, and not all exact", h.Unpacked)
 	}
 	return ""
 }
@@ -475,7 +475,7 @@ func (c *Cache) placeExact(s *sequence, g int, y *sessionGroup, h *sessionHeader
 			continue
 		}
 		p.packed[page] = 0
-		if i < len(s.tables[g])-y.Late {
+		if i < len(s.tables[g])-y.Unpacked {
 			p.packed[page] = int32(p.steps)
 		}
 	}

@@ -244,7 +244,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add(reheader(f, file, func(h *sessionHeader) { h.Layers = append(h.Layers, h.Layers...) }))
 	}
 	_, file := saved(f, "late", 3)
-	f.Add(reheader(f, file, func(h *sessionHeader) { h.Len, h.Groups[0].Exact, h.Groups[0].Late = 0, []int{0}, 0 }))
+	f.Add(reheader(f, file, func(h *sessionHeader) { h.Len, h.Groups[0].Exact, h.Groups[0].Unpacked = 0, []int{0}, 0 }))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		for _, shape := range []string{"windows", "hybrid", "late"} {
 			w := newTwin(t, shape, 2)

@@ -22,12 +22,12 @@ func (s *Settings) checkWindow() error {
 	return nil
 }
 
-// Late reports whether a form is packed a page at a time, from its exact form,
+// PackedByPage reports whether a form is packed a page at a time, from its exact form,
 // where there is one: finding its codes is a search that the token path should
 // not wait for. Rows of the others are packed as they are written.
-func (t *Type) Late() bool {
+func (t *Type) PackedByPage() bool {
 	for _, p := range t.Join {
-		if p.Form.Late() {
+		if p.Form.PackedByPage() {
 			return true
 		}
 	}

@@ -265,7 +265,7 @@ func (m *Machine) store(seq llm.Seq, layer int, side kv.Side, pos int, x []float
 	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		if t := l.Form(tier); t != nil {
 			back := m.put(cell{seq, layer, side, pos, tier}, t, x, dim, base)
-			if tier == kv.Exact && l.Late() {
+			if tier == kv.Exact && l.PackedByPage() {
 				x = back
 			}
 		}

@@ -237,7 +237,7 @@ func (f *fake) tiers(b *llm.Batch, y *kv.LayerLayout, span, pos int) [3]int32 {
 	cells[kv.Packed], _ = f.cell(b, y, span, pos)
 	if len(b.Exact[y.Group]) > 0 && b.Exact[y.Group][span][pos/kv.PageCells] >= 0 {
 		cells[kv.Exact] = b.Exact[y.Group][span][pos/kv.PageCells]*kv.PageCells + int32(pos%kv.PageCells)
-		if y.K.Late() && y.V.Late() {
+		if y.K.PackedByPage() && y.V.PackedByPage() {
 			cells[kv.Packed] = -1
 		}
 	}

@@ -176,7 +176,7 @@ func (m *mover) wanted(c cells) cells {
 			c[part] = -1
 		}
 	}
-	if s.Late() && c[kv.Exact] >= 0 {
+	if s.PackedByPage() && c[kv.Exact] >= 0 {
 		c[kv.Packed] = -1
 	}
 	return c

@@ -142,13 +142,13 @@ func saturated(y *kv.LayerLayout, l *kv.SideLayout, x []float32, pos, length int
 	for _, tier := range []kv.Tier{kv.Pinned, kv.Exact, kv.Packed} {
 		form := l.Form(tier)
 		last := pos | (kv.PageCells - 1) // of its page, which waits while a row may see it exactly
-		waits := tier == kv.Packed && l.Late() && last > length-y.Exact.Newest
+		waits := tier == kv.Packed && l.PackedByPage() && last > length-y.Exact.Newest
 		if form == nil || waits || tier == kv.Pinned && pos >= y.Exact.Pinned {
 			continue
 		}
 		row := make([]byte, form.RowBytes(l.HeadDim))
 		n += int64(form.Encode(row, x, at))
-		if tier == kv.Exact && l.Late() { // packed from its exact form
+		if tier == kv.Exact && l.PackedByPage() { // packed from its exact form
 			x = make([]float32, l.HeadDim)
 			form.Decode(x, row, at)
 		}

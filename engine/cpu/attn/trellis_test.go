@@ -301,7 +301,7 @@ func eachPacked(t testing.TB, dims []int, f func(packed, exact *kv.Type, dim int
 	t.Helper()
 	for _, typ := range kv.Types() {
 		for _, dim := range dims {
-			if packed, exact := exactForms(t, typ, dim); packed.Late() {
+			if packed, exact := exactForms(t, typ, dim); packed.PackedByPage() {
 				f(packed, exact, dim)
 			}
 		}
