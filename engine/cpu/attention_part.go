@@ -150,9 +150,9 @@ func (r *read) find(visits []attn.Visit, p *pages, pg int) {
 			i++
 		}
 	}
-	for i := 0; i < len(list) && r.odd != nil; i++ {
+	for i := 0; i < len(list) && r.asymmetric != nil; i++ {
 		switch {
-		case r.isOdd(list[i], p.head):
+		case r.isAsymmetric(list[i], p.head):
 			visits[i].Rest = r.head(list[i], p.head).Rest
 		case visits[i].Rest != nil:
 			visits[i].Rest = nil

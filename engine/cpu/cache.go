@@ -68,13 +68,13 @@ type side struct {
 // KV head for runPages pages, so that they form one memory stream; the rest of
 // those pages follows. A short context uses the first run only.
 type store struct {
-	form   *attn.Form // nil where the layer has no such part
-	data   memory
-	beyond memory // rest of the pages, behind data
-	pages  int    // pages in data
-	page   int    // bytes of a page of all KV heads
-	heads  int
-	odd    []bool // [page][head] in data: the page may have odd cells; nil where the form has none
+	form       *attn.Form // nil where the layer has no such part
+	data       memory
+	beyond     memory // rest of the pages, behind data
+	pages      int    // pages in data
+	page       int    // bytes of a page of all KV heads
+	heads      int
+	asymmetric []bool // [page][head] in data: the page may have odd cells; nil where the form has none
 }
 
 const runPages = 32
@@ -86,37 +86,37 @@ func (s *store) copy(head int, dst, src, n int32, scratch *attn.Scratch) {
 	for n > 0 {
 		d, c, run := dst%cells, src%cells, int32(1)
 		to, from := s.head(dst/cells, head), s.head(src/cells, head)
-		odd := s.isOdd(src/cells, head)
+		asymmetric := s.isAsymmetric(src/cells, head)
 		if d == 0 && c == 0 && n >= cells {
 			run = cells
 			copy(to.Read, from.Read)
 			copy(to.Rest, from.Rest)
 		} else {
-			odd = s.form.Copy(to, int(d), from, int(c), scratch)
+			asymmetric = s.form.Copy(to, int(d), from, int(c), scratch)
 		}
-		s.mark(dst/cells, head, int(d), odd)
+		s.mark(dst/cells, head, int(d), asymmetric)
 		dst, src, n = dst+run, src+run, n-run
 	}
 }
 
-// isOdd reports whether one KV head of a page may have odd cells.
-func (s *store) isOdd(page int32, head int) bool {
-	return s.odd != nil && s.odd[int(page)*s.heads+head]
+// isAsymmetric reports whether one KV head of a page may have odd cells.
+func (s *store) isAsymmetric(page int32, head int) bool {
+	return s.asymmetric != nil && s.asymmetric[int(page)*s.heads+head]
 }
 
 // mark records whether a cell of a page is odd. Cells of a page are written
 // from the first on, and the first one resets the page.
-func (s *store) mark(page int32, head, cell int, odd bool) {
-	if s.odd != nil && (odd || cell == 0) {
-		s.odd[int(page)*s.heads+head] = odd
+func (s *store) mark(page int32, head, cell int, asymmetric bool) {
+	if s.asymmetric != nil && (asymmetric || cell == 0) {
+		s.asymmetric[int(page)*s.heads+head] = asymmetric
 	}
 }
 
 // write encodes one KV head of a cell.
 func (s *store) write(page int32, head, cell int, x []float32, at kv.At, scratch *attn.Scratch) (saturated int) {
-	scratch.Odd = false
+	scratch.Asymmetric = false
 	saturated = s.form.Write(s.head(page, head), cell, x, at, scratch)
-	s.mark(page, head, cell, scratch.Odd)
+	s.mark(page, head, cell, scratch.Asymmetric)
 	return saturated
 }
 
@@ -266,7 +266,7 @@ func (c *cache) store(s *store, t *kv.Type, dim, heads, pages int, o attn.Option
 	s.form = c.form(formKey{t: t, dim: dim, Options: o})
 	s.pages, s.page, s.heads = pages, heads*s.form.PageBytes(), heads
 	if s.form.Twins() {
-		s.odd = make([]bool, pages*heads)
+		s.asymmetric = make([]bool, pages*heads)
 	}
 	c.want(&s.data, pages*s.page)
 }

@@ -105,11 +105,11 @@ func testPages(t *testing.T, form *attn.Form, pages int) {
 
 // Pages with odd cells are known as such however the cells came, and a page that
 // begins anew is not; attention over both kinds has what float arithmetic gives.
-func TestOddPages(t *testing.T) {
+func TestAsymmetricPages(t *testing.T) {
 	c := attnRig{k: "turbo3", v: "turbo3", heads: 6, kvHeads: 2, dim: 64, dimV: 64, cells: 1024, rows: 200}
 	c.random(3)
-	const oddToken = rigTokens - 1
-	row := c.table[oddToken*c.width()+c.heads*c.dim:]
+	const asymmetricToken = rigTokens - 1
+	row := c.table[asymmetricToken*c.width()+c.heads*c.dim:]
 	for _, at := range []int{0, 128} { // keys and values of the first head
 		clear(row[at : at+64])
 		row[at], row[at+9] = 7, 7
@@ -117,13 +117,13 @@ func TestOddPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	tokens := someTokens(rng, 420)
 	for i := range tokens {
-		tokens[i] %= oddToken
+		tokens[i] %= asymmetricToken
 		if i/64%3 == 1 && i%5 == 0 {
-			tokens[i] = oddToken
+			tokens[i] = asymmetricToken
 		}
 	}
 	var out [2][]float32
-	var odd *rigRun
+	var asymmetric *rigRun
 	for i := range out {
 		c.options = backend.Options{Threads: 2, FloatAttn: i == 1}
 		r := c.open(t)
@@ -134,7 +134,7 @@ func TestOddPages(t *testing.T) {
 			return 1
 		}, nil)
 		if i == 0 {
-			odd = r
+			asymmetric = r
 		}
 	}
 	var sum, off float64
@@ -145,48 +145,48 @@ func TestOddPages(t *testing.T) {
 	if d := math.Sqrt(off / sum); !(d < 0.01) {
 		t.Errorf("off by %g", d)
 	}
-	layer := odd.prog.cache.layers[0]
-	table := odd.batch(t, piece{0, tokens[:1]}).Tables[0][0]
+	layer := asymmetric.prog.cache.layers[0]
+	table := asymmetric.batch(t, piece{0, tokens[:1]}).Tables[0][0]
 	for _, s := range []*store{&layer.k.store, &layer.v.store} {
 		for i, page := range table[:6] {
 			for head := range 2 {
-				if s.isOdd(page, head) != (i%3 == 1 && head == 0) {
-					t.Errorf("page %d of head %d odd: %v", i, head, s.isOdd(page, head))
+				if s.isAsymmetric(page, head) != (i%3 == 1 && head == 0) {
+					t.Errorf("page %d of head %d odd: %v", i, head, s.isAsymmetric(page, head))
 				}
 			}
 		}
 	}
-	movesOdd(t, odd, table[1])
-	layer.k.store.write(table[1], 0, 0, c.table[c.heads*c.dim:][:64], kv.At{}, odd.prog.cache.scratch)
-	if layer.k.isOdd(table[1], 0) {
+	movesAsymmetric(t, asymmetric, table[1])
+	layer.k.store.write(table[1], 0, 0, c.table[c.heads*c.dim:][:64], kv.At{}, asymmetric.prog.cache.scratch)
+	if layer.k.isAsymmetric(table[1], 0) {
 		t.Error("a page that begins anew is odd")
 	}
 }
 
-// movesOdd copies a page whose first head is odd, its first odd cell, and that as a
+// movesAsymmetric copies a page whose first head is odd, its first odd cell, and that as a
 // row to the last page of the cache.
-func movesOdd(t *testing.T, odd *rigRun, page int32) {
+func movesAsymmetric(t *testing.T, asymmetric *rigRun, page int32) {
 	const last = 1024/kv.PageCells - 1
 	from, to := page*kv.PageCells, int32(last*kv.PageCells)
-	k := &odd.prog.cache.layers[0].k.store
-	oddCell := (5 - 64%5) % 5
+	k := &asymmetric.prog.cache.layers[0].k.store
+	asymmetricCell := (5 - 64%5) % 5
 	for name, move := range map[string]func() error{
-		"a page": func() error { return odd.prog.CopyCells(0, kv.Packed, to, from, kv.PageCells) },
-		"a cell": func() error { return odd.prog.CopyCells(0, kv.Packed, to+7, from+int32(oddCell), 1) },
+		"a page": func() error { return asymmetric.prog.CopyCells(0, kv.Packed, to, from, kv.PageCells) },
+		"a cell": func() error { return asymmetric.prog.CopyCells(0, kv.Packed, to+7, from+int32(asymmetricCell), 1) },
 		"a row": func() error {
-			row := make([]byte, odd.prog.RowBytes(0, kv.K, kv.Packed))
-			if err := odd.prog.ReadRow(row, 0, kv.K, kv.Packed, from+int32(oddCell)); err != nil {
+			row := make([]byte, asymmetric.prog.RowBytes(0, kv.K, kv.Packed))
+			if err := asymmetric.prog.ReadRow(row, 0, kv.K, kv.Packed, from+int32(asymmetricCell)); err != nil {
 				return err
 			}
-			return odd.prog.WriteRow(0, kv.K, kv.Packed, to+1, row)
+			return asymmetric.prog.WriteRow(0, kv.K, kv.Packed, to+1, row)
 		},
 	} {
 		k.mark(last, 0, 0, false)
 		if err := move(); err != nil {
 			t.Fatal(err)
 		}
-		if !k.isOdd(last, 0) || k.isOdd(last, 1) {
-			t.Errorf("%s copied: odd %v, and the other head %v", name, k.isOdd(last, 0), k.isOdd(last, 1))
+		if !k.isAsymmetric(last, 0) || k.isAsymmetric(last, 1) {
+			t.Errorf("%s copied: odd %v, and the other head %v", name, k.isAsymmetric(last, 0), k.isAsymmetric(last, 1))
 		}
 	}
 }

@@ -253,7 +253,7 @@ func (p *codes) prefetchPlane(page []byte, pl plane, cell int) {
 }
 
 // put splits a row. A block's codes go to the planes unchanged.
-func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
+func (p *codes) put(page Page, cell int, row []byte) (asymmetric bool) {
 	var buf [maxElems]uint8
 	c := buf[:p.elems]
 	t := p.Form
@@ -271,7 +271,7 @@ func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
 		}
 		p.scatterAll(page, cell, b, c)
 		p.putHalf(page.Read, p.scale, cell, b, block, t.Scale.At)
-		odd = odd || p.odd(page, cell, c)
+		asymmetric = asymmetric || p.asymmetric(page, cell, c)
 		if p.min >= 0 {
 			p.putHalf(page.Read, p.min, cell, b, block, t.Scale.Min)
 		}
@@ -284,7 +284,7 @@ func (p *codes) put(page Page, cell int, row []byte) (odd bool) {
 			rest = rest[copy(rest[:u.n], block[u.at:]):]
 		}
 	}
-	return odd
+	return asymmetric
 }
 
 // get assembles a row.

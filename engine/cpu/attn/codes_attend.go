@@ -96,20 +96,20 @@ func (p *codes) sum(r *prepared, i int, q []float32) {
 
 func (p *codes) scores(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	for len(visits) > 0 {
-		even := p.evens(visits)
-		if even == 0 {
+		symmetric := p.symmetric(visits)
+		if symmetric == 0 {
 			v := &visits[0]
-			p.scoresOdd(dst[v.At:], r, n, v, s)
-			even = 1
+			p.scoresAsymmetric(dst[v.At:], r, n, v, s)
+			symmetric = 1
 		} else {
-			p.scoresEven(dst, r, n, visits[:even], s)
+			p.scoresSymmetric(dst, r, n, visits[:symmetric], s)
 		}
-		visits = visits[even:]
+		visits = visits[symmetric:]
 	}
 }
 
-// evens returns how many of the first visits read their pages in the same way.
-func (p *codes) evens(visits []Visit) int {
+// symmetric returns how many of the first visits read their pages in the same way.
+func (p *codes) symmetric(visits []Visit) int {
 	if p.twin == nil {
 		return len(visits)
 	}
@@ -121,7 +121,7 @@ func (p *codes) evens(visits []Visit) int {
 	return len(visits)
 }
 
-func (p *codes) scoresEven(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
+func (p *codes) scoresSymmetric(dst []float32, r *prepared, n int, visits []Visit, s *Scratch) {
 	if p.tokensRun(dst, r, n, visits) {
 		return
 	}
@@ -227,20 +227,20 @@ func (p *codes) scoresPlane(dst []float32, n int, codes []byte, l *levels, coef 
 
 func (p *codes) accumulate(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
 	for len(visits) > 0 {
-		even := p.evens(visits)
-		if even == 0 {
+		symmetric := p.symmetric(visits)
+		if symmetric == 0 {
 			if v := &visits[0]; v.Used != 0 {
-				p.accumulateOdd(acc, ld, w[v.At:], n, v, s)
+				p.accumulateAsymmetric(acc, ld, w[v.At:], n, v, s)
 			}
-			even = 1
+			symmetric = 1
 		} else {
-			p.accumulateEven(acc, ld, w, n, visits[:even], s)
+			p.accumulateSymmetric(acc, ld, w, n, visits[:symmetric], s)
 		}
-		visits = visits[even:]
+		visits = visits[symmetric:]
 	}
 }
 
-func (p *codes) accumulateEven(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
+func (p *codes) accumulateSymmetric(acc []float32, ld int, w []float32, n int, visits []Visit, s *Scratch) {
 	done, blocks := p.valuesRun(acc, ld, w, n, visits, s)
 	for i := done; i < len(visits); i++ {
 		if v := &visits[i]; v.Used != 0 {

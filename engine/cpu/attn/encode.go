@@ -42,7 +42,7 @@ func encoderOf(t *kv.Type) encoder {
 func (p *codes) write(page Page, cell int, x []float32, at kv.At, s *Scratch) (saturated int) {
 	if p.encode == nil {
 		saturated = p.Form.Encode(s.row[p.At:p.At+p.Blocks*p.Form.Bytes], x, at)
-		s.Odd = p.put(page, cell, s.row)
+		s.Asymmetric = p.put(page, cell, s.row)
 		return saturated
 	}
 	group := max(p.elems, p.Form.Rotation.Size)
@@ -126,7 +126,7 @@ func (p *codes) encodeCorrected(page Page, cell, first int, x []float32, s *Scra
 	for i := 0; i < len(c); i += p.elems {
 		saturated += p.store(page, cell, (first+i)/p.elems, c[i:i+p.elems], n)
 	}
-	s.Odd = p.odd(page, cell, c)
+	s.Asymmetric = p.asymmetric(page, cell, c)
 	return saturated
 }
 

@@ -92,7 +92,7 @@ func (p *floats) prefetchForWrite(page Page, cell int) {
 	}
 }
 
-func (p *floats) put(page Page, cell int, row []byte) (odd bool) {
+func (p *floats) put(page Page, cell int, row []byte) (asymmetric bool) {
 	a, row := p.area(page.Read), row[p.At:]
 	if p.side == kv.V {
 		for c := 0; c < p.Dim; c += 64 {

@@ -42,7 +42,7 @@ type segment interface {
 	prefetchForWrite(page Page, cell int)
 	// put and get move a cell between the page and a head's row. put reports
 	// whether the cell is odd.
-	put(page Page, cell int, row []byte) (odd bool)
+	put(page Page, cell int, row []byte) (asymmetric bool)
 	get(row []byte, page Page, cell int)
 	// room allocates the memory of n queries; prepare fills in query i from the
 	// rotated query and its second vector.
@@ -195,11 +195,11 @@ func (f *Form) renormalise(dst []float32, exact *Form, page Page, cell int, chan
 
 // Put stores a cell from its encoded bytes. odd reports whether reads of this
 // cell need Visit.Rest.
-func (f *Form) Put(page Page, cell int, row []byte) (odd bool) {
+func (f *Form) Put(page Page, cell int, row []byte) (asymmetric bool) {
 	for _, p := range f.segments {
-		odd = p.put(page, cell, row) || odd
+		asymmetric = p.put(page, cell, row) || asymmetric
 	}
-	return odd
+	return asymmetric
 }
 
 // Get is the inverse of Put.
@@ -210,7 +210,7 @@ func (f *Form) Get(row []byte, page Page, cell int) {
 }
 
 // Copy copies a cell from one page to another; odd is as in Put.
-func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (odd bool) {
+func (f *Form) Copy(dst Page, cell int, src Page, from int, s *Scratch) (asymmetric bool) {
 	row := s.row[:f.row]
 	f.Get(row, src, from)
 	return f.Put(dst, cell, row)
@@ -289,7 +289,7 @@ type Scratch struct {
 	// after the first Cells of the head; nil means that Visit.Ahead continues.
 	Then []byte
 
-	Odd           bool   // the last written cell is odd, see Form.Put
+	Asymmetric    bool   // the last written cell is odd, see Form.Put
 	row           []byte // a head of one cell
 	codes         []byte // a page of codes, one byte each
 	transposed    []byte // a transposed chunk of codes

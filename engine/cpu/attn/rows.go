@@ -44,7 +44,7 @@ func (p *rows) prefetchForWrite(page Page, cell int) {
 	kernel.PrefetchForWrite(p.cell(page.Read, cell))
 }
 
-func (p *rows) put(page Page, cell int, row []byte) (odd bool) {
+func (p *rows) put(page Page, cell int, row []byte) (asymmetric bool) {
 	copy(p.cell(page.Read, cell), row[p.At:])
 	return false
 }

@@ -61,9 +61,9 @@ func newTwin(p *codes, take func(bytes int) int) *twin {
 	return t
 }
 
-// odd reports whether a stored cell with codes c is odd. It is not odd if its
+// asymmetric reports whether a stored cell with codes c is odd. It is not odd if its
 // scale makes all values zero.
-func (p *codes) odd(page Page, cell int, c []uint8) bool {
+func (p *codes) asymmetric(page Page, cell int, c []uint8) bool {
 	return p.twin != nil && halfAt(page.Read[p.scale+2*cell:]) != 0 && !p.twin.images(c)
 }
 
@@ -104,15 +104,15 @@ func (p *codes) roomTwin(r *prepared, n int) {
 	r.halves[0].codes.q, r.halves[0].codes.init = r.codes.q, r.codes.init
 }
 
-// scoresOdd adds the scores of a page in both halves.
-func (p *codes) scoresOdd(dst []float32, r *prepared, n int, v *Visit, s *Scratch) {
+// scoresAsymmetric adds the scores of a page in both halves.
+func (p *codes) scoresAsymmetric(dst []float32, r *prepared, n int, v *Visit, s *Scratch) {
 	p.scoresPage(dst, &r.halves[0], n, v.Page, v.Page, v.Ahead, s)
 	p.twin.second.scoresPage(dst, &r.halves[1], n, v.Rest, v.Page, 0, s)
 }
 
-// accumulateOdd adds the cells of a page in both halves to an accumulator of
+// accumulateAsymmetric adds the cells of a page in both halves to an accumulator of
 // the first half: half of the sum of both.
-func (p *codes) accumulateOdd(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
+func (p *codes) accumulateAsymmetric(acc []float32, ld int, w []float32, n int, v *Visit, s *Scratch) {
 	ahead := v.Ahead
 	for i := 0; i < n; i += panel {
 		m := min(panel, n-i)

@@ -131,7 +131,7 @@ func testTwinBits(t *testing.T, rng *rand.Rand, f *Form, n int) {
 }
 
 // Reading odd pages allocates nothing.
-func TestOddAllocates(t *testing.T) {
+func TestAsymmetricAllocates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 1))
 	for _, side := range bothSides {
 		f := New(kv.Turbo3, 64, Options{Side: side})
@@ -151,8 +151,8 @@ func TestOddAllocates(t *testing.T) {
 	}
 }
 
-// oddRow is a row whose rotated values lie on the boundary of two codes.
-func oddRow(rng *rand.Rand, dim int) []float32 {
+// asymmetricRow is a row whose rotated values lie on the boundary of two codes.
+func asymmetricRow(rng *rand.Rand, dim int) []float32 {
 	x := make([]float32, dim)
 	for _, i := range rng.Perm(dim)[:2] {
 		x[i] = 6
@@ -162,7 +162,7 @@ func oddRow(rng *rand.Rand, dim int) []float32 {
 
 // Cells whose halves are no images of each other are found however they come,
 // stay as they are, and are read in both halves, among others that are not.
-func TestOdd(t *testing.T) {
+func TestAsymmetric(t *testing.T) {
 	for _, side := range bothSides {
 		eachTwin(t, side, func(t *testing.T, f *Form) {
 			rng := rand.New(rand.NewPCG(32, uint64(f.HeadDim)))
@@ -173,10 +173,10 @@ func TestOdd(t *testing.T) {
 				pages[p] = f.Page(make([]byte, f.PageBytes()))
 				for c := range Cells {
 					x := random(rng, f.HeadDim)
-					odd := p == 1 && c%3 == 0
+					asymmetric := p == 1 && c%3 == 0
 					switch {
-					case odd:
-						x = oddRow(rng, f.HeadDim)
+					case asymmetric:
+						x = asymmetricRow(rng, f.HeadDim)
 					case c == 5:
 						clear(x)
 					case c == 7: // of a scale that f16 does not hold
@@ -186,14 +186,14 @@ func TestOdd(t *testing.T) {
 					}
 					row, back := make([]byte, f.RowBytes()), make([]byte, f.RowBytes())
 					f.Type.Encode(row, x, kv.At{})
-					if f.Put(pages[p], c, row) != odd {
-						t.Fatalf("page %d cell %d stored as odd: %v", p, c, !odd)
+					if f.Put(pages[p], c, row) != asymmetric {
+						t.Fatalf("page %d cell %d stored as odd: %v", p, c, !asymmetric)
 					}
 					if f.Get(back, pages[p], c); !slices.Equal(row, back) {
 						t.Fatalf("page %d cell %d: stored % x, leaves % x", p, c, row, back)
 					}
-					if f.Write(pages[p], c, x, kv.At{}, s); s.Odd != odd {
-						t.Fatalf("page %d cell %d written as odd: %v", p, c, s.Odd)
+					if f.Write(pages[p], c, x, kv.At{}, s); s.Asymmetric != asymmetric {
+						t.Fatalf("page %d cell %d written as odd: %v", p, c, s.Asymmetric)
 					}
 					if f.Get(back, pages[p], c); !slices.Equal(row, back) {
 						t.Fatalf("page %d cell %d: written % x, leaves % x", p, c, row, back)
