@@ -220,8 +220,8 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	t.block = max(1, maxQueries/t.group)
 	shape := attnShape{t.attnForms, t.group, t.block, t.cuts.room(p.sizes.Pages[l.group])}
 	t.attnMemory = p.cache.memoryOf(shape, p.backend.pool.workers)
-	if p.backend.heads != nil {
-		c.stage(newStage(func() int { return 1 }, t.tell))
+	if p.backend.observer != nil {
+		c.stage(newStage(func() int { return 1 }, t.observe))
 	}
 	if t.k != graph.None {
 		c.stage(newStage(t.writeTasks, t.write))
@@ -248,14 +248,14 @@ func (c *compiler) attend(n graph.Node, a graph.Attention) error {
 	return nil
 }
 
-// tell passes the queries and keys of a batch to the observer.
-func (t *attention) tell(int, int) {
+// observe passes the queries and keys of a batch to the observer.
+func (t *attention) observe(int, int) {
 	for row := range t.p.b.Tokens {
 		var k []float32
 		if t.k != graph.None {
 			k = t.p.row(t.k, row)
 		}
-		t.p.backend.heads(t.Layer, int(t.p.b.Pos[row]), t.p.row(t.q, row), k)
+		t.p.backend.observer(t.Layer, int(t.p.b.Pos[row]), t.p.row(t.q, row), k)
 	}
 }
 

@@ -42,15 +42,15 @@ func (d Driver) Open(device int, o backend.Options) (backend.Backend, error) {
 	if n <= 0 {
 		n = Cores()
 	}
-	return &Backend{pool: newPool(n), options: o, heads: d.Heads, shared: make(map[*graph.Weight]*shared)}, nil
+	return &Backend{pool: newPool(n), options: o, observer: d.Heads, shared: make(map[*graph.Weight]*shared)}, nil
 }
 
 // Backend is the opened CPU. Programs of one Backend run one at a time.
 type Backend struct {
-	pool    *pool
-	options backend.Options
-	heads   func(layer, pos int, q, k []float32)
-	shared  map[*graph.Weight]*shared
+	pool     *pool
+	options  backend.Options
+	observer func(layer, pos int, q, k []float32)
+	shared   map[*graph.Weight]*shared
 }
 
 // Info describes the processor.

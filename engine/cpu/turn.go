@@ -49,7 +49,7 @@ func (c *compiler) findRopes() map[graph.Value]*rope {
 
 // appliesRope reports whether only attention reads the RoPE results of a layer.
 func (c *compiler) appliesRope(a graph.Attention) bool {
-	if c.p.backend.heads != nil {
+	if c.p.backend.observer != nil {
 		return false
 	}
 	l, err := c.p.cache.layer(a.Layer)
