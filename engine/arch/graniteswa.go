@@ -22,7 +22,7 @@ func openGraniteSWA(f *model.File) (model.Model, error) {
 			return windowed, f.Int("attention.sliding_window")
 		},
 		attention: func(f *model.File, _ *model.Config, a *attention) {
-			a.Sinks = f.Weight(blk(a.Layer, "attn_sinks.weight"), a.Heads)
+			a.SinkLogits = f.Weight(blk(a.Layer, "attn_sinks.weight"), a.Heads)
 			if given && !rotates[a.Layer] {
 				a.rope = nil
 			}

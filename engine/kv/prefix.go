@@ -36,7 +36,7 @@ func (c *Cache) needed(g, pos int) (from, to int) {
 // tail is the first page whose rows a point at pos holds.
 func (c *Cache) tail(g, pos int) int {
 	whole := pos / PageCells
-	if p := &c.exact[g]; p.late {
+	if p := &c.exact[g]; p.packedByPage {
 		return min(whole, p.window.FirstExact(pos))
 	}
 	return whole
@@ -121,7 +121,7 @@ func (c *Cache) Identity() ([]byte, error) {
 	tempers, span := make([]Temper, len(c.layout.Layers)), 0
 	for i := range c.layout.Layers {
 		tempers[i] = c.layout.Layers[i].Temper
-		if c.layout.Layers[i].K.Own {
+		if c.layout.Layers[i].K.SelfCalibrated {
 			span = c.layout.Settings.Span // what a conversation measures depends on how far it can reach
 		}
 	}
@@ -147,7 +147,7 @@ func (c *Cache) Windowed() (list []int) {
 func (c *Cache) Needed(group, pos int) (from, to int) { return c.needed(group, pos) }
 
 // pageRow is called for each row of a piece. The size is that of buf.
-type pageRow func(size, layer int, side Side, part Part, cell int32) error
+type pageRow func(size, layer int, side Side, tier Tier, cell int32) error
 
 // eachOwner calls f for both sides of every layer with cells in a group.
 func (c *Cache) eachOwner(g int, f func(i int, s Side, x *SideLayout) error) error {
@@ -162,7 +162,7 @@ func (c *Cache) eachOwner(g int, f func(i int, s Side, x *SideLayout) error) err
 }
 
 // walkPage visits the rows of a page: the packed ones, and in the first page the
-// sinks.
+// pinned positions.
 func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 	return c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
 		for pos := page * PageCells; pos < (page+1)*PageCells && x.RowBytes > 0; pos++ {
@@ -173,19 +173,19 @@ func (c *Cache) walkPage(seq llm.Seq, g, page int, row pageRow) error {
 		if page > 0 || c.pools[g].window > 0 && c.HasPoints() {
 			return nil
 		}
-		return c.walkSinks(seq, g, PageCells, i, s, x, row)
+		return c.walkPinned(seq, g, PageCells, i, s, x, row)
 	})
 }
 
-// walkSinks visits the sinks of one side among the first n positions. They are
+// walkPinned visits the pinned rows of one side among the first n positions. They are
 // part of the first page. Where a point does not need that, in groups with a
 // window and near the beginning, they are part of the point.
-func (c *Cache) walkSinks(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
-	if x.SinkRow == 0 {
+func (c *Cache) walkPinned(seq llm.Seq, g, n, i int, s Side, x *SideLayout, row pageRow) error {
+	if x.PinnedRow == 0 {
 		return nil
 	}
-	for pos := range min(n, c.layout.Groups[g].Exact.Sinks) {
-		if err := row(x.SinkRow, i, s, Sinks, c.SinkCell(g, seq, pos)); err != nil {
+	for pos := range min(n, c.layout.Groups[g].Exact.Pinned) {
+		if err := row(x.PinnedRow, i, s, Pinned, c.PinnedCell(g, seq, pos)); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 			exact = p.window.FirstExact(pos) * PageCells
 		}
 		err := c.eachOwner(g, func(i int, s Side, x *SideLayout) error {
-			for at := tail; at < pos && x.RowBytes > 0 && !x.Late(); at++ {
+			for at := tail; at < pos && x.RowBytes > 0 && !x.PackedByPage(); at++ {
 				if err := row(x.RowBytes, i, s, Packed, c.Cell(g, seq, at)); err != nil {
 					return err
 				}
@@ -210,15 +210,15 @@ func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 					return err
 				}
 			}
-			if x.OwnRow > 0 {
-				if err := row(x.OwnRow, i, s, Measured, int32(seq)); err != nil {
+			if x.SelfRow > 0 {
+				if err := row(x.SelfRow, i, s, Measured, int32(seq)); err != nil {
 					return err
 				}
 			}
 			if tail > 0 && c.pools[g].window == 0 {
 				return nil
 			}
-			return c.walkSinks(seq, g, pos, i, s, x, row)
+			return c.walkPinned(seq, g, pos, i, s, x, row)
 		})
 		if err != nil {
 			return err
@@ -229,28 +229,28 @@ func (c *Cache) walkPoint(seq llm.Seq, pos int, row pageRow) error {
 
 // reads returns a pageRow that appends rows to data.
 func reads(data *[]byte, rows Rows) pageRow {
-	return func(size, layer int, side Side, part Part, cell int32) error {
+	return func(size, layer int, side Side, tier Tier, cell int32) error {
 		n := len(*data)
 		*data = slices.Grow(*data, size)[:n+size]
-		return rows.ReadRow((*data)[n:], layer, side, part, cell)
+		return rows.ReadRow((*data)[n:], layer, side, tier, cell)
 	}
 }
 
 // writes returns a pageRow that takes rows from data.
 func writes(data *[]byte, rows Rows) pageRow {
-	return func(size, layer int, side Side, part Part, cell int32) error {
+	return func(size, layer int, side Side, tier Tier, cell int32) error {
 		if len(*data) < size {
 			return fmt.Errorf("%w: a piece is too short", ErrSession)
 		}
 		row := (*data)[:size]
 		*data = (*data)[size:]
-		return rows.WriteRow(layer, side, part, cell, row)
+		return rows.WriteRow(layer, side, tier, cell, row)
 	}
 }
 
 // PageBytes is the size of a page's piece of a group.
 func (c *Cache) PageBytes(g, page int) (n int) {
-	_ = c.walkPage(0, g, page, func(size, _ int, _ Side, _ Part, _ int32) error { n += size; return nil })
+	_ = c.walkPage(0, g, page, func(size, _ int, _ Side, _ Tier, _ int32) error { n += size; return nil })
 	return n
 }
 
@@ -264,7 +264,7 @@ func (c *Cache) PageData(seq llm.Seq, g, page int, rows Rows) ([]byte, error) {
 	if (page+1)*PageCells > s.len || s.moved || s.tables[g][page] < 0 {
 		return nil, nil
 	}
-	if p := &c.exact[g]; p.late && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {
+	if p := &c.exact[g]; p.packedByPage && s.exact[g][page] >= 0 && int(p.packed[s.tables[g][page]]) < p.steps {
 		return nil, nil
 	}
 	data := make([]byte, 0, c.PageBytes(g, page))
