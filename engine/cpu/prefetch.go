@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"godwit/engine/cpu/attn"
 	"godwit/engine/cpu/kernel"
 	"godwit/engine/graph"
 )
@@ -86,4 +87,33 @@ func (t *attention) prefetchFirst(j *job) {
 	for i := j.lo; i < min(j.lo+t.kForm.Ahead(), j.hi-1); i++ {
 		kernel.Prefetch(k.at(&p, i))
 	}
+}
+
+// prefetchAfter sets next as the memory that v prefetches while its page is read.
+// Prefetching goes line by line, so bytes beyond the page's length are
+// prefetched at once.
+func prefetchAfter(v *attn.Visit, next []byte) {
+	v.Ahead = attn.Distance(v.Page, next)
+	if len(next) > len(v.Page) {
+		kernel.Prefetch(next[len(v.Page):])
+	}
+}
+
+// firstOfNextJob returns the first page that the job after j reads, where j has one
+// row; nil if there is none.
+func (t *attention) firstOfNextJob(j *job) []byte {
+	b := t.p.b
+	next := job{span: j.span, head: j.head + 1, rows: 1}
+	if next.head == t.KVHeads {
+		next.span, next.head = j.span+1, 0
+	}
+	if next.span == len(b.Spans) {
+		return nil
+	}
+	next.first = b.Spans[next.span].First
+	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
+	p := pages{job: &next, t: t}
+	p.find()
+	k := t.keys()
+	return k.at(&p, lo)
 }

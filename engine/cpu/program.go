@@ -13,6 +13,8 @@ import (
 	"godwit/engine/llm"
 )
 
+var _ backend.Program = (*program)(nil)
+
 // program executes a plan on the worker pool.
 type program struct {
 	backend *Backend

@@ -4,7 +4,6 @@ import (
 	"godwit/engine/cpu/attn"
 	"godwit/engine/graph"
 	"godwit/engine/kv"
-	"godwit/engine/llm"
 )
 
 // writesFirst reports whether the rows of this batch are written in a stage before
@@ -101,55 +100,6 @@ func (t *attention) saturated(s kv.Side, n int) {
 	}
 }
 
-// channels returns the calibration of a sequence's packed keys, or nil if it
-// has none yet. The model's own calibration also applies to exact keys and
-// sinks; a conversation's does not, since they were written before it existed.
-func (t *attention) channels(seq int32, head int) *kv.Channels {
-	switch c := t.cache; {
-	case c.self != nil:
-		return c.self[int(seq)*c.kvHeads+head].Channels()
-	case c.channels != nil:
-		return &c.channels[head]
-	}
-	return nil
-}
-
-// measuring reports whether a span has rows from which its conversation
-// calibrates itself.
-func (t *attention) measuring(s *llm.Span) bool { return s.Len-s.Rows < kv.SelfRows }
-
-// measureTasks returns the number of spans that calibrate, times KV heads.
-func (t *attention) measureTasks() (n int) {
-	for i := range t.p.b.Spans {
-		if t.measuring(&t.p.b.Spans[i]) {
-			n += t.KVHeads
-		}
-	}
-	return n
-}
-
-// measure adds the keys of one span and KV head, and the queries that read
-// them, to the calibration.
-func (t *attention) measure(_, task int) {
-	span, head := task/t.KVHeads, task%t.KVHeads
-	for i := range t.p.b.Spans {
-		s := &t.p.b.Spans[i]
-		if !t.measuring(s) {
-			continue
-		}
-		if span--; span >= 0 {
-			continue
-		}
-		o := &t.cache.self[int(s.Seq)*t.KVHeads+head]
-		for row := s.First; row < s.First+s.Rows; row++ {
-			q := t.p.row(t.q, row)[head*t.group*t.DimK : (head+1)*t.group*t.DimK]
-			o.Add(int(t.p.b.Pos[row]), t.p.row(t.k, row)[head*t.DimK:(head+1)*t.DimK], q)
-		}
-		return
-	}
-	panic("cpu: calibration task out of range")
-}
-
 // inspect counts x if it holds NaN or infinity: packed forms cannot represent
 // them, so they would never be seen again.
 func (t *attention) inspect(x []float32, what string, row int) {
@@ -195,76 +145,4 @@ func (s *side) prefetchForWrite(w *rowWrite) {
 	if !exact || !s.packedByPage {
 		s.form.PrefetchForWrite(s.head(w.page, w.head), cell)
 	}
-}
-
-// packs returns the pages that this batch packs.
-func (t *attention) packs() []llm.Pack {
-	if t.order.of == 0 {
-		return nil
-	}
-	return t.p.b.Packs[t.cache.group]
-}
-
-// packOrder is the index of a layer among the layers of its group that are packed
-// by page, and their number.
-type packOrder struct{ index, of int }
-
-// packOrderOf returns the place of a layer; zero if it is not packed by page.
-func packOrderOf(l *kv.Layout, layer int) (p packOrder) {
-	packedByPage := func(y *kv.LayerLayout) bool { return y.K.PackedByPage() || y.V.PackedByPage() }
-	y := &l.Layers[layer]
-	if !packedByPage(y) {
-		return p
-	}
-	for _, i := range l.Groups[y.Group].Layers {
-		if i == layer {
-			p.index = p.of
-		}
-		if packedByPage(&l.Layers[i]) {
-			p.of++
-		}
-	}
-	return p
-}
-
-// packTasks returns the number of pages and sides that this layer packs in this
-// batch, before attention or beside it, times KV heads.
-func (t *attention) packTasks(now bool) (n int) {
-	list := t.packs()
-	for i := range 2 * len(list) {
-		if t.packsIn(&list[i/2], kv.Side(i%2), now) {
-			n++
-		}
-	}
-	return n * t.KVHeads
-}
-
-// packsIn reports whether this layer packs a side of p at this point.
-func (t *attention) packsIn(p *llm.Pack, s kv.Side, now bool) bool {
-	step := (2*t.order.index + int(s)) * p.Of / (2 * t.order.of)
-	return p.Now == now && step >= p.From && step < p.To && t.cache.side(s).packedByPage
-}
-
-// pack packs one side and KV head of a page.
-func (t *attention) pack(worker, task int, now bool) {
-	skip, head := task/t.KVHeads, task%t.KVHeads
-	list := t.packs()
-	for i := range 2 * len(list) {
-		p := &list[i/2]
-		if !t.packsIn(p, kv.Side(i%2), now) {
-			continue
-		}
-		if skip == 0 {
-			side := kv.Side(i % 2)
-			s := t.cache.side(side)
-			var c *kv.Channels // calibration, for keys whose exact form lacks it
-			if side == kv.K && t.cache.self != nil {
-				c = t.channels(int32(p.Seq), head)
-			}
-			t.saturated(side, s.form.Pack(s.head(p.Page, head), s.exact.form, s.exact.head(p.Exact, head), c, t.workers[worker].scratch))
-			return
-		}
-		skip--
-	}
-	panic("cpu: pack task out of range")
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"godwit/engine/cpu/attn"
 	"godwit/engine/cpu/kernel"
+	"godwit/engine/graph"
 	"godwit/engine/kv"
 )
 
@@ -22,150 +23,10 @@ func (w *attnWorker) takePinned(i int, from *attn.Queries) {
 	}
 }
 
-// prefetchAfter sets next as the memory that v prefetches while its page is read.
-// Prefetching goes line by line, so bytes beyond the page's length are
-// prefetched at once.
-func prefetchAfter(v *attn.Visit, next []byte) {
-	v.Ahead = attn.Distance(v.Page, next)
-	if len(next) > len(v.Page) {
-		kernel.Prefetch(next[len(v.Page):])
-	}
-}
-
-// firstOfNextJob returns the first page that the job after j reads, where j has one
-// row; nil if there is none.
-func (t *attention) firstOfNextJob(j *job) []byte {
-	b := t.p.b
-	next := job{span: j.span, head: j.head + 1, rows: 1}
-	if next.head == t.KVHeads {
-		next.span, next.head = j.span+1, 0
-	}
-	if next.span == len(b.Spans) {
-		return nil
-	}
-	next.first = b.Spans[next.span].First
-	lo, _ := t.pages(b.Spans[next.span], next.first, 1)
-	p := pages{job: &next, t: t}
-	p.find()
-	k := t.keys()
-	return k.at(&p, lo)
-}
-
 // alone returns a list of one visit in the worker's memory.
 func (w *attnWorker) alone(v *attn.Visit) []attn.Visit {
 	w.single[0] = *v
 	return w.single[:]
-}
-
-// pages are the pages of a job's span and how its rows read them.
-type pages struct {
-	*job
-	t             *attention
-	packed, exact []int32 // page tables; exact is empty without an exact window
-	seq           int32
-	pos           int // position of the job's first row
-	length        int // length of the span
-}
-
-// find looks up the pages of the job.
-func (p *pages) find() {
-	t, j := p.t, p.job
-	b := t.p.b
-	span := &b.Spans[j.span]
-	p.packed = b.Tables[t.cache.group][j.span]
-	p.seq, p.pos, p.length = int32(span.Seq), int(b.Pos[j.first]), span.Len
-	if t.kExact != nil || t.vExact != nil {
-		p.exact = b.Exact[t.cache.group][j.span]
-	}
-}
-
-// exactRows returns the number of rows of the job that read page pg in exact form.
-// These are the first rows, since a later row sees fewer exact pages.
-func (p *pages) exactRows(pg int) int {
-	if p.exact == nil || p.exact[pg] < 0 {
-		return 0
-	}
-	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page packed
-	return max(0, min(p.rows, leaves-p.pos))
-}
-
-// cells returns the number of cells of a page.
-func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
-
-// read is K or V of a job, in all its forms.
-type read struct {
-	*side
-	packed, exact, pinned *attn.Form
-}
-
-func (t *attention) keys() read { return read{&t.cache.k, t.kForm, t.kExact, t.kPinned} }
-
-func (t *attention) values() read {
-	s := &t.cache.v
-	if t.MLA {
-		s = &t.cache.k
-	}
-	return read{s, t.vForm, t.vExact, t.vPinned}
-}
-
-// exactRows returns the number of rows that read page pg in exact form on this
-// side.
-func (r *read) exactRows(p *pages, pg int) int {
-	if r.exact == nil {
-		return 0
-	}
-	return p.exactRows(pg)
-}
-
-// untilExact returns how many of n pages, from the first on, no row reads in
-// exact form.
-func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
-	if r.exact == nil || len(p.exact) == 0 {
-		return n
-	}
-	for i := range n {
-		if p.exactRows(page(i)) > 0 {
-			return i
-		}
-	}
-	return n
-}
-
-// at returns the page that the last row of a job reads.
-func (r *read) at(p *pages, pg int) []byte {
-	if r.exactRows(p, pg) == p.rows {
-		return r.side.exact.read(p.exact[pg], p.head)
-	}
-	return r.side.read(p.packed[pg], p.head)
-}
-
-// find fills in visits for the pages from pg on.
-func (r *read) find(visits []attn.Visit, p *pages, pg int) {
-	n := r.form.ReadBytes()
-	list := p.packed[pg:][:len(visits)]
-	for i := 0; i < len(list); {
-		run, _ := r.run(list[i], p.head)
-		for page := list[i]; i < len(list) && list[i] == page && len(run) > 0; page++ {
-			visits[i].Page, run = run[:n:n], run[n:]
-			i++
-		}
-	}
-	for i := 0; i < len(list) && r.asymmetric != nil; i++ {
-		switch {
-		case r.isAsymmetric(list[i], p.head):
-			visits[i].Rest = r.head(list[i], p.head).Rest
-		case visits[i].Rest != nil:
-			visits[i].Rest = nil
-		}
-	}
-	if r.exact == nil || len(p.exact) == 0 {
-		return
-	}
-	for i := range visits {
-		if p.exactRows(pg+i) == p.rows {
-			visits[i].Page = r.side.exact.read(p.exact[pg+i], p.head)
-		}
-	}
 }
 
 // runChunk computes the softmax of a job over one part of the context. All
@@ -332,4 +193,114 @@ func (t *attention) accumulatePinned(w *attnWorker, p *pages, v *read, first *at
 		clear(w.scores[i : i+n])
 	}
 	w.vBytes += v.pinned.ReadBytes()
+}
+
+// run executes the jobs of one task.
+func (t *attention) run(worker, task int) {
+	w := t.workers[worker]
+	var jobs [maxPer]job
+	list := jobs[:0]
+	for i := task * t.per; i < (task+1)*t.per; i++ {
+		if j, ok := t.find(i); ok {
+			list = append(list, j)
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	if t.p.shares(len(t.p.b.Tokens)) {
+		for i := range list {
+			t.prefetch(w, &list[i])
+		}
+	}
+	for i := range list {
+		t.job(w, &list[i])
+	}
+	t.counts[worker].add(&w.attnCounted)
+}
+
+// job executes one job.
+func (t *attention) job(w *attnWorker, j *job) {
+	write := t.k != graph.None && !t.writesFirst()
+	if write {
+		t.prefetchWrite(w, j)
+	}
+	t.prefetchFirst(j)
+	t.prepare(w, j)
+	if write && j.last() {
+		t.writeRow(w, j.span, j.head, j.first)
+	}
+	if w.prefetchNext = nil; t.single() && j.last() {
+		w.prefetchNext = t.firstOfNextJob(j)
+	}
+	if j.split >= 0 {
+		t.runSplit(w, j)
+	} else {
+		t.runWhole(w, j)
+	}
+}
+
+// prepared returns the state of a worker whose queries are ready for a job.
+func (t *attention) prepared(j *job) prepared {
+	return prepared{t, t.p.backend.pool.epoch.Load(), j.first, j.head}
+}
+
+// prepare makes the queries of a job ready, unless the worker already holds
+// them.
+func (t *attention) prepare(w *attnWorker, j *job) {
+	is := t.prepared(j)
+	if j.split >= 0 && w.ready == is {
+		return
+	}
+	w.queries.N = j.rows * t.group
+	for r := range j.rows {
+		row := j.first + r
+		q := t.qRope.heads(w.roped, t.p.row(t.q, row), j.head*t.group, t.group, t.DimK, row)
+		t.p.numbers(q, t.Layer, "queries", row)
+		for g := range t.group {
+			t.query(w, r*t.group+g, j, q[g*t.DimK:(g+1)*t.DimK])
+		}
+	}
+	w.ready = is
+}
+
+// runWhole processes all parts of the context, one after another.
+func (t *attention) runWhole(w *attnWorker, j *job) {
+	for i := range w.queries.N {
+		w.total[i].reset()
+	}
+	for chunk := t.cuts.chunk(j.lo); chunk <= t.cuts.chunk(j.hi-1); chunk++ {
+		t.runChunk(w, j, chunk, w.chunk[:w.queries.N])
+		for i := range w.queries.N {
+			w.total[i].merge(&w.chunk[i])
+		}
+	}
+	for r := range j.rows {
+		for g := range t.group {
+			t.finish(w, &w.total[r*t.group+g], w.offset[r*t.group+g], j.first+r, j.head*t.group+g)
+		}
+	}
+}
+
+// query prepares query i of a job. Packed keys that are stored without their
+// mean lack the query's product with it. The product is the same for every key,
+// so it matters only to a softmax that is not shift-invariant, or where exact
+// keys include the mean and packed keys do not.
+func (t *attention) query(w *attnWorker, i int, j *job, q []float32) {
+	normalised := q
+	w.offset[i] = 0
+	if c := t.channels(int32(t.p.b.Spans[j.span].Seq), j.head); c != nil {
+		normalised = w.normalised
+		if t.cache.self != nil || t.Softcap > 0 || t.sinkLogits != nil {
+			w.offset[i] = kernel.Dot(q, c.Mean)
+		}
+		attn.Quotients(normalised, q, c.Gain)
+	}
+	w.queries.Set(i, normalised)
+	if t.cache.self == nil {
+		w.takeExact(i, w.queries)
+		return
+	}
+	w.exact.Set(i, q)
+	w.takePinned(i, w.exact)
 }

@@ -1,0 +1,117 @@
+package cpu
+
+import (
+	"godwit/engine/cpu/attn"
+	"godwit/engine/kv"
+)
+
+// pages are the pages of a job's span and how its rows read them.
+type pages struct {
+	*job
+	t             *attention
+	packed, exact []int32 // page tables; exact is empty without an exact window
+	seq           int32
+	pos           int // position of the job's first row
+	length        int // length of the span
+}
+
+// find looks up the pages of the job.
+func (p *pages) find() {
+	t, j := p.t, p.job
+	b := t.p.b
+	span := &b.Spans[j.span]
+	p.packed = b.Tables[t.cache.group][j.span]
+	p.seq, p.pos, p.length = int32(span.Seq), int(b.Pos[j.first]), span.Len
+	if t.kExact != nil || t.vExact != nil {
+		p.exact = b.Exact[t.cache.group][j.span]
+	}
+}
+
+// exactRows returns the number of rows of the job that read page pg in exact form.
+// These are the first rows, since a later row sees fewer exact pages.
+func (p *pages) exactRows(pg int) int {
+	if p.exact == nil || p.exact[pg] < 0 {
+		return 0
+	}
+	leaves := (pg+1)*kv.PageCells + p.t.cache.window.Newest - 1 // first position that reads the page packed
+	return max(0, min(p.rows, leaves-p.pos))
+}
+
+// cells returns the number of cells of a page.
+func (p *pages) cells(pg int) int { return min(kv.PageCells, p.length-pg*kv.PageCells) }
+
+// read is K or V of a job, in all its forms.
+type read struct {
+	*side
+	packed, exact, pinned *attn.Form
+}
+
+func (t *attention) keys() read { return read{&t.cache.k, t.kForm, t.kExact, t.kPinned} }
+
+func (t *attention) values() read {
+	s := &t.cache.v
+	if t.MLA {
+		s = &t.cache.k
+	}
+	return read{s, t.vForm, t.vExact, t.vPinned}
+}
+
+// exactRows returns the number of rows that read page pg in exact form on this
+// side.
+func (r *read) exactRows(p *pages, pg int) int {
+	if r.exact == nil {
+		return 0
+	}
+	return p.exactRows(pg)
+}
+
+// untilExact returns how many of n pages, from the first on, no row reads in
+// exact form.
+func (r *read) untilExact(p *pages, n int, page func(i int) int) int {
+	if r.exact == nil || len(p.exact) == 0 {
+		return n
+	}
+	for i := range n {
+		if p.exactRows(page(i)) > 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// at returns the page that the last row of a job reads.
+func (r *read) at(p *pages, pg int) []byte {
+	if r.exactRows(p, pg) == p.rows {
+		return r.side.exact.read(p.exact[pg], p.head)
+	}
+	return r.side.read(p.packed[pg], p.head)
+}
+
+// find fills in visits for the pages from pg on.
+func (r *read) find(visits []attn.Visit, p *pages, pg int) {
+	n := r.form.ReadBytes()
+	list := p.packed[pg:][:len(visits)]
+	for i := 0; i < len(list); {
+		run, _ := r.run(list[i], p.head)
+		for page := list[i]; i < len(list) && list[i] == page && len(run) > 0; page++ {
+			visits[i].Page, run = run[:n:n], run[n:]
+			i++
+		}
+	}
+	for i := 0; i < len(list) && r.asymmetric != nil; i++ {
+		switch {
+		case r.isAsymmetric(list[i], p.head):
+			visits[i].Rest = r.head(list[i], p.head).Rest
+		case visits[i].Rest != nil:
+			visits[i].Rest = nil
+		}
+	}
+	if r.exact == nil || len(p.exact) == 0 {
+		return
+	}
+	for i := range visits {
+		if p.exactRows(pg+i) == p.rows {
+			visits[i].Page = r.side.exact.read(p.exact[pg+i], p.head)
+		}
+	}
+}
