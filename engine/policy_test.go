@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxFile = 800 // lines of a hand-written file
+	maxFile = 500 // lines of a hand-written file
 	maxFunc = 80  // lines of a Go function, from func to the closing brace
 )
 
