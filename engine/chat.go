@@ -13,7 +13,6 @@ import (
 	"godwit/engine/chat/jinja"
 	"godwit/engine/llm"
 	"godwit/engine/model"
-	"godwit/engine/tokenizer"
 )
 
 // Chat is a conversation for the model's chat template.
@@ -99,22 +98,28 @@ func (m *Model) ChatTemplate() (source, notice string) {
 	return t.Source(), notice
 }
 
-// Render renders a conversation for the model.
+// Render renders a conversation for the model; ImageMarker stands for a picture.
 func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
+	p, _, err := m.render(ctx, c)
+	return p, err
+}
+
+// render is Render; it also returns the URLs of the pictures.
+func (m *Model) render(ctx context.Context, c *Chat) (*chat.Prompt, []string, error) {
 	t, err := m.templateOf(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in := chat.Input{AddGenerationPrompt: !c.Continue, Continue: c.Continue, Thinking: c.Thinking, Now: time.Now()}
 	var messages, tools *chat.List
 	if err := decode("messages", c.Messages, &messages); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := decode("tools", c.Tools, &tools); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := decode("chat_template_kwargs", c.Kwargs, &in.Kwargs); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	in.Messages = messages
 	if c.ToolChoice != "none" {
@@ -123,15 +128,15 @@ func (m *Model) Render(ctx context.Context, c *Chat) (*chat.Prompt, error) {
 	p, err := t.Render(ctx, in)
 	var wrong *chat.InputError
 	if errors.As(err, &wrong) {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	if err != nil && ctx.Err() != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: chat template: %w", ErrRequest, err)
+		return nil, nil, fmt.Errorf("%w: chat template: %w", ErrRequest, err)
 	}
-	return p, nil
+	return p, p.Images, nil
 }
 
 // decode reads a JSON value of one type; empty text leaves dst alone.
@@ -149,15 +154,6 @@ func decode[T jinja.Value](name string, raw json.RawMessage, dst *T) error {
 	}
 	*dst = t
 	return nil
-}
-
-// encodePrompt turns a rendered conversation into tokens.
-func encodePrompt(t *tokenizer.Tokenizer, p *chat.Prompt) []llm.Token {
-	pieces := make([]tokenizer.Piece, len(p.Pieces))
-	for i, piece := range p.Pieces {
-		pieces[i] = tokenizer.Piece{Text: piece.Text, Trusted: piece.Trusted}
-	}
-	return t.Encode(nil, pieces, tokenizer.Options{AddBOS: true, ParseSpecial: true})
 }
 
 // named reports whether one function has to be called, which is once.

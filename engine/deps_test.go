@@ -41,12 +41,13 @@ const imports = `
 	metal/...: engine/gpu engine/backend shaders
 	engine/model/...: engine/graph engine/gguf engine/quant
 	engine/arch/...: engine/model engine/graph
+	engine/vision: engine/model engine/graph engine/gguf engine/quant engine/backend engine/kv
 	engine/tokenizer/...: engine/gguf
 	engine/sample/...:
 	engine/grammar/...: engine/tokenizer
 	engine/chat/...:
 	engine/sched/...: engine/model engine/kv engine/prefix engine/sample engine/grammar engine/backend
-	engine: engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/backend/... engine/graph engine/kv engine/quant engine/gguf
+	engine: engine/cpu engine/prefix engine/sched engine/chat/... engine/grammar engine/sample engine/tokenizer engine/arch engine/model engine/vision engine/backend/... engine/graph engine/kv engine/quant engine/gguf
 	engine/eval/...: engine engine/kv engine/tokenizer
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch
@@ -78,6 +79,7 @@ var testOnly = map[string][]string{
 // what is not listed is free for app and closed to the rest.
 var outside = map[string][]string{
 	"C":                               {"metal/..."},
+	"golang.org/x/image":              {"engine/vision"},
 	"golang.org/x/sys":                {"engine/...", "app/...", "cuda/...", "metal/...", "shaders/..."},
 	"golang.org/x/text":               {"engine/tokenizer/...", "app/..."},
 	"github.com/dlclark/regexp2/v2":   {"engine/grammar/...", "engine/tokenizer/..."},

@@ -86,6 +86,10 @@ type Options struct {
 
 	LoRA []LoRA // adapters of the model, applied together
 
+	MMProj      string      // projector file for pictures; empty: one beside the model; NoProjector: none
+	ImageLimits ImageLimits // of the tokens of a picture, for towers of dynamic size
+	ImageCache  int64       // bytes for the rows of pictures; 0: DefaultImageCache
+
 	Log *slog.Logger // nil: none
 	// Memory counts what the models of this process have reserved; nil: only what
 	// the device says is free counts.
@@ -109,17 +113,18 @@ type Options struct {
 // Engine is a loaded model on a device.
 type Engine struct {
 	*Model
-	p       *Prepared
-	backend backend.Backend
-	prog    backend.Program
-	claim   *claim
-	cache   *kv.Cache
-	sched   *sched.Sched
-	embed   embedder
-	log     *slog.Logger
-	warned  bool // scales were saturated; only the scheduler's goroutine reads it
-	once    sync.Once
-	closed  error
+	p        *Prepared
+	backend  backend.Backend
+	prog     backend.Program
+	claim    *claim
+	cache    *kv.Cache
+	sched    *sched.Sched
+	embed    embedder
+	pictures *pictures // nil: text only
+	log      *slog.Logger
+	warned   bool // scales were saturated; only the scheduler's goroutine reads it
+	once     sync.Once
+	closed   error
 	// grammarTokens is the vocabulary as grammars need it, made at first use.
 	grammarTokens func() (*grammar.Tokens, error)
 }
@@ -212,6 +217,9 @@ func openParts(path string, o *Options) (*opened, error) {
 	}
 	m.words = noticed(m.words, x.log)
 	if err = m.adapt(o.LoRA); err == nil {
+		err = m.project(o)
+	}
+	if err == nil {
 		x.backend, err = m.device(o)
 		err = otherDevice(o, err)
 	}
@@ -296,6 +304,9 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 		return grammar.NewTokens(vocabulary{t, m.Config().Vocab})
 	})
 	width := g.Values[g.Output].Width
+	if m.projector != nil {
+		e.pictures = newPictures(m.projector, p.Options.ImageLimits, p.Options.ImageCache)
+	}
 	if m.Config().Embedding {
 		e.embed.set(c.prog, c.cache, p.Sizes.Rows, width)
 	}
@@ -392,28 +403,6 @@ func (e *Engine) Device() backend.Info { return e.backend.Info() }
 
 // Free is the memory that another load can take on the device; 0: unknown.
 func (e *Engine) Free() int64 { return e.p.Options.Memory.Free(e.Device(), "") }
-
-// Logits returns the logits at each position, [len(positions), vocab], in the
-// order given. With step the tokens are fed one at a time.
-func (e *Engine) Logits(ctx context.Context, tokens []llm.Token, positions []int, step bool) ([]float32, error) {
-	where := make(map[int][]int)
-	for i, p := range positions {
-		if p < 0 || p >= len(tokens) {
-			return nil, fmt.Errorf("position %d of %d tokens", p, len(tokens))
-		}
-		where[p] = append(where[p], i)
-	}
-	vocab := e.Config().Vocab
-	out := make([]float32, len(positions)*vocab)
-	want := func(p int) bool { return where[p] != nil }
-	err := e.EachLogits(ctx, tokens, want, step, func(p int, row []float32) error {
-		for _, i := range where[p] {
-			copy(out[i*vocab:], row)
-		}
-		return nil
-	})
-	return out, err
-}
 
 // EachLogits calls f with the logits of every wanted position, in order. The
 // row is f's only until it returns; f runs on the device's goroutine. The

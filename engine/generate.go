@@ -69,6 +69,7 @@ type generation struct {
 	r        *Request
 	tok      *tokenizer.Tokenizer
 	prompt   []llm.Token
+	tiles    []sched.Tile // of pictures in the prompt
 	sampler  *sample.Sampler
 	replay   []llm.Token // tokens in place of sampled ones; nil: none
 	replayed int         // tokens of replay that were used
@@ -107,7 +108,7 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g := &generation{r: r, tok: tok, parts: plain{}}
 	var p *chat.Prompt
-	if g.prompt, p, err = e.encode(ctx, r); err != nil {
+	if p, err = e.read(ctx, g); err != nil {
 		return nil, err
 	}
 	g.decoder = tok.NewDecoder(r.Special || p != nil && r.Chat.marked(p))
@@ -159,6 +160,17 @@ func (e *Engine) newGeneration(ctx context.Context, r *Request) (*generation, er
 	}
 	g.out.init()
 	return g, nil
+}
+
+// read turns the prompt into tokens, and its pictures into rows.
+func (e *Engine) read(ctx context.Context, g *generation) (*chat.Prompt, error) {
+	a, err := e.ask(ctx, g.r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := e.place(ctx, &a, g.r.Encoding)
+	g.prompt, g.tiles = text.tokens, text.tiles
+	return a.chat, err
 }
 
 // shape settles what an answer consists of, how it is taken apart, and the
@@ -235,7 +247,7 @@ func (g *generation) job() sched.Job {
 		top = 0 // probabilities are of all tokens, a grammar may rule the largest out
 	}
 	return sched.Job{
-		Prompt: g.prompt, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
+		Prompt: g.prompt, Tiles: g.tiles, Fresh: g.r.Fresh, Slot: slot, Keep: g.r.Keep, Top: top,
 		Salt: g.r.Salt, Private: g.r.Private,
 		Next: g.next, Done: g.done, Apart: g.state != nil, // a mask may take half a second
 		Prefilled: func(slot, done, total int) {

@@ -25,6 +25,7 @@ type Model struct {
 	model model.Model
 	words func() (*tokenizer.Tokenizer, error)
 
+	projector *Projector // nil: text only
 	adapters  adapters
 	override  string // chat template in place of the file's own; empty: none
 	chat      func() (*chat.Template, error)
@@ -76,7 +77,13 @@ func openModel(path string, open func(string) (*gguf.File, error)) (*Model, erro
 func (m *Model) Tokenizer() (*tokenizer.Tokenizer, error) { return m.words() }
 
 // Close unmaps the file.
-func (m *Model) Close() error { return errors.Join(m.adapters.close(), m.File.Close()) }
+func (m *Model) Close() error {
+	err := m.adapters.close()
+	if m.projector != nil {
+		err = errors.Join(err, m.projector.Close())
+	}
+	return errors.Join(err, m.File.Close())
+}
 
 // Config is what the architecture read.
 func (m *Model) Config() *model.Config { return m.model.Config() }

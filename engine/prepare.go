@@ -130,11 +130,11 @@ func (m *Model) fill(o *Options) {
 
 // sized lays out one context.
 func (m *Model) sized(o Options, ctx int, pool bool) (*Prepared, error) {
-	g, err := m.plan(model.Inputs{Context: ctx, Pool: pool})
+	g, err := m.plan(model.Inputs{Context: ctx, Pool: pool, Pictures: m.projector != nil && !pool})
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{Context: ctx, Trained: m.reach(), graph: g, model: m, ubatch: o.UBatch, pool: pool}
+	p := &Prepared{Options: o, Context: ctx, Trained: m.reach(), graph: g, model: m, ubatch: o.UBatch, pool: pool}
 	o.Context, o.UBatch = ctx, p.rows(ctx)
 	s := o.KV
 	s.Cells, s.Seqs, s.UBatch = o.Cells, o.Parallel, o.UBatch
@@ -175,7 +175,11 @@ func (p *Prepared) rows(ctx int) int {
 	if c := p.model.Config(); c.Embedding || c.Whole {
 		return ctx
 	}
-	return min(p.ubatch, max(ctx, 1))
+	n := p.ubatch
+	if x := p.model.projector; x != nil && x.Whole { // beside a tile the other sequences have a row each
+		n = max(n, x.LargestTile(p.Options.ImageLimits)+p.Options.Parallel)
+	}
+	return min(n, max(ctx, 1))
 }
 
 // holds reports an error where the device that the options name has no kernel for

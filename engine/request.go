@@ -27,6 +27,10 @@ type Request struct {
 	Pieces []tokenizer.Piece // marked text
 	Prompt string            // plain text, special tokens in it parsed
 	Tokens []llm.Token       // ids as they are
+	Images [][]byte          // files of pictures, one for each ImageMarker in text; messages hold their own
+	// Fetch returns the file behind the URL of a picture in messages; nil: only data:
+	// URLs are read.
+	Fetch func(ctx context.Context, url string) ([]byte, error)
 
 	Sampling    sample.Params // the zero value is greedy
 	MaxTokens   int           // of the answer; 0: until the context is full
@@ -41,8 +45,11 @@ type Request struct {
 	Private     bool   // nothing of what was read is left when the answer ends
 	Slot        *int   // the slot to use; nil: any
 	OneCall     bool   // the answer ends before a second tool call
-	Queued      func() // called once the prompt is in tokens and waits for its turn; may be nil
-	Keep        int    // tokens of the start that a context shift keeps; -1: the whole prompt
+	// Encoding is called while picture n, from 0, is encoded, with the share that is
+	// done; it may be nil.
+	Encoding func(n int, share float64)
+	Queued   func() // called once the prompt is in tokens and waits for its turn; may be nil
+	Keep     int    // tokens of the start that a context shift keeps; -1: the whole prompt
 
 	// Notice is called before the first event with what is done differently from
 	// what the request asks for. It may be nil.
@@ -128,42 +135,89 @@ type Result struct {
 	Broken     []string // what of the answer is not valid by its schema, where the grammar does not follow all of it
 }
 
-// Encode turns a request's prompt into tokens.
+// Encode turns a request's prompt without pictures into tokens.
 func (m *Model) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
-	tokens, _, err := m.encode(ctx, r)
-	return tokens, err
+	a, err := m.ask(ctx, r)
+	if err == nil && len(a.images) > 0 {
+		err = fmt.Errorf("%w: %w", ErrRequest, m.TextOnly())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.encode(&a)
 }
 
-// encode is Encode; for messages it also returns what the template made of them.
-func (m *Model) encode(ctx context.Context, r *Request) ([]llm.Token, *chat.Prompt, error) {
+// asked is the prompt of a request before it is tokens.
+type asked struct {
+	tokens  []llm.Token // ids as they are; nil for text
+	pieces  []tokenizer.Piece
+	special bool // a plain text, which gets what the model wants in front and behind
+	chat    *chat.Prompt
+	images  [][]byte // files of pictures, one for each marker in pieces
+}
+
+// ask reads the prompt of a request.
+func (m *Model) ask(ctx context.Context, r *Request) (a asked, err error) {
 	n := 0
 	for _, set := range []bool{r.Chat != nil, r.Pieces != nil, r.Prompt != "", r.Tokens != nil} {
 		if set {
 			n++
 		}
 	}
-	if n != 1 {
-		return nil, nil, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
-	}
-	if r.Tokens != nil {
+	switch {
+	case n != 1:
+		return a, fmt.Errorf("%w: wants exactly one of messages, text and tokens as its prompt", ErrRequest)
+	case r.Tokens != nil:
 		if err := m.checkTokens(r.Tokens); err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrRequest, err)
+			return a, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
-		return r.Tokens, nil, nil
+		a.tokens = r.Tokens
+	case r.Chat != nil:
+		var urls []string
+		if a.chat, urls, err = m.render(ctx, r.Chat); err != nil {
+			return a, err
+		}
+		for _, piece := range a.chat.Pieces {
+			a.pieces = append(a.pieces, tokenizer.Piece{Text: piece.Text, Trusted: piece.Trusted})
+		}
+		a.images, err = r.fetch(ctx, urls)
+		return a, err
+	case r.Pieces != nil:
+		a.pieces, a.special = r.Pieces, true
+	default:
+		a.pieces, a.special = []tokenizer.Piece{{Text: r.Prompt, Trusted: true}}, true
+	}
+	a.images = r.Images
+	return a, nil
+}
+
+// encode turns a prompt without pictures into tokens.
+func (m *Model) encode(a *asked) ([]llm.Token, error) {
+	if a.tokens != nil {
+		return a.tokens, nil
 	}
 	t, err := m.Tokenizer()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	switch {
-	case r.Chat != nil:
-		p, err := m.Render(ctx, r.Chat)
-		if err != nil {
-			return nil, nil, err
-		}
-		return encodePrompt(t, p), p, nil
-	case r.Pieces != nil:
-		return t.Encode(nil, r.Pieces, tokenizer.Options{AddSpecial: true, ParseSpecial: true}), nil, nil
+	return t.Encode(nil, a.pieces, tokenizer.Options{AddSpecial: a.special, AddBOS: !a.special, ParseSpecial: true}), nil
+}
+
+// Encode turns a request's prompt into tokens; rows of pictures are below 0.
+func (e *Engine) Encode(ctx context.Context, r *Request) ([]llm.Token, error) {
+	a, err := e.ask(ctx, r)
+	if err != nil {
+		return nil, err
 	}
-	return t.EncodeText(r.Prompt, true, true), nil, nil
+	text, err := e.place(ctx, &a, nil)
+	return text.tokens, err
+}
+
+// place turns a prompt into tokens, and its pictures into rows.
+func (e *Engine) place(ctx context.Context, a *asked, progress func(n int, share float64)) (promptText, error) {
+	if len(a.images) > 0 {
+		return e.illustrate(ctx, a.pieces, a.images, progress)
+	}
+	tokens, err := e.encode(a)
+	return promptText{tokens: tokens}, err
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,10 +22,11 @@ type chatCmd struct {
 	modelArg
 	loadFlags
 	config.Sampling
-	Prompt *string `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
-	File   string  `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says. With -p: that, and then the file."`
-	System string  `placeholder:"TEXT" help:"System prompt."`
-	Stats  bool    `help:"Print speed and token counts after each answer."`
+	Prompt *string  `short:"p" placeholder:"TEXT" help:"Ask this one thing and print only the answer."`
+	File   string   `short:"f" type:"existingfile" placeholder:"FILE" help:"Ask what the file says. With -p: that, and then the file."`
+	Image  []string `placeholder:"FILE" sep:"none" help:"Picture that the first question is about; the model needs a projector. May be given several times."`
+	System string   `placeholder:"TEXT" help:"System prompt."`
+	Stats  bool     `help:"Print speed and token counts after each answer."`
 
 	ChatTemplateKwargs string `name:"chat-template-kwargs" placeholder:"JSON" default:"" help:"Object whose keys become variables of the chat template."`
 	ReasoningBudget    int    `name:"reasoning-budget" placeholder:"N" default:"-1" help:"Most tokens of thinking; the end of thinking is inserted there and the answer follows. -1: no limit; 0: none."`
@@ -32,10 +34,10 @@ type chatCmd struct {
 	Reasoning          string `name:"reasoning" default:"auto" enum:"auto,on,off" help:"Whether a model that can think first does: auto, on or off. auto: as its template says."`
 }
 
-// message is one turn.
+// message is one turn. Content is a string, or a list of parts with pictures.
 type message struct {
 	Role    string `json:"role"`
-	Content string `json:"content"`
+	Content any    `json:"content"`
 }
 
 // Run answers once, or talks until the input ends.
@@ -73,14 +75,60 @@ func (c *chatCmd) Run(r *run) error {
 	if c.System != "" {
 		talk = append(talk, message{"system", c.System})
 	}
-	if c.Prompt != nil {
-		_, err := c.answer(r.ctx, r, e, append(talk, message{"user", *c.Prompt}))
+	images, err := c.images(e, c.Image)
+	if err != nil {
 		return err
 	}
-	return c.talk(r, e, talk)
+	if c.Prompt != nil {
+		_, err := c.answer(r.ctx, r, e, append(talk, message{"user", withImages(images, *c.Prompt)}))
+		return err
+	}
+	return c.talk(r, e, talk, images)
 }
 
-const talkHelp = `/clear  begins a new conversation
+// images reads pictures as data: URLs.
+func (c *chatCmd) images(e *engine.Engine, files []string) ([]string, error) {
+	var out []string
+	for _, name := range files {
+		if !e.Images() {
+			return nil, fmt.Errorf("%s: %w", name, e.TextOnly())
+		}
+		data, err := readImage(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.CheckImage(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, "data:;base64,"+base64.StdEncoding.EncodeToString(data))
+	}
+	return out, nil
+}
+
+// imagesIn counts the pictures of a conversation.
+func imagesIn(talk []message) (n int) {
+	for _, m := range talk {
+		if parts, ok := m.Content.([]any); ok {
+			n += len(parts) - 1
+		}
+	}
+	return n
+}
+
+// withImages is the content of a question about pictures.
+func withImages(images []string, text string) any {
+	if len(images) == 0 {
+		return text
+	}
+	var parts []any
+	for _, url := range images {
+		parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]string{"url": url}})
+	}
+	return append(parts, map[string]string{"type": "text", "text": text})
+}
+
+const talkHelp = `/image FILE  adds a picture to the next question
+/clear  begins a new conversation
 /bye    ends, as Ctrl-D does
 Ctrl-C  stops an answer; twice at the prompt, it ends
 `
@@ -89,7 +137,7 @@ Ctrl-C  stops an answer; twice at the prompt, it ends
 var mistyped = regexp.MustCompile(`^/[a-z]+$`)
 
 // talk reads turns from standard input until that ends.
-func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
+func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message, images []string) error {
 	fmt.Fprintf(r.err, "%s, %d tokens of context. Ctrl-C stops an answer, Ctrl-D or /bye ends, /? lists the commands.\n", e.Config().Name, e.Context())
 	alive, done := signal.NotifyContext(context.WithoutCancel(r.ctx), syscall.SIGTERM)
 	defer done()
@@ -123,11 +171,22 @@ func (c *chatCmd) talk(r *run, e *engine.Engine, talk []message) error {
 			fmt.Fprint(r.err, talkHelp)
 			continue
 		}
+		if file, ok := strings.CutPrefix(line, "/image "); ok {
+			more, err := c.images(e, []string{strings.TrimSpace(file)})
+			if err != nil {
+				fmt.Fprintln(r.err, err)
+				continue
+			}
+			images = append(images, more...)
+			fmt.Fprintln(r.err, "Pictures for the next question:", len(images))
+			continue
+		}
 		if mistyped.MatchString(line) {
 			fmt.Fprintln(r.err, line, "is no command; /? lists them.")
 			continue
 		}
-		talk = append(talk, message{"user", line})
+		talk = append(talk, message{"user", withImages(images, line)})
+		images = nil
 		ctx, stop = signal.NotifyContext(alive, os.Interrupt)
 		text, err := c.answer(ctx, r, e, talk)
 		stopped := ctx.Err() != nil
@@ -158,6 +217,15 @@ func (c *chatCmd) answer(ctx context.Context, r *run, e *engine.Engine, talk []m
 	}
 	req := engine.Request{Chat: chat, Sampling: c.params(), MaxTokens: max(c.Predict, 0)}
 	req.Budget = &engine.Budget{Tokens: c.ReasoningBudget, Message: c.ReasoningMessage}
+	if r.screen {
+		count := imagesIn(talk)
+		req.Encoding = func(n int, share float64) {
+			fmt.Fprintf(r.err, "\rpicture %d of %d, %.0f %%   ", n+1, count, 100*share)
+			if share == 1 {
+				fmt.Fprint(r.err, "\r\x1b[K")
+			}
+		}
+	}
 	var text strings.Builder
 	var thought string // the last piece, before the first word
 	for ev, err := range e.Generate(ctx, req) {

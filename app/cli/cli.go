@@ -44,6 +44,7 @@ type root struct {
 	Detokenize detokenizeCmd `cmd:"" help:"Turn token ids into text."`
 	Generate   generateCmd   `cmd:"" help:"Continue given tokens."`
 	Logits     logitsCmd     `cmd:"" help:"Write the logits behind given tokens as raw float32."`
+	Vision     visionCmd     `cmd:"" help:"Write what a projector makes of pictures as raw float32."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API on localhost, in the dialects of OpenAI, Anthropic, Ollama and llama-server."`
 	Bench      benchCmd      `cmd:"" help:"Measure speed, as llama-bench does."`
 	BenchServe benchServeCmd `cmd:"" name:"bench-serve" help:"Drive the API with several clients and print throughput and latencies as JSON."`

@@ -72,6 +72,7 @@ func (r *run) optionsQuietly(c *config.Engine, p patience) (engine.Options, erro
 	for _, path := range c.LoRA {
 		o.LoRA = append(o.LoRA, engine.LoRA{Path: path})
 	}
+	o.MMProj, o.ImageLimits = c.MMProj, engine.ImageLimits{Min: c.ImageMin, Max: c.ImageMax}
 	var err error
 	if o.ChatTemplates, err = chatTemplates(c.ChatTemplate); err != nil {
 		return o, usage{err}

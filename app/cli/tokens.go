@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
+	"godwit/engine"
 	"godwit/engine/llm"
 )
 
@@ -54,32 +53,61 @@ func (r *run) json(v any) error {
 	return err
 }
 
+// rows computes the logits of the positions.
+func (c *logitsCmd) rows(r *run, e *engine.Engine) ([]float32, error) {
+	if c.Text == "" {
+		return e.Logits(r.ctx, c.Tokens.tokens(), c.Positions, c.Step)
+	}
+	var images [][]byte
+	for _, name := range c.Image {
+		data, err := readImage(name)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, data)
+	}
+	return e.LogitsOf(r.ctx, c.Text, images, c.Positions, c.Step)
+}
+
 type logitsCmd struct {
 	modelArg
 	loadFlags
-	Tokens    ids  `required:"" placeholder:"1,2,3" help:"Token ids, fed as they are."`
-	Positions ids  `placeholder:"0,2" help:"Positions whose logits are wanted, in the order given. Default: the last."`
-	Step      bool `help:"Feed the tokens through decode, one at a time."`
-	JSON      bool `name:"json" help:"Write a list of lists instead of raw little-endian float32."`
+	Tokens    ids      `placeholder:"1,2,3" help:"Token ids, fed as they are."`
+	Text      string   `placeholder:"TEXT" help:"Text in place of ids: special tokens in it are read as such, BOS is added as the model has it, and each <__media__> stands for an --image. The cache is f32 unless a type is given."`
+	Image     []string `placeholder:"FILE" sep:"none" help:"Picture for a marker in --text, in order; needs --mmproj. May be given several times."`
+	Positions ids      `placeholder:"0,2" help:"Positions whose logits are wanted, in the order given. Default: the last."`
+	Step      bool     `help:"Feed the tokens through decode, one at a time."`
+	JSON      bool     `name:"json" help:"Write a list of lists instead of raw little-endian float32."`
 }
 
 // Run writes n_vocab float32 for each position.
 func (c *logitsCmd) Run(r *run) error {
-	if len(c.Tokens) == 0 {
-		return usage{fmt.Errorf("--tokens is empty")}
+	switch {
+	case len(c.Tokens) == 0 && c.Text == "":
+		return usage{fmt.Errorf("one of --tokens and --text is needed")}
+	case len(c.Tokens) > 0 && c.Text != "":
+		return usage{fmt.Errorf("--tokens and --text exclude each other")}
+	case c.Text == "" && len(c.Image) > 0:
+		return usage{fmt.Errorf("--image needs --text with a marker <__media__>")}
 	}
-	if len(c.Positions) == 0 {
+	if len(c.Positions) == 0 && c.Text == "" {
 		c.Positions = ids{len(c.Tokens) - 1}
 	}
 	c.Parallel = 1
+	if c.Text != "" && c.CacheTypeK == "" && c.CacheTypeV == "" && c.KVPreset == "off" && c.KVAuto == 0 {
+		c.CacheTypeK, c.CacheTypeV = "f32", "f32"
+	}
 	e, err := r.openFor(r.ctx, c.Model, &c.loadFlags, len(c.Tokens))
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	rows, err := e.Logits(r.ctx, c.Tokens.tokens(), c.Positions, c.Step)
+	rows, err := c.rows(r, e)
 	if err != nil {
 		return err
+	}
+	if len(c.Positions) == 0 {
+		c.Positions = ids{-1} // the last
 	}
 	vocab := len(rows) / len(c.Positions)
 	if c.JSON {
@@ -89,12 +117,5 @@ func (c *logitsCmd) Run(r *run) error {
 		}
 		return r.json(list)
 	}
-	var b [4]byte
-	for _, v := range rows {
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
-		if _, err := r.out.Write(b[:]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.floats(rows)
 }

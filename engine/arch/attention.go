@@ -143,7 +143,7 @@ func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) gr
 		q, k = a.norms(g, q, k)
 	}
 	if a.rope != nil {
-		op := a.rope.at(in.Context)
+		op := a.rope.at(in)
 		q = g.Rope(q, op)
 		if !a.shared {
 			k = g.Rope(k, op)
@@ -159,7 +159,9 @@ func (a *attention) forward(g *graph.Builder, x graph.Value, in model.Inputs) gr
 		v = g.Scale(v, a.valueScale)
 	}
 	q = g.Temperature(q, a.temper)
-	y := g.Attend(q, k, v, a.Attention)
+	att := a.Attention
+	att.Tiles = att.Tiles && in.Pictures
+	y := g.Attend(q, k, v, att)
 	if a.gated {
 		y = g.Mul(y, g.Act(gate, graph.Sigmoid))
 	}

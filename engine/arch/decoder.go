@@ -20,6 +20,7 @@ type decoder struct {
 	logits    float32       // multiplies them; 0: 1
 	softcap   float32       // bounds them; 0: none
 	residuals float32       // multiplies what a block adds; 0: 1
+	deep      int           // first blocks whose result takes a part of a picture's rows
 }
 
 // half is one half of a block.
@@ -63,14 +64,24 @@ func (m *decoder) Config() *model.Config { return &m.cfg }
 // Forward records the pass.
 func (m *decoder) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, m.scale, graph.ByToken)
+	if in.Pictures {
+		x = g.Supplied(x, 0, false)
+	}
 	if m.positions != nil {
 		x = g.Add(x, g.Embed(m.positions, 1, graph.ByPosition))
 	}
 	x = m.embdNorm.apply(g, x)
 	for i := range m.blocks {
 		g.Layer()
+		deep := in.Pictures && i < m.deep
 		trim := i == len(m.blocks)-1 && !pooled(&m.cfg, in)
-		x = m.blocks[i].forward(g, x, in, m.residuals, trim)
+		x = m.blocks[i].forward(g, x, in, m.residuals, trim && !deep)
+		if !deep {
+			continue
+		}
+		if x = g.Supplied(x, i+1, true); trim {
+			x = g.Gather(x)
+		}
 	}
 	return m.head(g, in, x)
 }

@@ -124,7 +124,7 @@ func bindLatent(f *model.File, c *model.Config, s latentSizes, layer int) *laten
 }
 
 func (a *latent) forward(g *graph.Builder, x graph.Value, in model.Inputs) graph.Value {
-	rotateQ := a.rope.at(in.Context)
+	rotateQ := a.rope.at(in)
 	single := rotateQ
 	rotateQ.First, single.HeadDim = a.plain, a.rotated
 	var q graph.Value

@@ -14,7 +14,7 @@ func openGemma3(f *model.File) (model.Model, error) {
 	h := readHeads(f, c, nil)
 	near := newRope(f, f.Rope(h[0].dimK).Plain(f.FloatOr("rope.freq_base_swa", 10000)), h[0].dimK, false)
 	m.bindGemma(f, windowed, window, near, scoreWidth(c, 62))
-	m.attentions(func(_ int, a *attention) { a.headNorms(f) })
+	m.attentions(func(_ int, a *attention) { a.headNorms(f); a.Tiles = true })
 	m.softcap = f.Factor("final_logit_softcapping", 0)
 	return m, nil
 }

@@ -87,7 +87,7 @@ func (m *gemma4) bindAttention(f *model.File, windowed []bool) {
 		a := newAttention(f, c, h[i], i, ropes[near])
 		a.Scale = 1
 		if near {
-			a.Window = window
+			a.Window, a.Tiles = window, true
 		}
 		if a.loose = i < own; a.loose {
 			source[near] = i
@@ -141,6 +141,9 @@ func (m *gemma4) bindLayer(f *model.File, i int) gemma4Layer {
 // Forward records the pass.
 func (m *gemma4) Forward(g *graph.Builder, in model.Inputs) graph.Value {
 	x := g.Embed(m.embd, m.scale, graph.ByToken)
+	if in.Pictures {
+		x = g.Supplied(x, 0, false)
+	}
 	own := graph.None
 	if m.perLayer > 0 {
 		y := g.Scale(g.Linear(x, m.project, nil), 1/rootOf(m.cfg.Embd))

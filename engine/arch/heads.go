@@ -76,13 +76,17 @@ type rotary struct {
 	base  float32 // that the frequencies come from
 	long  []float32
 	limit int
+	axes  []uint8 // coordinates of the pairs, where pictures have any
 }
 
-// at is the rotation for contexts of that many tokens.
-func (r *rotary) at(ctx int) graph.Rope {
+// at is the rotation of a pass.
+func (r *rotary) at(in model.Inputs) graph.Rope {
 	op := r.Rope
-	if r.long != nil && ctx > r.limit {
+	if r.long != nil && in.Context > r.limit {
 		op.Freqs = r.long
+	}
+	if in.Pictures {
+		op.Axes = r.axes
 	}
 	return op
 }
@@ -93,7 +97,7 @@ func newRope(f *model.File, r model.Rope, headDim int, adjacent bool) *rotary {
 		f.Fail("rope.dimension_count", "%d of heads of %d", r.Dims, headDim)
 	}
 	freqs, scale := f.Finite(r)
-	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base}
+	return &rotary{Rope: graph.Rope{HeadDim: headDim, Freqs: freqs, Scale: scale, Adjacent: adjacent}, base: r.Base, axes: r.Axes}
 }
 
 // bindRope reads the rotation of heads of that size and the tensors that

@@ -31,17 +31,30 @@ func openQwen2VL(f *model.File) (model.Model, error) { return plain{rope: sectio
 // openQwen3VL opens the text part of Qwen3-VL: Qwen 3 with RoPE in interleaved
 // sections. Source: arXiv 2511.21631.
 func openQwen3VL(f *model.File) (model.Model, error) {
-	return plain{rope: sections(true), attention: headNorms}.open(f)
+	m := plain{rope: sections(true), attention: headNorms}.bind(f)
+	m.deepstack(f)
+	return m, nil
 }
 
 // openQwen3VLMoE opens the text part of Qwen3-VL's mixtures: the weights of the chosen
 // experts sum to 1.
 func openQwen3VLMoE(f *model.File) (model.Model, error) {
-	return plain{
+	m := plain{
 		rope: sections(true), attention: headNorms,
 		feed: func(f *model.File, c *model.Config, layer, _ int) half {
 			r := readRouting(f, c, layer, graph.Softmax, true)
 			return bindExperts(f, c, layer, expertSize(f, c, layer, r), r, graph.SiLU)
 		},
-	}.open(f)
+	}.bind(f)
+	m.deepstack(f)
+	return m, nil
+}
+
+// deepstack reads how many blocks take a part of a picture's rows.
+func (m *decoder) deepstack(f *model.File) {
+	if m.deep = f.IntOr("n_deepstack_layers", 0); m.deep > m.cfg.Layers {
+		f.Fail("n_deepstack_layers", "%d of %d blocks", m.deep, m.cfg.Layers)
+		m.deep = 0
+	}
+	m.cfg.Deep = m.deep
 }

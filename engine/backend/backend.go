@@ -116,6 +116,13 @@ type Toucher interface {
 	Untouched() int64
 }
 
+// Progresser is a Program that knows how far a long batch is.
+type Progresser interface {
+	// Progress is the share of the running batch that is done, from 0 to 1. Any
+	// goroutine may call it.
+	Progress() float64
+}
+
 // Backend compiles plans for one device.
 type Backend interface {
 	Info() Info

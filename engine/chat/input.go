@@ -200,7 +200,7 @@ func (f *form) parts(m *Dict, l *List, path string) error {
 		m.Set("content", out)
 		return nil
 	}
-	m.Set("content", jinja.Join("\n", texts...))
+	m.Set("content", joined(texts))
 	return nil
 }
 
@@ -216,8 +216,13 @@ func partText(part *Dict, path string) (Value, error) {
 		key = "text"
 	case "refusal":
 		key = "refusal"
+	case "image_url", "input_image":
+		if imageURL(part) == "" {
+			return nil, badInput(path+".image_url", "must be the URL of a picture")
+		}
+		return jinja.Trusted(ImageMarker), nil
 	default:
-		return nil, badInput(path, "a part of type %q is not supported, only text is", kind)
+		return nil, badInput(path, "a part of type %q is not supported, only text and image_url are", kind)
 	}
 	v := lookup(part, key)
 	if _, ok := text(v); !ok {

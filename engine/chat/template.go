@@ -120,6 +120,7 @@ type Input struct {
 // Prompt is a rendered conversation.
 type Prompt struct {
 	Pieces  []Piece
+	Images  []string   // URLs of pictures, in the order of their markers
 	Notices []string   // what was changed to fit the template
 	Kind    ParserKind // how the model writes tool calls
 	Tags    Tags       // how it marks reasoning
@@ -171,6 +172,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 	if err != nil {
 		return nil, err
 	}
+	images := imagesOf(in.Messages)
 	var first error
 	for {
 		pieces, err := f.render(ctx, t.o, in, c)
@@ -186,7 +188,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Prompt, error) {
 		if err == nil {
 			p, err := f.finish(t.o, in, c, pieces)
 			if err == nil {
-				p.End = t.end
+				p.End, p.Images = t.end, images
 			}
 			return p, err
 		}

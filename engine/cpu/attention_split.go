@@ -108,7 +108,19 @@ func (t *attention) single() bool { return len(t.p.b.Spans) == len(t.p.b.Tokens)
 func (t *attention) pages(s llm.Span, first, n int) (lo, hi int) {
 	from, _ := t.Sees(int(t.p.b.Pos[first]), s.Len)
 	_, to := t.Sees(int(t.p.b.Pos[first+n-1]), s.Len)
+	for r := first; r < first+n; r++ {
+		to = max(to, min(t.tileEnd(r), s.Len))
+	}
 	return from / kv.PageCells, ceil(to, kv.PageCells)
+}
+
+// tileEnd is the end of the positions of a row's tile where the layer shows a row
+// the whole tile, else 0.
+func (t *attention) tileEnd(row int) int {
+	if !t.Tiles || t.p.b.Sees == nil {
+		return 0
+	}
+	return int(t.p.b.Sees[row])
 }
 
 // tasks returns the number of tasks of a batch. Jobs with few pages are short,

@@ -200,6 +200,11 @@ func (c *compiler) node(n graph.Node) error {
 		c.stage(c.recur(n, op))
 	case graph.Pool:
 		c.stage(c.pool(n, op))
+	case graph.SelfAttend:
+		c.stage(c.selfAttend(n, op))
+	case graph.Merge:
+		c.flush() // the set of rows changes here
+		c.rowOp(set, c.merge(n, op))
 	case graph.Gather:
 		// The set of rows changes here, so the stage before must end.
 		c.flush()

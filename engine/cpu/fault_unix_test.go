@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,12 +58,12 @@ func TestFault(t *testing.T) {
 					read()
 				}
 			})})
-			if err := p.run(&broken, false); err == nil || !strings.Contains(err.Error(), "cut short") {
+			if err := p.run(context.Background(), &broken, false); err == nil || !strings.Contains(err.Error(), "cut short") {
 				t.Errorf("%s, task %d: %v", name, task, err)
 			}
 		}
 		sound := p.ready([]stage{newStage(func() int { return 2 }, func(int, int) {})})
-		if err := p.run(&sound, false); err != nil {
+		if err := p.run(context.Background(), &sound, false); err != nil {
 			t.Errorf("%s, the run after it: %v", name, err)
 		}
 	}

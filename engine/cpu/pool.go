@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -24,7 +25,9 @@ type pool struct {
 	short   atomic.Bool             // the current run has short tasks
 	epoch   atomic.Uint32
 	closed  atomic.Bool
-	failed  atomic.Pointer[error] // first error of the current run
+	failed  atomic.Pointer[error]           // first error of the current run
+	ctx     atomic.Pointer[context.Context] // that may end the current run early; nil for none
+	at      atomic.Int32                    // stage of the current run
 	sleep   []parking
 	done    sync.WaitGroup
 }
@@ -157,7 +160,13 @@ func (p *pool) close() {
 // run executes the stages in order and returns when all are done. short says
 // that the tasks take no longer than a few claims. The error is the first
 // that a task reported, or says that mapped weights could not be read.
-func (p *pool) run(stages *[]stage, short bool) error {
+func (p *pool) run(ctx context.Context, stages *[]stage, short bool) error {
+	if ctx.Done() == nil {
+		p.ctx.Store(nil)
+	} else {
+		p.ctx.Store(&ctx)
+	}
+	p.at.Store(0)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	p.failed.Store(nil)
 	epoch := p.epoch.Load() + 1
@@ -173,7 +182,13 @@ func (p *pool) run(stages *[]stage, short bool) error {
 	if err := p.failed.Load(); err != nil {
 		return *err
 	}
-	return nil
+	return ctx.Err()
+}
+
+// cancelled reports whether the rest of a run is of no use.
+func (p *pool) cancelled() bool {
+	ctx := p.ctx.Load()
+	return ctx != nil && (*ctx).Err() != nil
 }
 
 // fail keeps the first error of the current run; nil is no error.
@@ -184,7 +199,7 @@ func (p *pool) fail(err error) {
 	}
 }
 
-// do executes a task. A read of a file that was cut short ends the task, not the
+// do executes a task, unless the run was cancelled. A read of a file that was cut short ends the task, not the
 // process; other panics propagate.
 func (p *pool) do(s *stage, worker, task int) {
 	defer func() {
@@ -198,7 +213,9 @@ func (p *pool) do(s *stage, worker, task int) {
 		}
 		p.fail(err)
 	}()
-	s.do(worker, task)
+	if !p.cancelled() {
+		s.do(worker, task)
+	}
 }
 
 // work executes the stages of a run until its end or until another run has
@@ -211,6 +228,9 @@ func (p *pool) work(worker int, epoch uint32, stages []stage) {
 		limit := s.limit.Load()
 		if uint32(limit>>32) != epoch {
 			return
+		}
+		if worker == 0 {
+			p.at.Store(int32(i))
 		}
 		for k := range p.workers {
 			of := (worker + k) % p.workers

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 )
@@ -25,7 +26,7 @@ func TestPool(t *testing.T) {
 		p.ready(list)
 		const runs = 200
 		for i := range runs {
-			if err := p.run(&list, i%2 == 0); err != nil {
+			if err := p.run(context.Background(), &list, i%2 == 0); err != nil {
 				t.Fatal(err)
 			}
 		}

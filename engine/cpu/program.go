@@ -48,6 +48,7 @@ type program struct {
 // frequencies: [row][cos..., sin...].
 type ropeTable struct {
 	freqs []float32
+	axes  []uint8 // coordinate of each pair; nil for the position
 	scale float32
 	rows  []float32
 }
@@ -94,7 +95,7 @@ func (p *program) Run(ctx context.Context, b *llm.Batch) error {
 			p.span[span.First+r] = int32(s)
 		}
 	}
-	err := p.backend.pool.run(&p.stages, len(b.Tokens) == 1)
+	err := p.backend.pool.run(ctx, &p.stages, len(b.Tokens) == 1)
 	p.b = nil
 	if odd := p.strays.end(); err == nil {
 		err = odd
@@ -114,6 +115,9 @@ func (p *program) check(b *llm.Batch) error {
 	case len(b.Pos) != n:
 		return fmt.Errorf("cpu: %d positions for %d tokens", len(b.Pos), n)
 	}
+	if err := checkPictures(b); err != nil {
+		return err
+	}
 	out := p.plan.Values[p.plan.Output]
 	want := len(b.Outputs) * out.Width
 	if out.Rows == graph.BatchRows {
@@ -130,16 +134,25 @@ func (p *program) check(b *llm.Batch) error {
 
 // fillRopes computes the angles of one row.
 func (p *program) fillRopes(row int) {
-	pos := float64(p.b.Pos[row])
 	for _, t := range p.ropes {
+		pos := float64(p.b.Pos[row])
 		n := len(t.freqs)
 		cs := t.rows[row*2*n : (row+1)*2*n]
 		for i, f := range t.freqs {
+			if t.axes != nil && p.b.Coords != nil {
+				pos = float64(p.b.Coords[row][t.axes[i]])
+			}
 			sin, cos := math.Sincos(pos * float64(f))
 			cs[i] = float32(cos) * t.scale
 			cs[n+i] = float32(sin) * t.scale
 		}
 	}
+}
+
+// Progress returns the share of the running batch that is done. Any goroutine may
+// call it.
+func (p *program) Progress() float64 {
+	return float64(p.backend.pool.at.Load()) / float64(len(p.stages))
 }
 
 // Counts returns the counters of each layer.

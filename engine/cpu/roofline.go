@@ -119,7 +119,7 @@ func (b *Backend) best(fs ...func(worker, workers int)) []float64 {
 	for try, begun := 0, time.Now(); try <= roofTries || time.Since(begun) < time.Duration(len(fs))*roofTime; try++ {
 		for i := range runs {
 			start := time.Now()
-			if err := b.pool.run(&runs[i], false); err != nil {
+			if err := b.pool.run(context.Background(), &runs[i], false); err != nil {
 				panic(err) // this memory has no file behind it
 			}
 			if s := time.Since(start).Seconds(); try == 1 || try > 1 && s < best[i] {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/engine/backend"
 	"godwit/engine/cpu/kernel"
@@ -34,6 +35,10 @@ func (c *compiler) rowWise(n graph.Node) (rowOp, error) {
 		return func(row int) { kernel.Scale(out(row), in(0, row), op.By) }, nil
 	case graph.Softcap:
 		return func(row int) { kernel.Softcap(out(row), in(0, row), op.Cap) }, nil
+	case graph.Clamp:
+		return func(row int) { clamp(out(row), in(0, row), op.Low, op.High) }, nil
+	case graph.Supplied:
+		return func(row int) { p.supplied(op, out(row), in(0, row), row) }, nil
 	case graph.Act:
 		return func(row int) { act(op.F, out(row), in(0, row)) }, nil
 	case graph.Slice:
@@ -165,11 +170,11 @@ func (c *compiler) rope(n graph.Node, op graph.Rope) rowOp {
 // ropeTable returns the table of these frequencies, made once.
 func (p *program) ropeTable(op graph.Rope) *ropeTable {
 	for _, t := range p.ropes {
-		if &t.freqs[0] == &op.Freqs[0] && t.scale == op.Scale {
+		if &t.freqs[0] == &op.Freqs[0] && t.scale == op.Scale && slices.Equal(t.axes, op.Axes) {
 			return t
 		}
 	}
-	t := &ropeTable{freqs: op.Freqs, scale: op.Scale, rows: make([]float32, p.sizes.Rows*2*len(op.Freqs))}
+	t := &ropeTable{freqs: op.Freqs, axes: op.Axes, scale: op.Scale, rows: make([]float32, p.sizes.Rows*2*len(op.Freqs))}
 	p.ropes = append(p.ropes, t)
 	return t
 }
@@ -213,6 +218,8 @@ func act(f graph.Func, dst, x []float32) {
 		kernel.Softcap(dst, x, 1)
 	case graph.Exp:
 		kernel.Exp(dst, x)
+	case graph.GELUQuick:
+		kernel.GELUQuick(dst, x)
 	}
 }
 

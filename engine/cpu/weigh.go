@@ -18,7 +18,7 @@ func (t *attention) weigh(w *attnWorker, j *job, lo int, used []uint64, chunks [
 	var visible, kept [longPages]uint64
 	for r := range j.rows {
 		pos := int(b.Pos[j.first+r])
-		seen := t.see(visible[:len(used)], pos, lo, length)
+		seen := t.see(visible[:len(used)], pos, t.tileEnd(j.first+r), lo, length)
 		factor := t.factor(pos)
 		for g := range t.group {
 			i := r*t.group + g
@@ -69,8 +69,9 @@ func (t *attention) factor(pos int) float32 {
 
 // see sets a bit for each cell of a page that a row at pos sees, in pages from
 // page on of a context of length cells. It returns the number of pages.
-func (t *attention) see(visible []uint64, pos, page, length int) int {
+func (t *attention) see(visible []uint64, pos, tile, page, length int) int {
 	from, to := t.Sees(pos, length)
+	to = max(to, min(tile, length))
 	first := page * kv.PageCells
 	from, to = max(0, from-first), max(0, to-first)
 	end := len(visible) * kv.PageCells

@@ -304,7 +304,7 @@ func (b *Backend) repack(s *shared, done func([]byte)) error {
 				done(from[p*kernel.PanelRows*(src/rows) : min(to*kernel.PanelRows, rows)*(src/rows)])
 			}
 		})})
-	if err := b.pool.run(&stages, false); err != nil {
+	if err := b.pool.run(context.Background(), &stages, false); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", g.Name, err), s.in.drop())
 	}
 	return nil

@@ -158,8 +158,38 @@ func (c *compiler) unsupported(n graph.Node, t dtype.Type) error {
 	return fmt.Errorf("%w: op %T, type %v, on %s", backend.ErrUnsupported, n.Op, t, c.p.b.name())
 }
 
+// pictures names what the kernels lack for pictures in an op that they have.
+func (c *compiler) pictures(n graph.Node) error {
+	what := ""
+	switch op := n.Op.(type) {
+	case graph.Rope:
+		if op.Axes != nil {
+			what = "RoPE by coordinates"
+		}
+	case graph.Attend:
+		if op.Tiles {
+			what = "attention in both directions within a tile"
+		}
+	case graph.Act:
+		if op.F == graph.GELUQuick {
+			what = "quick GELU"
+		}
+	case graph.Glu:
+		if op.F == graph.GELUQuick {
+			what = "quick GELU"
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s on %s", backend.ErrUnsupported, what, c.p.b.name())
+}
+
 // node adds the launches of one node.
 func (c *compiler) node(i int, n graph.Node) error {
+	if err := c.pictures(n); err != nil {
+		return err
+	}
 	switch op := n.Op.(type) {
 	case graph.Input:
 		w := uint32(c.p.image.width)

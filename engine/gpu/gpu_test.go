@@ -20,5 +20,5 @@ func emulator() gpu.Driver {
 }
 
 func TestConformance(t *testing.T) {
-	backendtest.Run(gotest.Of(t), emulator(), backend.Options{FloatAttn: true})
+	backendtest.Run(gotest.Of(t), emulator(), backend.Options{FloatAttn: true}, backendtest.Lacks...)
 }

@@ -1,5 +1,7 @@
 package graph
 
+import "godwit/engine/llm"
+
 // Embed looks up a row of w for each token, adapters included: an embedding's
 // adapters are A [rank, rows] and B [rank, cols].
 func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
@@ -16,6 +18,14 @@ func (b *Builder) Embed(w *Weight, scale float32, from Lookup) Value {
 		y = b.Add(y, b.Scale(d, a.Scale*scale))
 	}
 	return y
+}
+
+// Input reads rows of that width from the batch.
+func (b *Builder) Input(width int) Value {
+	if b.err != nil {
+		return 0
+	}
+	return b.addRows(Input{}, Info{Width: width})
 }
 
 // Linear computes x·wᵀ + bias, w's own scale and adapters included.
@@ -92,6 +102,14 @@ func (b *Builder) Rope(x Value, r Rope) Value {
 	if b.err == nil && (r.HeadDim <= 0 || w%r.HeadDim != 0 || r.First < 0 || r.First+2*len(r.Freqs) > r.HeadDim) {
 		return b.fail("rope", "%d+%d of heads of %d in %d columns", r.First, 2*len(r.Freqs), r.HeadDim, w)
 	}
+	if b.err == nil && r.Axes != nil && len(r.Axes) != len(r.Freqs) {
+		return b.fail("rope", "axes of %d of %d pairs", len(r.Axes), len(r.Freqs))
+	}
+	for _, a := range r.Axes {
+		if b.err == nil && int(a) >= len(llm.Coord{}) {
+			return b.fail("rope", "axis %d of %d", a, len(llm.Coord{}))
+		}
+	}
 	return b.add(r, w, x)
 }
 
@@ -124,6 +142,46 @@ func (b *Builder) Attend(q, k, v Value, a Attention) Value {
 		return b.fail("attend", "%s has %d values for %d heads", a.SinkLogits.Name, a.SinkLogits.Elems(), a.Heads)
 	}
 	return b.add(Attend{a}, a.Heads*a.DimV, q, k, v)
+}
+
+// SelfAttend attends within the batch.
+func (b *Builder) SelfAttend(q, k, v Value, a SelfAttend) Value {
+	w := a.Heads * a.Dim
+	if b.err == nil && (w <= 0 || b.Width(q) != w || b.Width(k) != w || b.Width(v) != w) {
+		return b.fail("self attend", "q %d, k %d, v %d columns for %d heads of %d", b.Width(q), b.Width(k), b.Width(v), a.Heads, a.Dim)
+	}
+	return b.add(a, w, q, k, v)
+}
+
+// Merge joins rows adjacent rows into one output row; with mean it takes their mean.
+func (b *Builder) Merge(x Value, rows int, mean bool) Value {
+	if b.err != nil {
+		return 0
+	}
+	if rows < 1 || rows > maxWidth || b.plan.Values[x].Rows != BatchRows {
+		return b.fail("merge", "%d rows of value %d", rows, x)
+	}
+	w := b.Width(x)
+	if !mean {
+		w *= rows
+	}
+	return b.addRows(Merge{rows, mean}, Info{w, OutputRows}, x)
+}
+
+// Clamp bounds every element of x.
+func (b *Builder) Clamp(x Value, low, high float32) Value {
+	if b.err == nil && !(low <= high) {
+		return b.fail("clamp", "%g to %g", low, high)
+	}
+	return b.add(Clamp{low, high}, b.Width(x), x)
+}
+
+// Supplied puts the embeddings that the batch supplies into x.
+func (b *Builder) Supplied(x Value, part int, add bool) Value {
+	if b.err == nil && b.plan.Values[x].Rows != BatchRows {
+		return b.fail("supplied", "output rows only of value %d", x)
+	}
+	return b.add(Supplied{part, add}, b.Width(x), x)
 }
 
 // Add sums x and y.

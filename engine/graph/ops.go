@@ -2,7 +2,7 @@ package graph
 
 // Op is one kind of step. A backend is a type switch over the types below.
 // Rows are independent of each other in every op but Attend, ShortConv and
-// DeltaNet, which look back along their sequence, and Pool.
+// DeltaNet, which look back along their sequence, SelfAttend, Merge and Pool.
 type Op interface{ op() }
 
 // NormKind selects what Norm divides by.
@@ -29,7 +29,8 @@ const (
 	Sigmoid
 	Softplus // log(1 + eˣ)
 	Tanh
-	Exp // eˣ
+	Exp       // eˣ
+	GELUQuick // x·sigmoid(1.702·x)
 )
 
 // Gating is how Route turns router logits into expert weights.
@@ -76,12 +77,14 @@ type (
 
 	// Rope rotates pairs of each head of HeadDim columns: for pair i the angle
 	// is position·Freqs[i], and the result is multiplied by Scale. The rotated
-	// part begins at column First of the head and is 2·len(Freqs) wide.
+	// part begins at column First of the head and is 2·len(Freqs) wide. With Axes,
+	// coordinate Axes[i] of the row stands for the position.
 	Rope struct {
 		HeadDim, First int
 		Freqs          []float32
 		Scale          float32
-		Adjacent       bool // pairs (2i, 2i+1) rather than (i, i+n/2)
+		Adjacent       bool    // pairs (2i, 2i+1) rather than (i, i+n/2)
+		Axes           []uint8 // by pair: time, row or column of the token; nil for the position
 	}
 
 	// Temperature multiplies by 1 + Scale·ln(1 + ⌊(position+Offset)/Every⌋), so
@@ -94,6 +97,33 @@ type (
 
 	// Attend writes k and v to the cache of Layer and attends from q.
 	Attend struct{ Attention }
+
+	// SelfAttend attends from q to the k and v of the same batch, in both
+	// directions and without a cache. A row sees the rows of its span, or with
+	// Windowed those of its window of the batch. All three are [Heads·Dim].
+	SelfAttend struct {
+		Heads, Dim int
+		Scale      float32
+		Windowed   bool
+	}
+
+	// Merge makes one output row of Rows adjacent rows of the batch, from each
+	// output row on: their columns one after another, or with Mean their mean.
+	Merge struct {
+		Rows int
+		Mean bool
+	}
+
+	// Clamp bounds every element to Low to High.
+	Clamp struct{ Low, High float32 }
+
+	// Supplied replaces rows whose embedding the batch supplies by part Part of
+	// that embedding; with Add it adds the part instead. Rows that are tokens
+	// stay as they are.
+	Supplied struct {
+		Part int
+		Add  bool
+	}
 
 	// Add sums two values; Mul multiplies them column by column, the second
 	// repeating over groups if it is narrower.
@@ -216,6 +246,7 @@ type Attention struct {
 	Bidirectional  bool    // no causal mask: rows see the whole batch part of their sequence
 	Chunk          int     // rows see only their own run of so many positions; 0 for all
 	Bias           Bias    // added to the scaled scores
+	Tiles          bool    // rows of a picture's tile see the whole tile
 }
 
 // Routing is how Route chooses.
@@ -241,6 +272,10 @@ func (Affine) op()       {}
 func (Rope) op()         {}
 func (Temperature) op()  {}
 func (Attend) op()       {}
+func (SelfAttend) op()   {}
+func (Merge) op()        {}
+func (Clamp) op()        {}
+func (Supplied) op()     {}
 func (Add) op()          {}
 func (Mul) op()          {}
 func (Scale) op()        {}

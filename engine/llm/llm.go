@@ -7,6 +7,10 @@ type Token = int32
 // Seq names a sequence of the cache.
 type Seq int32
 
+// Coord are the coordinates of a row in a picture: time, row, column. All three
+// of a text token are the same.
+type Coord [3]int32
+
 // Span is the part of a Batch that belongs to one sequence. Its rows are
 // adjacent and in position order.
 type Span struct {
@@ -46,13 +50,17 @@ type Pack struct {
 // others to minus infinity. Among equals the lowest tokens count as the
 // largest, and NaN counts as larger than any number.
 type Batch struct {
-	Tokens  []Token
+	Tokens  []Token // negative for a row of a picture, which reads token 0 where a plan looks it up
 	Pos     []int32
 	Spans   []Span
 	Tables  [][][]int32 // [group][span] pages in position order; a freed page is -1
 	Exact   [][][]int32 // [group][span] exact pages in position order; -1 for a page without an exact form
 	Packs   [][]Pack    // [group] pages to pack; with Now set, before they are read
 	Input   []float32   // [len(Tokens), width] for plans that begin with graph.Input
+	Coords  []Coord     // [len(Tokens)] coordinates for Rope with axes; nil: all are the position
+	Windows []int32     // the end of each window of rows, ascending, for windowed SelfAttend
+	Embds   [][]float32 // [len(Tokens)] supplied embeddings, nil for a token's row; nil for tokens only
+	Sees    []int32     // [len(Tokens)] end of the positions that a row of a tile sees, 0 for other rows; nil: no tiles
 	Outputs []int32     // rows whose logits are needed, ascending
 	Logits  []float32   // [len(Outputs), vocab], filled by the run
 	Top     []int       // [len(Outputs)] how many of the largest logits are needed, 0 for all; nil for all

@@ -27,6 +27,10 @@ type File struct {
 	err    error
 }
 
+// NewFile returns a File for an Opener, or for the reader of another kind of file
+// whose keys begin with the architecture's name too.
+func NewFile(f *gguf.File) *File { return &File{gguf: f, arch: f.Arch(), used: map[string]bool{}} }
+
 // Err is the first error.
 func (f *File) Err() error { return f.err }
 

@@ -37,6 +37,9 @@ type Config struct {
 	// Whole models predict masked tokens from both sides: their rows see the whole text, which
 	// has to be one batch, so they do not generate token by token.
 	Whole bool
+	// Deep is the number of blocks that take a part of a picture's rows each, beside
+	// the embedding.
+	Deep int
 	// Rank models give one score a sequence: how well a document answers a query.
 	Rank bool
 }
@@ -46,6 +49,8 @@ type Inputs struct {
 	Context int // tokens of the longest sequence; long-RoPE models choose factors by it
 	// Pool replaces the logits by one row a sequence, by Config.Pooling.
 	Pool bool
+	// Pictures lets the batch supply the embeddings of rows, and coordinates.
+	Pictures bool
 }
 
 // Model is one loaded checkpoint. Forward records its pass; it reads no
@@ -119,7 +124,7 @@ func Open(f *gguf.File) (Model, error) {
 	case !ok:
 		return nil, fmt.Errorf("%w %.80q; supported: %s", ErrArch, f.Arch(), strings.Join(Archs(), ", "))
 	}
-	file := &File{gguf: f, arch: f.Arch(), used: map[string]bool{}}
+	file := NewFile(f)
 	m, err := a.Open(file)
 	if err = errors.Join(err, file.err); err == nil {
 		err = file.left(&a, m.Config().Layers)

@@ -18,6 +18,9 @@ type Rope struct {
 	Magnitude, MagnitudeAll float32
 	// Factors divide the frequency of each pair (llama3, longrope); may be nil.
 	Factors []float32
+	// Axes are the coordinates that turn the pairs, of rows that have any: time, row
+	// and column; nil: all pairs turn with the position.
+	Axes []uint8
 	// Still are the pairs that do not turn on text: those that stand for a
 	// fourth coordinate of images; may be nil.
 	Still []bool
@@ -107,7 +110,8 @@ func (f *File) Sections() []int {
 	return out
 }
 
-// Hold marks the pairs that belong to the fourth section. Interleaved sections
+// Hold gives each pair its coordinate and marks the pairs that belong to the fourth
+// section. Interleaved sections
 // take turns (time, height, width, time, …) as far as each reaches.
 // Source: arXiv 2409.12191; taking turns is what Qwen 3-VL made of it.
 func (r *Rope) Hold(sections []int, interleaved bool) {
@@ -115,13 +119,22 @@ func (r *Rope) Hold(sections []int, interleaved bool) {
 		return
 	}
 	all := sections[0] + sections[1] + sections[2] + sections[3]
-	r.Still = make([]bool, r.Dims/2)
+	r.Still, r.Axes = make([]bool, r.Dims/2), make([]uint8, r.Dims/2)
 	for i := range r.Still {
 		at := i % all
 		if interleaved {
 			r.Still[i] = at >= 3*sections[at%3]
-		} else {
-			r.Still[i] = at >= all-sections[3]
+			if axis := at % 3; at < 3*sections[axis] {
+				r.Axes[i] = uint8(axis)
+			}
+			continue
+		}
+		r.Still[i] = at >= all-sections[3]
+		switch {
+		case at >= sections[0]+sections[1]:
+			r.Axes[i] = 2
+		case at >= sections[0]:
+			r.Axes[i] = 1
 		}
 	}
 }

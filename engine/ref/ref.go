@@ -155,6 +155,12 @@ func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 
 		return out
 	case graph.Pool:
 		return pool(op, in[0], b)
+	case graph.SelfAttend:
+		return selfAttend(op, in, b)
+	case graph.Merge:
+		return merge(op, in[0], b)
+	case graph.Supplied:
+		return supplied(op, in[0], b)
 	}
 	var out [][]float64
 	for r := range in[0] {
@@ -167,6 +173,10 @@ func (m *Machine) node(op graph.Op, in [][][]float64, b *llm.Batch) [][]float64 
 		pos := 0
 		if r < len(b.Pos) {
 			pos = int(b.Pos[r])
+		}
+		if t, ok := op.(graph.Rope); ok && t.Axes != nil && r < len(b.Coords) {
+			out = append(out, rope(t, row[0], func(pair int) int { return int(b.Coords[r][t.Axes[pair]]) }))
+			continue
 		}
 		out = append(out, m.rowWise(op, row, pos))
 	}
@@ -184,7 +194,7 @@ func (m *Machine) embed(op graph.Embed, b *llm.Batch) [][]float64 {
 		id := 0
 		switch op.From {
 		case graph.ByToken:
-			id = int(tok)
+			id = max(int(tok), 0)
 		case graph.ByPosition:
 			id = int(b.Pos[r])
 		}
@@ -245,9 +255,13 @@ func (m *Machine) attend(a graph.Attention, in [][][]float64, b *llm.Batch) [][]
 	out := make([][]float64, len(b.Tokens))
 	for _, s := range b.Spans {
 		for r := s.First; r < s.First+s.Rows; r++ {
+			tile := 0
+			if b.Sees != nil {
+				tile = int(b.Sees[r])
+			}
 			for h := range a.Heads {
 				q := in[0][r][h*a.DimK : (h+1)*a.DimK]
-				out[r] = append(out[r], m.head(a, own, s, q, h, int(b.Pos[r]))...)
+				out[r] = append(out[r], m.head(a, own, s, q, h, int(b.Pos[r]), tile)...)
 			}
 		}
 	}
@@ -395,12 +409,15 @@ func signs(g kv.Segment, res []float32, row []byte) (sum float64) {
 }
 
 // head is one query head of one row.
-func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h, pos int) []float64 {
+func (m *Machine) head(a graph.Attention, layer int, s llm.Span, q []float64, h, pos, tile int) []float64 {
 	kvHead := h / (a.Heads / a.KVHeads)
 	lo, hi := sees(a, pos, s.Len)
 	temper := 1.0
 	if m.layout != nil {
 		temper = float64(m.layout.Layers[layer].Temper.Factor(hi - lo))
+	}
+	if a.Tiles {
+		hi = max(hi, tile)
 	}
 	scores := make([]float64, 0, hi-lo)
 	top := math.Inf(-1)

@@ -35,7 +35,7 @@ func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 			return v
 		})
 	case graph.Rope:
-		return rope(op, x, pos)
+		return rope(op, x, func(int) int { return pos })
 	case graph.Temperature:
 		t := 1 + float64(op.Scale)*math.Log(1+math.Floor(float64(pos+op.Offset)/float64(op.Every)))
 		return each(x, func(_ int, v float64) float64 { return v * t })
@@ -46,6 +46,8 @@ func (m *Machine) rowWise(op graph.Op, in [][]float64, pos int) []float64 {
 		return each(x, func(i int, v float64) float64 { return v * in[1][i/n] })
 	case graph.Scale:
 		return each(x, func(_ int, v float64) float64 { return v * float64(op.By) })
+	case graph.Clamp:
+		return each(x, func(_ int, v float64) float64 { return math.Min(math.Max(v, float64(op.Low)), float64(op.High)) })
 	case graph.Softcap:
 		return each(x, func(_ int, v float64) float64 { return float64(op.Cap) * math.Tanh(v/float64(op.Cap)) })
 	case graph.Act:
@@ -141,12 +143,13 @@ func (m *Machine) norm(op graph.Norm, x []float64) []float64 {
 	return out
 }
 
-func rope(op graph.Rope, x []float64, pos int) []float64 {
+// rope rotates the pairs of every head; at returns the position of a pair.
+func rope(op graph.Rope, x []float64, at func(pair int) int) []float64 {
 	out := append([]float64(nil), x...)
 	n := len(op.Freqs)
 	for h := 0; h < len(x); h += op.HeadDim {
 		for i, f := range op.Freqs {
-			sin, cos := math.Sincos(float64(pos) * float64(f))
+			sin, cos := math.Sincos(float64(at(i)) * float64(f))
 			sin, cos = sin*float64(op.Scale), cos*float64(op.Scale)
 			a, b := h+op.First+i, h+op.First+i+n
 			if op.Adjacent {
@@ -180,6 +183,8 @@ func apply(f graph.Func, v float64) float64 {
 		return math.Tanh(v)
 	case graph.Exp:
 		return math.Exp(v)
+	case graph.GELUQuick:
+		return v * sigmoid(1.702*v)
 	}
 	return v
 }

@@ -136,10 +136,13 @@ func (s *Sampler) Accept(t llm.Token) {
 	}
 }
 
-// Prime accepts the tokens of a prompt.
+// Prime accepts the tokens of a prompt. Rows of pictures, which are below 0, are
+// nothing that could be repeated.
 func (s *Sampler) Prime(prompt []llm.Token) {
 	for _, t := range prompt {
-		s.Accept(t)
+		if t >= 0 {
+			s.Accept(t)
+		}
 	}
 }
 

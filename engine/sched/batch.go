@@ -2,6 +2,7 @@ package sched
 
 import (
 	"errors"
+	"fmt"
 
 	"godwit/engine/kv"
 	"godwit/engine/llm"
@@ -153,7 +154,7 @@ func (s *Sched) share(i, waiting int) int {
 	if sl.task.OneByOne {
 		n = min(n, 1)
 	}
-	return s.border(i, whole(have, n, remaining))
+	return s.undivided(i, s.border(i, whole(have, n, remaining)))
 }
 
 // whole shortens a chunk that does not end its prompt to whole tiles, unless
@@ -185,6 +186,9 @@ func (s *Sched) take(i, n int, prompt bool) int {
 	t := sl.task
 	n, outputs := s.fit(t, len(sl.tokens), n)
 	ok, err := false, error(nil)
+	if x := t.tile(len(sl.tokens) + n); x != nil && x.Whole && x.At < len(sl.tokens)+n {
+		n, err = 0, fmt.Errorf("sched: more than %d rows are wanted of a picture that is read in one step", s.o.Outputs)
+	}
 	if n > 0 {
 		ok, err = s.extend(i, n)
 	}
@@ -232,6 +236,7 @@ func (t *task) shows(pos int) bool {
 func (s *Sched) build() (decode, prefill int) {
 	b := &s.batch
 	b.Tokens, b.Pos, b.Spans, b.Outputs, b.Top = b.Tokens[:0], b.Pos[:0], b.Spans[:0], b.Outputs[:0], b.Top[:0]
+	b.Coords, b.Embds, b.Sees = nil, nil, nil
 	s.rows, s.stepped = s.rows[:0], s.stepped[:0]
 	for k := range s.chunks {
 		c := &s.chunks[k]

@@ -57,7 +57,8 @@ const (
 
 // Job is one prompt and what to do with the logits behind it.
 type Job struct {
-	Prompt []llm.Token
+	Prompt []llm.Token // negative where a row of Tiles stands
+	Tiles  []Tile      // pictures in the prompt, in order
 	// Next is given the logits of the last token and returns the next one, and
 	// whether to go on. It runs on the scheduler's goroutine, once a step.
 	Next func(logits []float32) (next llm.Token, more bool, err error)
@@ -156,6 +157,9 @@ type Sched struct {
 	batch   llm.Batch
 	logits  []float32
 	rows    []rowUse
+	coords  []llm.Coord // of a batch with pictures, as are embds and sees
+	embds   [][]float32
+	sees    []int32
 	clock   uint64
 	admit   uint64
 	stepped []int
@@ -267,6 +271,9 @@ func (s *Sched) Submit(ctx context.Context, jobs ...Job) error {
 		}
 		if j.Slot >= len(s.slots) {
 			return fmt.Errorf("%w %d of %d", ErrSlot, j.Slot, len(s.slots))
+		}
+		if err := s.checkTiles(&j); err != nil {
+			return err
 		}
 		t := &task{Job: j, ctx: ctx, tokens: append([]llm.Token(nil), j.Prompt...), queued: time.Now()}
 		t.stats.Prompt, t.read = n, n

@@ -253,7 +253,7 @@ func readTokens(r io.Reader, most, vocab int) ([]llm.Token, error) {
 	tokens := make([]llm.Token, n)
 	for i := range tokens {
 		tokens[i] = llm.Token(binary.LittleEndian.Uint32(ids[4*i:]))
-		if tokens[i] < 0 || int(tokens[i]) >= vocab {
+		if int(tokens[i]) >= vocab { // those below 0 are rows of pictures
 			return nil, fmt.Errorf("%w: token %d of a vocabulary of %d", ErrSession, tokens[i], vocab)
 		}
 	}

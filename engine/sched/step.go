@@ -21,6 +21,7 @@ func (s *Sched) step() bool {
 		return false
 	}
 	s.cache.Fill(b)
+	s.pictures(b)
 	b.Logits = s.logits
 	start := time.Now()
 	odd, err := numbers(s.prog.Run(context.Background(), b))
@@ -207,7 +208,7 @@ func (s *Sched) chosen(i int, tok llm.Token, more bool, err error) {
 // full ends the job of a sequence that has reached the context, or makes room
 // for its next token.
 func (s *Sched) full(i int, next llm.Token) {
-	if !s.o.Shift {
+	if !s.o.Shift || len(s.slots[i].task.Tiles) > 0 { // rows of pictures have places of their own
 		s.finish(i, Length, nil)
 		return
 	}

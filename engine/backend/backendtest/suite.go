@@ -56,6 +56,8 @@ func Run(t T, d backend.Driver, o backend.Options, lacks ...string) {
 	t.Run("rare", s.rare)
 	t.Run("pool", s.pool)
 	t.Run("both directions", s.bothDirections)
+	t.Run("pictures", s.pictures)
+	t.Run("tiles", s.tiles)
 	t.Run("attention", s.attention)
 	t.Run("counters", s.counters)
 	t.Run("largest logits", s.largest)

@@ -67,7 +67,11 @@ func Archs(t testing.TB) []Model {
 // Rows returns the rows that llama.cpp gives for a model of Archs.
 func (m *Model) Rows(t testing.TB) []float32 {
 	t.Helper()
-	data := Read(t, "arch", m.Logits)
+	return floats(Read(t, "arch", m.Logits))
+}
+
+// floats reads raw little-endian float32.
+func floats(data []byte) []float32 {
 	rows := make([]float32, len(data)/4)
 	for i := range rows {
 		rows[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"godwit/engine/backend"
+	"godwit/engine/cpu"
+	"godwit/engine/gguf"
+	"godwit/engine/vision"
+)
+
+// ErrImage is wrapped by errors about pictures that cannot be used; the text gives
+// the reason.
+var ErrImage = vision.ErrImage
+
+// ErrProjector is wrapped by errors about projector files.
+var ErrProjector = vision.ErrProjector
+
+// MaxImageBytes is the largest file of a picture.
+const MaxImageBytes = vision.MaxBytes
+
+// ImageLimits bound the tokens of a picture.
+type ImageLimits = vision.Limits
+
+// Picture is a picture that is ready for a projector.
+type Picture = vision.Picture
+
+// Projector is an image tower that turns pictures into rows for a text model.
+type Projector struct {
+	Path string
+	*vision.Tower
+	file    *gguf.File
+	dev     backend.Backend
+	encoder *vision.Encoder
+}
+
+// OpenProjector opens a projector file (mmproj) and the device that runs it. Of
+// the options it reads the driver, its device and the threads.
+func OpenProjector(path string, o Options) (_ *Projector, err error) {
+	f, err := openWith(path, gguf.Open)
+	if err != nil {
+		return nil, err
+	}
+	p := &Projector{Path: path, file: f}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	if p.Tower, err = vision.Open(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	b := o.backend()
+	b.NoRepack = false // weights are few, and products over all patches many
+	if p.dev, err = (cpu.Driver{}).Open(0, b); err != nil {
+		return nil, err
+	}
+	p.encoder, err = vision.NewEncoder(p.Tower, p.dev)
+	return p, err
+}
+
+// Encode returns the rows of all tiles of a picture, [tokens, Width]. Progress is
+// called with the share that is done; it may be nil.
+func (p *Projector) Encode(ctx context.Context, pic *Picture, progress func(share float64)) ([]float32, error) {
+	var out []float32
+	for i := range pic.Tiles {
+		var part func(share float64)
+		if progress != nil {
+			part = func(share float64) { progress((float64(i) + share) / float64(len(pic.Tiles))) }
+		}
+		rows, err := p.encoder.Encode(ctx, &pic.Tiles[i], part)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+		if progress != nil {
+			progress(float64(i+1) / float64(len(pic.Tiles)))
+		}
+	}
+	return out, nil
+}
+
+// Close frees the tower.
+func (p *Projector) Close() error {
+	var err error
+	if p.encoder != nil {
+		err = p.encoder.Close()
+	}
+	if p.dev != nil {
+		err = errors.Join(err, p.dev.Close())
+	}
+	return errors.Join(err, p.file.Close())
+}
+
+// NoProjector is the value of Options.MMProj that takes no projector beside the
+// model.
+const NoProjector = "off"
+
+// FindProjector returns the projector file beside a model that fits it: a file
+// mmproj-*.gguf in its folder whose rows have the model's width. Of several the one
+// whose name has most in common with the model's is taken, then the smallest.
+// Empty: there is none.
+func (m *Model) FindProjector() string {
+	dir := filepath.Dir(m.Path)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	type found struct {
+		path   string
+		common int
+		size   int64
+	}
+	var best *found
+	for _, e := range list {
+		name := strings.ToLower(e.Name())
+		if e.IsDir() || !strings.HasPrefix(name, "mmproj") || filepath.Ext(name) != ".gguf" {
+			continue
+		}
+		f := found{path: filepath.Join(dir, e.Name())}
+		width, deep, size := projectorWidth(f.path)
+		if width != m.Config().Embd || deep != 1+m.Config().Deep {
+			continue
+		}
+		f.size = size
+		f.common = inCommon(strings.TrimPrefix(strings.TrimPrefix(name, "mmproj"), "-"), strings.ToLower(filepath.Base(m.Path)))
+		if best == nil || f.common > best.common || f.common == best.common && f.size < best.size {
+			best = &f
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	return best.path
+}
+
+// projectorWidth is the width of a text model that a projector file fits, the parts
+// of its rows, and its size; 0 for another file.
+func projectorWidth(path string) (width, parts int, size int64) {
+	f, err := openWith(path, gguf.Open)
+	if err != nil {
+		return 0, 0, 0
+	}
+	defer f.Close()
+	t, err := vision.Open(f)
+	if err != nil {
+		return 0, 0, 0
+	}
+	return t.Text, t.Width / t.Text, f.Size()
+}
+
+// inCommon is the length of the longest common beginning.
+func inCommon(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// project opens the projector of the options, or the one beside the model, and
+// checks that it fits.
+func (m *Model) project(o *Options) error {
+	if o.MMProj == NoProjector || m.Config().Embedding {
+		return nil
+	}
+	if o.MMProj == "" {
+		// One that was only found must not cost the model its GPU.
+		if onDevice(o) && o.Driver.Name() != (cpu.Driver{}).Name() {
+			return nil
+		}
+		if o.MMProj = m.FindProjector(); o.MMProj == "" {
+			return nil
+		}
+	}
+	p, err := OpenProjector(o.MMProj, *o)
+	if err != nil {
+		return err
+	}
+	c := m.Config()
+	if p.Text != c.Embd {
+		return errors.Join(fmt.Errorf("%w: %s makes rows of %d values, %s (%s) takes %d", ErrProjector, p.Path, p.Text, m.Path, c.Name, c.Embd), p.Close())
+	}
+	if parts := p.Width / p.Text; parts != 1+c.Deep {
+		return errors.Join(fmt.Errorf("%w: %s makes rows of %d × %d values, %s (%s) takes %d × %d", ErrProjector, p.Path, parts, p.Text, m.Path, c.Name, 1+c.Deep, c.Embd), p.Close())
+	}
+	m.projector = p
+	return nil
+}

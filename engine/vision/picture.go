@@ -1,0 +1,191 @@
+package vision
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"godwit/engine/llm"
+)
+
+// Picture is a picture ready for the tower.
+type Picture struct {
+	Width, Height int // upright, before fitting
+	Tiles         []Tile
+	// Hash names the pixels of all tiles, and so their rows under one tower.
+	Hash [32]byte
+}
+
+// Tile is one input of the tower: the whole picture or a part of it.
+type Tile struct {
+	Kind          string // "image", "overview" or "tile"
+	Row, Col      int    // place of a tile in its grid
+	Width, Height int
+	Pixels        []float32 // [3, Height, Width], normalised
+	GridW, GridH  int       // tokens across and down
+	Tokens        int       // rows: the grid, and a row break after each row where the family has them
+}
+
+// Positions is how many positions the tile takes in the text: its tokens, or
+// where tokens have coordinates the longer side of the grid.
+func (t *Tower) Positions(tile *Tile) int {
+	if t.Grid {
+		return max(tile.GridW, tile.GridH)
+	}
+	return tile.Tokens
+}
+
+// Coords are the coordinates of the tile's tokens: time, row and column.
+func (t *Tower) Coords(tile *Tile) []llm.Coord {
+	out := make([]llm.Coord, 0, tile.Tokens)
+	for i := range tile.GridW * tile.GridH {
+		out = append(out, llm.Coord{0, int32(i / tile.GridW), int32(i % tile.GridW)})
+	}
+	return out
+}
+
+// part is a tile before normalising.
+type part struct {
+	kind     string
+	row, col int
+	*rgb
+}
+
+// Bounds on what a file can make of a picture.
+const (
+	maxTiles  = 1024
+	maxTokens = 1 << 16 // of a tile
+)
+
+// Prepare decodes a picture and cuts it into normalised tiles.
+func (t *Tower) Prepare(data []byte, l Limits) (*Picture, error) {
+	img, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if l.Min, l.Max, err = t.limits(l); err != nil {
+		return nil, err
+	}
+	parts, err := t.fit(img, l)
+	if err != nil {
+		return nil, err
+	}
+	out := &Picture{Width: img.w, Height: img.h}
+	sum := sha256.New()
+	for _, p := range parts {
+		tile := Tile{Kind: p.kind, Row: p.row, Col: p.col, Width: p.w, Height: p.h, Pixels: t.normalise(p.rgb)}
+		side := t.patch * t.merge
+		tile.GridW, tile.GridH = p.w/side, p.h/side
+		tile.Tokens = tile.GridW * tile.GridH
+		if t.newline != nil {
+			tile.Tokens += tile.GridH - 1
+		}
+		if tile.Tokens > maxTokens {
+			return nil, fmt.Errorf("%w: a tile of %d tokens, at most %d", ErrImage, tile.Tokens, maxTokens)
+		}
+		_ = binary.Write(sum, binary.LittleEndian, [2]int32{int32(p.w), int32(p.h)}) // a hash takes everything
+		sum.Write(p.pix)
+		out.Tiles = append(out.Tiles, tile)
+	}
+	sum.Sum(out.Hash[:0])
+	return out, nil
+}
+
+// limits fills in the family's own limits.
+func (t *Tower) limits(l Limits) (least, most int, err error) {
+	least, most = t.least, t.most
+	if l.Min > 0 {
+		least = l.Min
+	}
+	if l.Max > 0 {
+		most = l.Max
+	}
+	if l.Min <= 0 {
+		least = min(least, most)
+	}
+	if l.Max <= 0 {
+		most = max(least, most)
+	}
+	if least > most || most > maxTokens {
+		return 0, 0, fmt.Errorf("%w: %d to %d tokens a picture; at most %d are possible", ErrImage, least, most, maxTokens)
+	}
+	return least, most, nil
+}
+
+// LargestTile is the most tokens that a tile has within limits.
+func (t *Tower) LargestTile(l Limits) int {
+	if !t.Dynamic {
+		n := t.size / (t.patch * t.merge)
+		return n * n
+	}
+	_, most, err := t.limits(l)
+	if err != nil {
+		return 0
+	}
+	return most
+}
+
+// normalise turns bytes into planes of float32.
+func (t *Tower) normalise(p *rgb) []float32 {
+	n := p.w * p.h
+	out := make([]float32, 3*n)
+	for c := range 3 {
+		var table [256]float32
+		for v := range table {
+			table[v] = (float32(v)/255 - t.mean[c]) / t.std[c]
+		}
+		plane := out[c*n : (c+1)*n]
+		for i := range plane {
+			plane[i] = table[p.pix[3*i+c]]
+		}
+	}
+	return out
+}
+
+// square is the fit of towers of one size.
+func (t *Tower) square(f filter, fill [3]byte) func(*rgb, Limits) ([]part, error) {
+	return func(p *rgb, _ Limits) ([]part, error) {
+		q, err := p.letterbox(t.size, t.size, f, fill)
+		return []part{{kind: "image", rgb: q}}, err
+	}
+}
+
+// dynamic is the fit of towers that keep the shape of a picture.
+func (t *Tower) dynamic(least, most int) func(*rgb, Limits) ([]part, error) {
+	t.Dynamic, t.least, t.most = true, least, most
+	return func(p *rgb, l Limits) ([]part, error) {
+		side := t.patch * t.merge
+		w, h := aligned(p.w, p.h, side, l.Min*side*side, l.Max*side*side)
+		if w/side*(h/side) > maxTokens {
+			return nil, fmt.Errorf("%w: %d × %d pixels are too narrow a picture", ErrImage, p.w, p.h)
+		}
+		q, err := p.letterbox(w, h, bicubic, [3]byte{})
+		return []part{{kind: "image", rgb: q}}, err
+	}
+}
+
+// tiles cuts a picture row by row.
+func (t *Tower) tiles(p *rgb) ([]part, error) {
+	cols, rows := p.w/t.size, p.h/t.size
+	if cols*rows > maxTiles {
+		return nil, fmt.Errorf("%w: %d tiles, at most %d", ErrImage, cols*rows, maxTiles)
+	}
+	var out []part
+	for r := range rows {
+		for c := range cols {
+			out = append(out, part{"tile", r, c, p.cut(c*t.size, r*t.size, t.size, t.size)})
+		}
+	}
+	return out, nil
+}
+
+// finite32 reports whether all values are finite.
+func finite32(x []float32) bool {
+	for _, v := range x {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return false
+		}
+	}
+	return true
+}
