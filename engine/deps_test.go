@@ -52,7 +52,7 @@ const imports = `
 	app/telemetry, app/config, app/store/...:
 	app/ledger: engine/fetch
 	app/hub/...: engine/gguf engine/fetch
-	app/device/...: metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
+	app/device/...: app/config metal cuda shaders/emu engine/gpu engine/cpu engine/backend engine/backend/backendtest
 	app/pool: engine app/hub app/telemetry
 	app/api/...: engine engine/sample engine/grammar engine/kv engine/tokenizer app/pool app/store app/hub app/config app/telemetry
 	app/cli/...: app/ledger app/pool app/api app/api/page app/device app/store app/hub app/config app/telemetry engine engine/eval engine/sample engine/grammar engine/kv engine/chat/... engine/tokenizer engine/gguf engine/quant

@@ -8,6 +8,7 @@ import (
 	"godwit/engine/chat"
 	"godwit/engine/grammar"
 	"godwit/engine/kv"
+	"godwit/engine/model"
 	"godwit/engine/sample"
 	"godwit/engine/tokenizer"
 )
@@ -113,3 +114,7 @@ func (e *Engine) warnSaturated() {
 		}
 	}
 }
+
+// Encoder reports whether models of an architecture only make embeddings, whatever
+// their file says.
+func Encoder(arch string) bool { return model.Encoder(arch) }

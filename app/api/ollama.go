@@ -10,6 +10,7 @@ import (
 	"godwit/app/api/ollama"
 	"godwit/app/api/wire"
 	"godwit/app/hub"
+	"godwit/app/pool"
 )
 
 // ollamaCall answers POST /api/chat and /api/generate. A call that asks
@@ -111,7 +112,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) error {
 
 // capabilities are what a model can do, as far as its file tells.
 func capabilities(m *hub.Model) []string {
-	if embeds(m) {
+	if pool.Embeds(m) {
 		return []string{"embedding"}
 	}
 	list := []string{"completion"}
@@ -123,9 +124,6 @@ func capabilities(m *hub.Model) []string {
 	}
 	return list
 }
-
-// embeds reports whether a model only makes embeddings.
-func embeds(m *hub.Model) bool { return strings.Contains(m.Arch, "bert") }
 
 // remove answers DELETE /api/delete.
 func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {

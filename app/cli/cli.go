@@ -125,6 +125,7 @@ func (r *run) main(args []string) int {
 	parser, err := kong.New(&cmd,
 		kong.Name("godwit"),
 		kong.Vars{"quantize_types": quantizeTypes()},
+		kong.Vars(config.Vars()),
 		kong.Description(r.description()),
 		kong.Writers(r.out, r.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

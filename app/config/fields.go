@@ -30,13 +30,37 @@ type Field struct {
 	Group   string   `json:"group"`
 	Help    string   `json:"help"`
 	GUI     string   `json:"-"` // the help of the page and the window
+	Inert   bool     `json:"-"` // accepted, and changes nothing
+	Useless []string `json:"-"` // choices that are accepted and change nothing
 
+	offer string // list of the choices, see Offer
 	form  string // of a text, or of each in a list; see forms
 	index []int  // of the field in Settings
 }
 
 // fields is the table of all settings, read from the tags once.
 var fields = readFields()
+
+// Offer sets the choices of the settings whose enum is the list of that name. The
+// package with the list calls it from init.
+func Offer(list string, choices []string) {
+	for i := range fields {
+		if fields[i].offer == list {
+			fields[i].Choices = choices
+		}
+	}
+}
+
+// Vars are the lists of Offer as an enum has them, by name.
+func Vars() map[string]string {
+	vars := map[string]string{}
+	for i := range fields {
+		if f := &fields[i]; f.offer != "" {
+			vars[f.offer] = strings.Join(f.Choices, ",")
+		}
+	}
+	return vars
+}
 
 // Fields lists all settings in the order of the sections.
 func Fields() []Field { return append([]Field(nil), fields...) }
@@ -76,8 +100,18 @@ func readField(section string, sf reflect.StructField, index []int) Field {
 	if more := tag.Get("vars"); more != "" {
 		f.Env = append(f.Env, strings.Split(more, ",")...)
 	}
-	if enum := tag.Get("enum"); enum != "" {
+	switch enum := tag.Get("enum"); {
+	case strings.HasPrefix(enum, "${"):
+		f.offer = strings.Trim(enum, "${}")
+	case enum != "":
 		f.Choices = strings.Split(enum, ",")
+	}
+	switch accepted := tag.Get("accepted"); accepted {
+	case "":
+	case "all":
+		f.Inert = true
+	default:
+		f.Useless = strings.Split(accepted, ",")
 	}
 	_, f.Secret = tag.Lookup("secret")
 	_, f.Hidden = tag.Lookup("hidden")

@@ -11,6 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+func init() { Offer("backends", []string{"auto", "cpu", "cuda"}) } // as app/device does
+
 // TestFields checks that every tag is complete and that no two settings share a
 // name, a flag or a variable.
 func TestFields(t *testing.T) {
@@ -180,7 +182,7 @@ func TestOrder(t *testing.T) {
 		value, _, err := file.Lookup(flag.Name, env)
 		return value, err
 	})
-	parser, err := kong.New(&cli, kong.Resolvers(resolver), kong.Exit(func(int) { t.Fatal("exit") }))
+	parser, err := kong.New(&cli, kong.Vars(Vars()), kong.Resolvers(resolver), kong.Exit(func(int) { t.Fatal("exit") }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,13 +25,7 @@ type Auto struct {
 	Later bool
 	Log   *slog.Logger
 
-	gpus []candidate // nil: those of this build
-}
-
-// candidate is a backend that Auto may choose.
-type candidate struct {
-	backend.Driver
-	installed func() bool
+	gpus []entry // nil: the backends of this build
 }
 
 // started are the backends that are being checked for later, or were. unkept are
@@ -49,10 +43,10 @@ type place struct {
 func (a *Auto) Choose(ctx context.Context) string {
 	gpus := a.gpus
 	if gpus == nil {
-		gpus = candidates()
+		gpus = backends
 	}
 	for _, d := range gpus {
-		if d.installed() && a.right(ctx, d.Driver) {
+		if d.installed != nil && d.installed() && a.right(ctx, d.Driver) {
 			return d.Name()
 		}
 	}

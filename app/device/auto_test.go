@@ -49,7 +49,7 @@ func TestAuto(t *testing.T) {
 	}
 	a := &Auto{
 		Record: record, Log: slog.New(slog.DiscardHandler), Check: check,
-		gpus: []candidate{{&card{name: "absent"}, func() bool { return false }}, {gpu, func() bool { return true }}},
+		gpus: []entry{{Driver: &card{name: "absent"}, installed: func() bool { return false }}, {Driver: gpu, installed: func() bool { return true }}},
 	}
 	for _, step := range []struct {
 		what   string
@@ -99,7 +99,7 @@ func TestAutoCancelled(t *testing.T) {
 	a := &Auto{
 		Record: record, Log: slog.New(slog.DiscardHandler),
 		Check: func(ctx context.Context, _ string) (Verdict, error) { cancel(); return Verdict{}, ctx.Err() },
-		gpus:  []candidate{{&card{name: "one"}, func() bool { return true }}},
+		gpus:  []entry{{Driver: &card{name: "one"}, installed: func() bool { return true }}},
 	}
 	if got := a.Choose(ctx); got != "cpu" {
 		t.Errorf("%s is chosen", got)
@@ -119,7 +119,7 @@ func TestAutoLater(t *testing.T) {
 			<-ctx.Done()
 			return Verdict{}, ctx.Err()
 		},
-		gpus: []candidate{{&card{name: "slow"}, func() bool { return true }}},
+		gpus: []entry{{Driver: &card{name: "slow"}, installed: func() bool { return true }}},
 	}
 	for range 2 {
 		if got := a.Choose(t.Context()); got != "cpu" {
@@ -161,7 +161,7 @@ func TestAutoUnkept(t *testing.T) {
 		a := &Auto{
 			Record: Record(filepath.Join(file, test.what, "devices.json")), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Check: func(context.Context, string) (Verdict, error) { checks++; return test.found, test.err },
-			gpus:  []candidate{{&card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}, func() bool { return true }}},
+			gpus:  []entry{{Driver: &card{"one", []backend.Info{{Device: "Card", Detail: "driver 1"}}}, installed: func() bool { return true }}},
 		}
 		for range 2 {
 			if got := a.Choose(t.Context()); got != test.want {

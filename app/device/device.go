@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"godwit/app/config"
 	"godwit/cuda"
 	"godwit/engine/backend"
 	"godwit/engine/cpu"
@@ -14,13 +15,33 @@ import (
 	"godwit/shaders/emu"
 )
 
-// drivers lists all backends, also those that this build has only as a refusal.
-func drivers() []backend.Driver {
-	return []backend.Driver{cpu.Driver{}, metal.Driver(), cuda.NVIDIA(), cuda.AMD(), emulator()}
+// entry is a backend.
+type entry struct {
+	backend.Driver
+	built bool // it can run here; otherwise its driver refuses
+	// installed reports whether its library is there, so that Auto may choose it;
+	// nil: never.
+	installed func() bool
+	byName    bool // it is listed only where its name is given
 }
 
-// built says which backends can run here.
-var built = map[string]bool{"cpu": true, "metal": metal.Built, "cuda": cuda.Built, "hip": cuda.Built, "emu": emu.Built}
+// backends are all backends, the first that Auto may choose before others. To add one
+// is to add its entry.
+var backends = []entry{
+	{Driver: cpu.Driver{}, built: true},
+	{Driver: metal.Driver(), built: metal.Built, installed: func() bool { return metal.Built }},
+	{Driver: cuda.NVIDIA(), built: cuda.Built, installed: cuda.HasNVIDIA},
+	{Driver: cuda.AMD(), built: cuda.Built, installed: cuda.HasAMD},
+	{Driver: emulator(), built: emu.Built, byName: true},
+}
+
+func init() {
+	choices := []string{"auto"}
+	for _, e := range backends {
+		choices = append(choices, e.Name())
+	}
+	config.Offer("backends", choices)
+}
 
 // emulator runs the GPU kernels on the CPU.
 func emulator() backend.Driver {
@@ -46,9 +67,9 @@ func emulator() backend.Driver {
 // Names lists the backends of this build.
 func Names() []string {
 	var names []string
-	for _, d := range drivers() {
-		if built[d.Name()] {
-			names = append(names, d.Name())
+	for _, e := range backends {
+		if e.built {
+			names = append(names, e.Name())
 		}
 	}
 	return names
@@ -56,21 +77,11 @@ func Names() []string {
 
 // Named returns the backend of that name. It asks no device.
 func Named(name string) (backend.Driver, error) {
-	list := drivers()
-	i := slices.IndexFunc(list, func(d backend.Driver) bool { return d.Name() == name })
+	i := slices.IndexFunc(backends, func(e entry) bool { return e.Name() == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: backend %s; there are %s", backend.ErrNotBuilt, name, strings.Join(Names(), ", "))
 	}
-	return list[i], nil
-}
-
-// candidates are the backends that Auto may choose, the first that is right.
-func candidates() []candidate {
-	return []candidate{
-		{metal.Driver(), func() bool { return metal.Built }},
-		{cuda.NVIDIA(), cuda.HasNVIDIA},
-		{cuda.AMD(), cuda.HasAMD},
-	}
+	return backends[i].Driver, nil
 }
 
 // Found is what a backend has on this machine.
@@ -86,8 +97,8 @@ type Found struct {
 func List(r Record, name string) ([]Found, error) {
 	kept, err := r.Verdicts()
 	all := []Found{}
-	for _, d := range drivers() {
-		if name != "" && d.Name() != name || !built[d.Name()] || name == "" && d.Name() == "emu" {
+	for _, d := range backends {
+		if !d.built || name != "" && d.Name() != name || name == "" && d.byName {
 			continue
 		}
 		f := Found{Backend: d.Name(), Devices: []backend.Info{}}

@@ -30,8 +30,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s among %v: want %v", name, names, want)
 		}
 	}
-	for _, d := range drivers() {
-		if built[d.Name()] {
+	for _, d := range backends {
+		if d.built {
 			continue
 		}
 		if list, err := d.Devices(); len(list) > 0 {

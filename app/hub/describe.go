@@ -27,6 +27,7 @@ type Info struct {
 	Template   string `json:"template,omitempty"` // chat template; List leaves it out
 	Licence    string `json:"licence,omitempty"`
 	Tools      bool   `json:"-"` // the chat template knows tools
+	NonCausal  bool   `json:"-"` // rows see later ones, so the model cannot generate
 }
 
 // Describe reads the head of a model file.
@@ -62,6 +63,8 @@ func describe(f *gguf.File) Info {
 	}
 	i.Title, i.Licence = f.KV.Line("general.name"), f.KV.Line("general.license")
 	i.Template, _ = f.KV.String("tokenizer.chat_template")
+	causal, said := f.KV.Bool(arch + ".attention.causal")
+	i.NonCausal = said && !causal
 	i.Tools = strings.Contains(i.Template, "tools")
 	if i.HeadDim == 0 && i.Heads > 0 {
 		i.HeadDim = i.Embedding / i.Heads

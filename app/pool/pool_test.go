@@ -311,3 +311,19 @@ func TestGrow(t *testing.T) {
 	}
 	l.Release()
 }
+
+// Whether a model only makes embeddings is read from its file, or a fact of its
+// architecture, and never from a name that looks like one.
+func TestEmbeds(t *testing.T) {
+	for _, c := range []struct {
+		arch      string
+		nonCausal bool
+		want      bool
+	}{
+		{"llama", false, false}, {"qwen2", true, true}, {"bert", false, true}, {"llama-embed", false, true}, {"dilbert-lm", false, false},
+	} {
+		if got := Embeds(&hub.Model{Info: hub.Info{Arch: c.arch, NonCausal: c.nonCausal}}); got != c.want {
+			t.Errorf("%s, not causal %v: %v", c.arch, c.nonCausal, got)
+		}
+	}
+}

@@ -150,5 +150,6 @@ func (p *Pool) Usage() (u Usage) {
 	return u
 }
 
-// Embeds reports whether a model only makes embeddings.
-func (m *Model) Embeds() bool { return strings.Contains(m.Arch, "bert") }
+// Embeds reports whether a model only makes embeddings: its file says so, or its
+// architecture can do nothing else.
+func Embeds(m *hub.Model) bool { return m.NonCausal || engine.Encoder(m.Arch) }

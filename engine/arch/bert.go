@@ -6,10 +6,10 @@ import (
 )
 
 func init() {
-	model.Register("bert", model.Arch{Open: openBERT, Unread: classifier})
-	model.Register("nomic-bert", model.Arch{Open: openBERT, Unread: classifier})
-	model.Register("nomic-bert-moe", model.Arch{Open: openBERT, Unread: classifier})
-	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier})
+	model.Register("bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
+	model.Register("nomic-bert", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
+	model.Register("nomic-bert-moe", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
+	model.Register("jina-bert-v3", model.Arch{Open: openBERT, Unread: classifier, Encoder: true})
 }
 
 // classifier is the head of a classifier or reranker. The pooled row, which is the
@@ -87,7 +87,6 @@ func openBERT(f *model.File) (model.Model, error) {
 func newBERT(f *model.File) *bert {
 	m := &bert{decoder: decoder{cfg: f.Config()}}
 	c := &m.cfg
-	c.Embedding = true
 	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
 	m.types = f.Optional("token_types.weight", c.Embd, 0)
 	m.embdNorm = biased(f, "token_embd_norm", c.Embd)

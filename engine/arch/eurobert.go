@@ -3,20 +3,20 @@ package arch
 import "godwit/engine/model"
 
 func init() {
-	model.Register("eurobert", model.Arch{Open: openEuroBERT, Unread: classifier})
-	model.Register("llama-embed", model.Arch{Open: openLlamaEmbed, Unread: classifier})
+	model.Register("eurobert", model.Arch{Open: openEuroBERT, Unread: classifier, Encoder: true})
+	model.Register("llama-embed", model.Arch{Open: openLlamaEmbed, Unread: classifier, Encoder: true})
 }
 
 // openEuroBERT opens EuroBERT: an embedding model with Llama's blocks and RoPE over the
 // halves of a head. Source: arXiv 2503.05500.
 func openEuroBERT(f *model.File) (model.Model, error) {
-	return plain{halves: true, embedding: true}.open(f)
+	return plain{halves: true}.open(f)
 }
 
 // openLlamaEmbed opens Llama Embed Nemotron: Llama with one pooled row per text; the file
 // says whether rows see later ones.
 func openLlamaEmbed(f *model.File) (model.Model, error) {
-	return plain{embedding: true, attention: func(f *model.File, c *model.Config, a *attention) {
+	return plain{attention: func(f *model.File, c *model.Config, a *attention) {
 		a.Bidirectional = !f.BoolOr("attention.causal", true)
 	}}.open(f)
 }

@@ -5,7 +5,7 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("gemma-embedding", model.Arch{Open: openGemmaEmbedding}) }
+func init() { model.Register("gemma-embedding", model.Arch{Open: openGemmaEmbedding, Encoder: true}) }
 
 // gemmaEmbedding may pass the pooled row through dense layers.
 type gemmaEmbedding struct {
@@ -18,7 +18,6 @@ type gemmaEmbedding struct {
 func openGemmaEmbedding(f *model.File) (model.Model, error) {
 	m := &gemmaEmbedding{decoder: *newDecoder(f)}
 	c := &m.cfg
-	c.Embedding = true
 	windowed, window := windowPattern(f, c, 6, 0)
 	h := readHeads(f, c, nil)
 	near := newRope(f, f.Rope(h[0].dimK).Plain(f.FloatOr("rope.freq_base_swa", 10000)), h[0].dimK, false)

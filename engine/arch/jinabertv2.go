@@ -5,7 +5,9 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("jina-bert-v2", model.Arch{Open: openJinaBERTv2, Unread: classifier}) }
+func init() {
+	model.Register("jina-bert-v2", model.Arch{Open: openJinaBERTv2, Unread: classifier, Encoder: true})
+}
 
 // openJinaBERTv2 opens Jina Embeddings 2: BERT with a slope for each head instead of
 // positions and a GELU gate; the code model has norms of queries and keys and a second

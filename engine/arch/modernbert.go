@@ -5,14 +5,15 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("modern-bert", model.Arch{Open: openModernBERT, Unread: classifier}) }
+func init() {
+	model.Register("modern-bert", model.Arch{Open: openModernBERT, Unread: classifier, Encoder: true})
+}
 
 // openModernBERT opens ModernBERT: an embedding model with norms before each half, except
 // before the first, a gate, RoPE, and windows to both sides. Source: arXiv 2412.13663.
 func openModernBERT(f *model.File) (model.Model, error) {
 	m := &bert{decoder: decoder{cfg: f.Config()}, before: true}
 	c := &m.cfg
-	c.Embedding = true
 	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
 	m.embdNorm = layerNorm(f, "token_embd_norm", c.Embd)
 	m.norm = layerNorm(f, "output_norm", c.Embd)

@@ -5,14 +5,15 @@ import (
 	"godwit/engine/model"
 )
 
-func init() { model.Register("neo-bert", model.Arch{Open: openNeoBERT, Unread: classifier}) }
+func init() {
+	model.Register("neo-bert", model.Arch{Open: openNeoBERT, Unread: classifier, Encoder: true})
+}
 
 // openNeoBERT opens NeoBERT: an embedding model with Llama's blocks, whose gate and up
 // matrices are one. Source: arXiv 2502.19587.
 func openNeoBERT(f *model.File) (model.Model, error) {
 	m := &decoder{cfg: f.Config()}
 	c := &m.cfg
-	c.Embedding = true
 	m.embd = f.Weight("token_embd.weight", c.Embd, c.Vocab)
 	m.norm = rms(f, "enc.output_norm", c.Embd)
 	h := readHeads(f, c, nil)

@@ -22,8 +22,6 @@ type plain struct {
 	ownOutput bool   // never shares the output matrix with the embedding
 	ffnNorm   string // norm before the feed-forward block; "" stands for ffn_norm
 
-	embedding bool // an embedding model of one text, whose rows see each other
-
 	windows   func(f *model.File, c *model.Config) (windowed []bool, window int)     // nil for none
 	rope      func(f *model.File, headDim int) *rotary                               // nil for the file's
 	near      func(f *model.File, headDim int, far *rotary) *rotary                  // RoPE of windowed layers; nil for the same
@@ -44,7 +42,6 @@ func (p plain) bind(f *model.File) *decoder {
 		m.ownOutput(f)
 	}
 	c := &m.cfg
-	c.Embedding = c.Embedding || p.embedding
 	if !p.normless {
 		m.norm = p.norm(f, "output_norm", c.Embd)
 	}

@@ -436,7 +436,7 @@ func (f *File) Config() Config {
 		f.Fail(f.key("nextn_predict_layers"), "%d of %d blocks", n, c.Layers)
 	}
 	// A model whose rows see the rows behind them cannot generate.
-	c.Embedding = !f.BoolOr("attention.causal", true)
+	c.Embedding = !f.BoolOr("attention.causal", true) || archs[f.arch].Encoder
 	c.Vocab = f.vocabulary()
 	return c
 }

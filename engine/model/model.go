@@ -79,6 +79,8 @@ type Arch struct {
 	// Ahead says that files may end in blocks that predict further tokens, counted
 	// by nextn_predict_layers. They are not read.
 	Ahead bool
+	// Encoder says that models only make embeddings, whatever attention.causal says.
+	Encoder bool
 }
 
 // unreadByAll are tensors that files of any architecture may hold.
@@ -111,6 +113,10 @@ func (a *Arch) needs(name string) bool {
 	match := func(p string) bool { ok, _ := path.Match(p, name); return ok }
 	return !slices.ContainsFunc(unreadByAll, match) && !slices.ContainsFunc(a.Unread, match)
 }
+
+// Encoder reports whether models of an architecture only make embeddings, whatever
+// their file says.
+func Encoder(name string) bool { return archs[name].Encoder }
 
 // Archs lists the registered architectures in alphabetical order.
 func Archs() []string { return slices.Sorted(maps.Keys(archs)) }

@@ -95,7 +95,7 @@ func entry(m *pool.Model) Entry {
 		params := paramsString(m.Parameters)
 		e.Quant.Bits, e.Params = &bits, &params
 	}
-	if m.Embeds() {
+	if pool.Embeds(&m.Model) {
 		e.Type = "embedding"
 	} else {
 		e.Arch, e.Capabilities = &m.Arch, &Capabilities{Tools: m.Tools}

@@ -81,9 +81,6 @@ type Page struct {
 	closing sync.RWMutex // held for writing while Close looks at work
 	saving  sync.Mutex   // one change of the settings at a time
 
-	inertOnce  sync.Once
-	inertNames map[string]bool
-
 	library   library
 	downloads downloads
 	answers   answers

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"godwit/app/hub"
@@ -354,7 +353,7 @@ func advice(err error) string {
 		return fmt.Sprintf("This chat would need %s tokens; the context holds %s%s. Shorten the message, choose a longer context or smaller cache types under Settings, KV cache, or start a new chat.", grouped(long.Prompt), grouped(long.Context), room)
 	case errors.Is(err, engine.ErrClosed):
 		return "The model was unloaded during the response. Regenerate to load it again."
-	case strings.Contains(text, "not enough memory"):
+	case errors.Is(err, engine.ErrMemory):
 		return text + ". Choose a shorter context or smaller cache types under Settings, KV cache, or a smaller model."
 	}
 	return text

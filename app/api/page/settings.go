@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"godwit/app/config"
-	"godwit/engine/kv"
 )
 
 // setting is a setting with its value.
@@ -29,11 +28,13 @@ func (p *Page) listSettings(http.ResponseWriter, *http.Request) (any, error) {
 	}
 	var list []setting
 	for _, f := range config.Fields() {
-		if f.Hidden || p.inert()[f.Name] {
+		if f.Hidden || f.Inert {
 			continue
 		}
 		f.Help = cmp.Or(f.GUI, f.Help)
-		x := setting{Field: f, Value: f.Value(&s), Origin: p.o.Settings.Origin(f.Name)}
+		value := f.Value(&s)
+		f.Choices = slices.DeleteFunc(slices.Clone(f.Choices), func(c string) bool { return c != value && slices.Contains(f.Useless, c) })
+		x := setting{Field: f, Value: value, Origin: p.o.Settings.Origin(f.Name)}
 		if f.Secret {
 			switch secret := x.Value.(type) {
 			case []string:
@@ -108,58 +109,6 @@ func budget(s *config.Settings) int64 {
 		return -1 // none are kept; 0 would be the store's own default
 	}
 	return int64(s.Server.StateBudget)
-}
-
-// inert finds the settings of the engine that change nothing about how this build
-// loads a model; the page leaves them out, since a switch that does nothing lies.
-func (p *Page) inert() map[string]bool {
-	p.inertOnce.Do(func() {
-		base := config.Default()
-		plain, err := p.o.Engine(&base.Engine)
-		if err != nil {
-			return
-		}
-		p.inertNames = map[string]bool{}
-		for _, f := range config.Fields() {
-			if !strings.HasPrefix(f.Name, "engine.") {
-				continue
-			}
-			other, err := base.With(map[string]any{f.Name: another(&f, f.Value(&base))})
-			if err != nil {
-				continue
-			}
-			o, err := p.o.Engine(&other.Engine)
-			p.inertNames[f.Name] = err == nil && reflect.DeepEqual(o, plain)
-		}
-	})
-	return p.inertNames
-}
-
-// another is a value of a setting besides one that it has.
-func another(f *config.Field, value any) any {
-	switch f.Kind {
-	case "bool":
-		on, _ := value.(bool)
-		return !on
-	case "int", "float":
-		if n := fmt.Sprint(*f.Min + 1); fmt.Sprint(value) != n {
-			return n
-		}
-		return fmt.Sprint(*f.Min)
-	case "list":
-		return []string{"x"}
-	case "innerq":
-		return "1"
-	}
-	if f.From == "kv" {
-		return kv.Types()[0].Name
-	}
-	for _, c := range f.Choices {
-		if c != value && c != "auto" {
-			return c
-		}
-	}
-	return "x"
 }
 
 // tail is how much of the log diagnostics show.

@@ -42,10 +42,13 @@ func TestSettings(t *testing.T) {
 	if f, _ := list.of("engine.threads"); f.Origin != config.FromFlag || f.Value != 3.0 {
 		t.Errorf("a flag shows as %+v", f)
 	}
-	for _, name := range []string{"app.welcomed", "engine.mlock", "engine.lora"} {
+	for _, name := range []string{"app.welcomed", "engine.batch_size"} {
 		if f, ok := list.of(name); ok {
-			t.Errorf("%s is hidden, or changes nothing here, and is listed: %+v", name, f)
+			t.Errorf("%s is hidden, or changes nothing, and is listed: %+v", name, f)
 		}
+	}
+	if f, _ := list.of("engine.attn_math"); !slices.Equal(f.Choices, []string{"auto", "float"}) {
+		t.Errorf("attn_math offers %v", f.Choices)
 	}
 	for _, name := range []string{"engine.ctx_size", "engine.cache_type_k", "engine.sparse_v", "sampling.temperature", "server.port", "app.theme"} {
 		if _, ok := list.of(name); !ok {
