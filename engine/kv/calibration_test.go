@@ -200,7 +200,7 @@ func TestResolveCalibration(t *testing.T) {
 			t.Errorf("%s: channels %v", typ.Name, has)
 		}
 		l = resolve(t, Want{typ, typ}, layers, Settings{Cells: 64, Uncalibrated: true, AutoAsymmetric: Off})
-		if k := &l.Layers[0].K; typ.Family == GW && (k.Active != Q8_0 || k.Reason == "") {
+		if k := &l.Layers[0].K; typ.Cut != nil && (k.Active != Q8_0 || k.Reason == "") {
 			t.Errorf("%s without calibration: K is %s (%s)", typ.Name, k.Active.Name, k.Reason)
 		}
 	}

@@ -21,7 +21,7 @@ func (c *Cut) form(headDim int) *Type {
 		return f
 	}
 	last := c.blocks[len(c.blocks)-1]
-	f := &Type{Name: last.Name, Note: last.Note, Family: last.Family, Normalised: last.Normalised}
+	f := &Type{Name: last.Name, Note: last.Note, Rules: last.Rules, Normalised: last.Normalised}
 	for left := headDim; left > 0; {
 		block := last
 		for _, b := range c.blocks {

@@ -1,9 +1,6 @@
 package kv
 
-import (
-	"log/slog"
-	"strings"
-)
+import "log/slog"
 
 // fit replaces c by a form that supports heads of dim, by the rules in the
 // literals. Source: spec kv-formats.md sections 6 and 8.
@@ -15,13 +12,13 @@ func fit(c *choice, dim int, s Side) {
 			other = t.Heads.V
 		}
 		switch {
-		case other != "" && t.Family == AMX && s == V:
+		case other != "" && t.Heads.Same:
 			c.t = named(other)
-			c.because(slog.LevelInfo, "%s for V means %s", t.Name, other)
+			c.because(slog.LevelInfo, "%s for %v means %s", t.Name, s, other)
 		case other != "":
 			c.replace(named(other), "%s is not for %v", t.Name, s)
 		case t.Heads.As != "":
-			if strings.HasSuffix(t.Name, "_3") {
+			if t.Heads.Old {
 				c.because(slog.LevelWarn, "%s is deprecated, %s chooses the form", t.Name, t.Heads.As)
 			}
 			c.t = named(t.Heads.As)

@@ -156,3 +156,29 @@ func TestGuardSees(t *testing.T) {
 		}
 	}
 }
+
+// No rule of a policy knows a type by its name: what a type needs is in its literal.
+// A policy may say which types it gives to layers, as the presets do.
+func TestRulesAreData(t *testing.T) {
+	var names []string
+	for _, typ := range registry {
+		if !typ.Float && typ != Q8_0 {
+			names = append(names, strings.ReplaceAll(regexp.QuoteMeta(typ.Name), "-", "_?"))
+		}
+	}
+	compared := regexp.MustCompile(`(?i)(==|!=|case)\s*"?(` + strings.Join(names, "|") + `)\b|\bHas(Suffix|Prefix)\(\w*\.?t?\.Name`)
+	for _, f := range []string{"resolve.go", "policy.go", "fit.go", "preset.go", "signals.go", "window.go", "auto.go", "layout.go", "plan.go", "heads.go"} {
+		src, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			if m := compared.FindString(line); m != "" {
+				t.Errorf("%s:%d: %q asks for one type", f, i+1, m)
+			}
+		}
+	}
+	if !compared.MatchString("if t == Turbo2 {") || !compared.MatchString(`strings.HasSuffix(t.Name, "_3")`) {
+		t.Error("the pattern finds nothing")
+	}
+}

@@ -18,14 +18,14 @@ func init() { register(GW4, GW3, GW2) }
 // the given bits; unit is the step between levels.
 func gw(name, note, group string, bits int, levels []float32, unit float32) *Type {
 	t := &Type{
-		Name: name, Note: note, Group: group, Family: GW,
+		Name: name, Note: note, Group: group,
 		Window: Window{Pinned: 4, Newest: 64}, Heads: Heads{Pad: true},
 	}
 	var blocks []*Type
 	trellis := newTrellis(bits, levels)
 	for _, r := range gwRotations {
 		blocks = append(blocks, &Type{
-			Name: name, Note: note, Family: GW, Normalised: true,
+			Name: name, Note: note, Normalised: true,
 			Elems: r.Size, Bytes: 2 + bits*r.Size/8,
 			Codes:    Codes{Bits: bits, Packing: Cyclic, At: 2, Levels: levels, Trellis: trellis},
 			Scale:    Scale{Rule: Unbiased, Unit: unit},

@@ -11,14 +11,14 @@ type policy struct {
 	auto    bool // switched on automatically
 	byLayer bool // count raw layer numbers
 	n       int  // number of caches, or of layers
-	k, v    bool // K and V were turbo when the policy was set
+	k, v    bool // policies applied to K and V when the policy was set
 }
 
 // raiseK is the automatic rule for many query heads per KV head: K becomes q8_0
 // if it is turbo and of V's type. Source: spec kv-policies.md section 3.
 func (r *resolver) raiseK() {
 	t := r.want.K
-	if r.set.AutoAsymmetric == Off || t.Family != Turbo || t != r.want.V {
+	if r.set.AutoAsymmetric == Off || !t.Rules.Asymmetric || t != r.want.V {
 		return
 	}
 	most, heads, kv := 0, 0, 0
@@ -53,11 +53,11 @@ func (r *resolver) setPolicy() error {
 	if p.byLayer {
 		p.n = len(r.layers)
 	}
-	p.k, p.v = r.k.t.Family == Turbo, r.v.t.Family == Turbo && !views
+	p.k, p.v = r.k.t.Rules.Boundary, r.v.t.Rules.Boundary && !views
 	if r.set.Policy == nil {
-		if p.auto = p.v && r.v.t == Turbo2 && p.n >= 8; p.auto {
+		if p.auto = p.v && r.v.t.Rules.AutoBoundary && p.n >= 8; p.auto {
 			p.mode = 7
-			r.event(slog.LevelInfo, "kv: boundary V switched on for turbo2 V (opt out: TURBO_LAYER_ADAPTIVE=0)")
+			r.event(slog.LevelInfo, "kv: boundary V switched on for "+r.v.t.Name+" V (opt out: TURBO_LAYER_ADAPTIVE=0)")
 		}
 	} else {
 		p.mode = *r.set.Policy

@@ -55,7 +55,7 @@ func (p *Preset) Want(layers []LayerInfo) Want {
 		return Want{t, t}
 	}
 	w := Want{p.pick(p.K, layers, K), p.pick(p.V, layers, V)}
-	if w.K.Family == Turbo && most >= 6 {
+	if w.K.Rules.Asymmetric && most >= 6 {
 		w.K = Q8_0
 	}
 	return w

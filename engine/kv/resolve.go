@@ -167,12 +167,11 @@ func (r *resolver) check(i int) error {
 
 // setBypass decides whether sliding-window layers keep f16.
 func (r *resolver) setBypass() {
-	family := func(t *Type) bool { return t.Family == TBQ || t.Family == AMX }
 	switch r.set.SWABypass {
 	case On:
 		r.bypass = true
 	case Auto:
-		r.bypass = family(r.want.K) || family(r.want.V)
+		r.bypass = r.want.K.Rules.BypassSWA || r.want.V.Rules.BypassSWA
 	}
 }
 
@@ -257,13 +256,13 @@ func (r *resolver) layer(in *LayerInfo, ordinal int) (LayerLayout, error) {
 func fitBoth(k, v *choice, in *LayerInfo) {
 	fit(k, in.HeadDimK, K)
 	if in.MLA {
-		if k.t.Family == Turbo {
+		if k.t.Rules.PacksRotary {
 			k.because(slog.LevelInfo, "the rotary values of latent attention are packed too")
 		}
 		return
 	}
-	if k.t.Family == TBQ && in.HeadDimV == 512 && v.t.Family != TBQ && v.t.Family != AMX && v.t != F16 && v.t != F32 {
-		v.replace(F16, "beside a %s K a head of 512 keeps V in f16", k.t.Name)
+	if as := k.t.Rules.WideHeadV; as != nil && in.HeadDimV == 512 && !v.t.Rules.Wide {
+		v.replace(as, "beside a %s K a head of 512 keeps V in %s", k.t.Name, as.Name)
 	}
 	fit(v, in.HeadDimV, V)
 }

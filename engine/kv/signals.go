@@ -79,7 +79,7 @@ func (r *resolver) logSignals(in *LayerInfo, win signal) {
 		return
 	}
 	r.logged = true
-	quiet := r.want.K.Family != TBQ && r.want.V.Family != TBQ
+	quiet := !r.want.K.Rules.ByHead && !r.want.V.Rules.ByHead
 	level := func(l slog.Level) slog.Level {
 		if quiet {
 			return slog.LevelDebug

@@ -7,11 +7,11 @@ import "godwit/engine/dtype"
 var (
 	F32 = &Type{
 		Name: "f32", Note: "exact", Group: Safe,
-		Elems: 1, Bytes: 4, Float: true, Stored: dtype.F32,
+		Elems: 1, Bytes: 4, Float: true, Stored: dtype.F32, Rules: Rules{Wide: true},
 	}
 	F16 = &Type{
 		Name: "f16", Note: "the default", Group: Safe,
-		Elems: 1, Bytes: 2, Float: true, Stored: dtype.F16,
+		Elems: 1, Bytes: 2, Float: true, Stored: dtype.F16, Rules: Rules{Wide: true},
 	}
 	BF16 = &Type{
 		Name: "bf16", Note: "f16's size, f32's range", Group: Safe,

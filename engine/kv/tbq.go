@@ -8,27 +8,27 @@ package kv
 // Source: spec kv-formats.md sections 5 and 6.
 var (
 	TBQ4 = &Type{
-		Name: "tbq4", Note: "4 bits, form by head size", Group: Balanced, Family: TBQ,
+		Name: "tbq4", Note: "4 bits, form by head size", Group: Balanced, Rules: tbqRules,
 		Heads: Heads{Else: "q8_0", By: map[int][2]string{
 			64: {"tbqp4_3", "tbq4_2"}, 128: {"tbq4_1", "tbq4_1"}, 256: {"tbq4_0", "tbq4_0"},
 			512: {"tbq4_0", "tbq4_0"}, 576: {"tbq4_4", "tbq4_4"},
 		}},
 	}
 	TBQ3 = &Type{
-		Name: "tbq3", Note: "3 bits, form by head size", Group: Small, Family: TBQ,
+		Name: "tbq3", Note: "3 bits, form by head size", Group: Small, Rules: tbqRules,
 		Heads: Heads{Else: "q8_0", By: map[int][2]string{
 			64: {"tbqp3_3", "tbq3_2"}, 128: {"tbq3_1", "tbq3_1"}, 256: {"tbq3_0", "tbq3_0"},
 			512: {"tbq3_0", "tbq3_0"}, 576: {"tbq3_4", "tbq3_4"},
 		}},
 	}
 	TBQP4 = &Type{
-		Name: "tbqp4", Note: "3 bits and a residual sign, K only", Group: Experimental, Family: TBQ,
+		Name: "tbqp4", Note: "3 bits and a residual sign, K only", Group: Experimental, Rules: tbqRules,
 		Heads: Heads{V: "tbq4", Else: "q8_0", By: map[int][2]string{
 			64: {"tbqp4_3"}, 128: {"tbqp4_1"}, 256: {"tbqp4_0"}, 512: {"tbqp4_0"}, 576: {"tbqp4_4"},
 		}},
 	}
 	TBQP3 = &Type{
-		Name: "tbqp3", Note: "2 bits and a residual sign, K only", Group: Experimental, Family: TBQ,
+		Name: "tbqp3", Note: "2 bits and a residual sign, K only", Group: Experimental, Rules: tbqRules,
 		Heads: Heads{V: "tbq3", Else: "q8_0", By: map[int][2]string{
 			64: {"tbqp3_3"}, 128: {"tbqp3_1"}, 256: {"tbqp3_0"}, 512: {"tbqp3_0"}, 576: {"tbqp3_4"},
 		}},
@@ -42,6 +42,8 @@ func init() {
 	register(tbqForms("tbqp3", 2, true, 0.01304, 3.45)...)
 	register(tbqForms("tbqp4", 3, true, 0.00724, 6.13)...)
 }
+
+var tbqRules = Rules{BypassSWA: true, ByHead: true, WideHeadV: F16, Wide: true}
 
 // noScale is the offset of a missing residual scale.
 const noScale = -1
@@ -66,9 +68,9 @@ func tbqForms(name string, bits int, residual bool, sharpen, soften float32) []*
 	}
 	f0.Variants = []Variant{{Dim: 512, Form: wide}}
 	f0.Temper, wide.Temper, f2.Temper, f3.Temper = hot, hot, soft, soft
-	f4 := &Type{Family: TBQ, Join: []Piece{{wide, 512}, {F16, 64}}}
+	f4 := &Type{Rules: tbqRules, Join: []Piece{{wide, 512}, {F16, 64}}}
 	f4.Elems, f4.Bytes = 576, f4.RowBytes(576)
-	f0.Heads.As, f3.Heads = name, Heads{As: name, Only: 64}
+	f0.Heads.As, f3.Heads = name, Heads{As: name, Old: true, Only: 64}
 	f1.Heads, f2.Heads, f4.Heads = Heads{Only: 128}, Heads{Only: 64}, Heads{Only: 576}
 	forms := []*Type{f0, f1, f2, f3, f4}
 	suffix := []string{"_0", "_1", "_2", "_3", "_4"}
@@ -94,7 +96,7 @@ func tbqForm(name string, elems, bits int, r Rotation) *Type {
 		r.Query *= r.Inverse
 	}
 	return &Type{
-		Name: name, Family: TBQ, Elems: elems, Bytes: 2 + elems*bits/8,
+		Name: name, Rules: tbqRules, Elems: elems, Bytes: 2 + elems*bits/8,
 		Codes:    Codes{Bits: bits, Packing: Stream, At: 2, Levels: gaussLevels[bits], Boundaries: gaussBounds[bits]},
 		Scale:    Scale{Rule: Norm, Floor: 1e-10},
 		Rotation: r,

@@ -5,7 +5,8 @@ package kv
 // length of the input. Source: spec kv-formats.md section 2.
 var (
 	Turbo2 = &Type{
-		Name: "turbo2", Aliases: []string{"turbo2_0"}, Note: "2 bits, rotated in 128s", Group: Small, Family: Turbo,
+		Name: "turbo2", Aliases: []string{"turbo2_0"}, Note: "2 bits, rotated in 128s", Group: Small,
+		Rules: Rules{Boundary: true, AutoBoundary: true, Asymmetric: true, PacksRotary: true},
 		Elems: 128, Bytes: 34,
 		Codes:    Codes{Bits: 2, Packing: Stream, At: 2, Levels: turboLevels2, Boundaries: turboBounds2},
 		Scale:    Scale{Rule: CorrectedNorm, Floor: 1e-10},
@@ -13,7 +14,7 @@ var (
 		Heads:    Heads{Pad: true},
 	}
 	Turbo3 = &Type{
-		Name: "turbo3", Aliases: []string{"turbo3_0"}, Note: "3 bits, rotated in 128s", Group: Small, Family: Turbo,
+		Name: "turbo3", Aliases: []string{"turbo3_0"}, Note: "3 bits, rotated in 128s", Group: Small, Rules: turboRules,
 		Elems: 128, Bytes: 50,
 		Codes:    Codes{Bits: 3, Packing: Planes, At: 2, High: 34, Levels: turboLevels3, Boundaries: turboBounds3},
 		Scale:    Scale{Rule: CorrectedNorm, Floor: 1e-10},
@@ -21,7 +22,7 @@ var (
 		Heads:    Heads{Pad: true},
 	}
 	Turbo4 = &Type{
-		Name: "turbo4", Aliases: []string{"turbo4_0"}, Note: "4 bits, rotated in 128s", Group: Balanced, Family: Turbo,
+		Name: "turbo4", Aliases: []string{"turbo4_0"}, Note: "4 bits, rotated in 128s", Group: Balanced, Rules: turboRules,
 		Elems: 128, Bytes: 68,
 		Codes:    Codes{Bits: 4, Packing: Stream, At: 4, Levels: turboLevels4, Boundaries: turboBounds4},
 		Scale:    Scale{Rule: CorrectedNorm, Floor: 1e-10, ZeroNaN: true},
@@ -29,7 +30,7 @@ var (
 		Heads:    Heads{Pad: true},
 	}
 	Turbo2B32 = &Type{
-		Name: "turbo2-b32", Note: "turbo2 in the 32-value blocks of older files", Family: Turbo,
+		Name: "turbo2-b32", Note: "turbo2 in the 32-value blocks of older files", Rules: turboRules,
 		Elems: 32, Bytes: 10,
 		Codes:    Codes{Bits: 2, Packing: Stream, At: 2, Levels: turboLevels2, Boundaries: turboBounds2},
 		Scale:    Scale{Rule: CorrectedNorm, Floor: 1e-10},
@@ -38,7 +39,7 @@ var (
 		Retired:  "an older layout that only kv encode and kv decode know; use turbo2",
 	}
 	Turbo3B32 = &Type{
-		Name: "turbo3-b32", Note: "turbo3 in the 32-value blocks of older files", Family: Turbo,
+		Name: "turbo3-b32", Note: "turbo3 in the 32-value blocks of older files", Rules: turboRules,
 		Elems: 32, Bytes: 14,
 		Codes:    Codes{Bits: 3, Packing: Planes, At: 2, High: 10, Levels: turboLevels3, Boundaries: turboBounds3},
 		Scale:    Scale{Rule: CorrectedNorm, Floor: 1e-10},
@@ -49,6 +50,8 @@ var (
 )
 
 func init() { register(Turbo4, Turbo3, Turbo2, Turbo3B32, Turbo2B32) }
+
+var turboRules = Rules{Boundary: true, Asymmetric: true, PacksRotary: true}
 
 var turboRotation = Rotation{
 	Size: 128,

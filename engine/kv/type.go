@@ -59,7 +59,7 @@ type Type struct {
 	Aliases []string
 	Note    string // one line for tables
 	Group   string // Safe, Balanced, Small, Experimental; empty for types that lists omit
-	Family  Family
+	Rules   Rules
 
 	Elems, Bytes int
 	Float        bool // values are plain floats of type Stored, without scale or codes
@@ -79,17 +79,17 @@ type Type struct {
 	Retired      string    // why the name is not a cache type, and what to use; kv encode and kv decode only
 }
 
-// Family groups types that policies treat alike.
-type Family uint8
-
-// The families that policies use.
-const (
-	Plain Family = iota // stock formats, tq3_0 and all others
-	Turbo
-	TBQ
-	AMX
-	GW
-)
+// Rules are what policies do with a type.
+type Rules struct {
+	Boundary     bool  // layer policies apply to it
+	AutoBoundary bool  // as V it switches boundary V on where no policy was set
+	Asymmetric   bool  // as K of V's type it becomes q8_0 where many query heads share a KV head
+	BypassSWA    bool  // beside it layers with a sliding window keep f16
+	ByHead       bool  // its form depends on what the file says about head sizes
+	WideHeadV    *Type // as K with a head of 512, the type of a V that is not Wide
+	Wide         bool  // as V it may lie beside such a K
+	PacksRotary  bool  // the rotary values of latent attention are packed too
+}
 
 // Piece is a part of a composed form.
 type Piece struct {
@@ -236,6 +236,8 @@ type Heads struct {
 	By   map[int][2]string // a shorthand: names for K and V by head size
 	As   string            // resolves an explicit name: the name of its shorthand
 	K, V string            // names that replace it on one side, for every head size
+	Same bool              // what replaces it is the same type under another name
+	Old  bool              // the explicit name is deprecated
 	Else string            // the replacement where it does not fit
 }
 

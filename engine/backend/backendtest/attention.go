@@ -39,7 +39,7 @@ type Attention struct {
 // trellis lists the types whose codes are a path through a trellis, fewest bits
 // first.
 func trellis() (names []string) {
-	types := slices.DeleteFunc(slices.Clone(kv.Types()), func(t *kv.Type) bool { return t.Family != kv.GW })
+	types := slices.DeleteFunc(slices.Clone(kv.Types()), func(t *kv.Type) bool { return t.Form(128, kv.K).Codes.Trellis == nil })
 	slices.SortFunc(types, func(a, b *kv.Type) int { return cmp.Compare(a.NominalBits(), b.NominalBits()) })
 	for _, t := range types {
 		names = append(names, t.Name)
