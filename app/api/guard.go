@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"godwit/app/api/wire"
@@ -318,6 +319,19 @@ type paced struct {
 	control *http.ResponseController
 	pause   time.Duration
 	end     time.Time // of the whole body; zero: none
+	begun   time.Time // when its request was taken up
+	readers *readers  // that it belongs to until its end; nil: none
+
+	mu     sync.Mutex
+	ousted bool // made room for another request
+}
+
+// oust ends the body.
+func (p *paced) oust() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ousted = true
+	_ = p.control.SetReadDeadline(time.Now()) // it was set before, so it can be set
 }
 
 // pace has the body of a request come at some speed, or end.
@@ -334,6 +348,11 @@ func (g *guard) pace(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *paced) wait() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ousted {
+		return os.ErrDeadlineExceeded
+	}
 	next := time.Now().Add(p.pause)
 	if !p.end.IsZero() && next.After(p.end) {
 		next = p.end
@@ -347,6 +366,9 @@ func (p *paced) Read(b []byte) (int, error) {
 	}
 	n, err := p.ReadCloser.Read(b)
 	if errors.Is(err, io.EOF) { // from here on the server watches whether the client goes
+		if p.readers != nil {
+			p.readers.drop(p)
+		}
 		if err := p.control.SetReadDeadline(time.Time{}); err != nil {
 			return n, err
 		}

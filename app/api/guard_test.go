@@ -330,6 +330,32 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
+// Three hundred clients that send half a body and wait block nobody, with and
+// without keys.
+func TestHalfSentBodies(t *testing.T) {
+	for _, keys := range [][]string{nil, {"secret"}} {
+		v := startModel(t, func(o *setup) { o.Settings.Server.APIKey = keys })
+		for i := range 300 {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(v.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{%d", i)
+		}
+		if keys == nil {
+			wait(t, "the bodies", func() bool { return len(v.flight) == cap(v.flight) })
+		}
+		for range 8 {
+			begun := time.Now()
+			r := v.ask("POST", "/v1/completions", object{"prompt": "a", "max_tokens": 1}, func(r *http.Request) { r.Header.Set("Authorization", "Bearer secret") })
+			if took := time.Since(begun); r.status != 200 || took > flightWait {
+				t.Errorf("beside 300 half-sent bodies, keys %v: %d %s after %v", keys, r.status, r.body, took)
+			}
+		}
+	}
+}
+
 // A client that closes its connection for sending gets no answer, as one that has
 // gone, and is told why; the counters keep both apart from failures.
 func TestHalfClosed(t *testing.T) {

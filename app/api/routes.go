@@ -278,11 +278,13 @@ func (s *Server) methods(path string, routes map[string]route) http.Handler {
 // run answers a request unless too many are being answered.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, route route) error {
 	if route.method != http.MethodGet {
-		select {
-		case s.flight <- struct{}{}:
-			defer func() { <-s.flight }()
-		default:
-			return wire.Fault(http.StatusServiceUnavailable, wire.Unavailable, "%d requests are waiting already", cap(s.flight))
+		if err := s.enter(r); err != nil {
+			return err
+		}
+		defer func() { <-s.flight }()
+		if p, ok := r.Body.(*paced); ok {
+			s.readers.add(p)
+			defer s.readers.drop(p)
 		}
 	}
 	return route.do(w, r)

@@ -62,6 +62,7 @@ type Server struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	flight   chan struct{} // one entry for each request that holds a body
+	readers  readers       // of these, those whose bodies still come
 	raw      budget        // of bytes of large bodies
 	values   budget        // of bytes of bodies read into values
 	work     sync.WaitGroup
