@@ -213,6 +213,11 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 	tallyOf(ctx).use(l.Model.Name)
 	m := &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults, Load: l.Load}
 	requests, err := call.Requests(m)
+	for i := range requests {
+		if err == nil {
+			err = m.Complete(&requests[i])
+		}
+	}
 	if err != nil {
 		send(item{err: err})
 		return

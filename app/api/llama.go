@@ -65,7 +65,7 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		m := &wire.Model{Name: l.Model.Name, Engine: l.Engine, Defaults: s.live.Load().defaults}
+		m := &wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults}
 		base, err := m.Base(&wire.Sampling{})
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
-		list, err := c.Requests(&wire.Model{Name: l.Model.Name, Engine: l.Engine, Defaults: s.live.Load().defaults})
+		list, err := c.Requests(&wire.Model{Name: l.Model.Name, Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (s *Server) countTokens(w http.ResponseWriter, r *http.Request) error {
 	notices, unused := c.Notes()
 	s.note(w, notices, unused)
 	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
-		chat, err := c.Chat(&wire.Model{Defaults: s.live.Load().defaults})
+		chat, err := c.Chat(&wire.Model{Info: l.Model, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}

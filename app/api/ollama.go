@@ -194,6 +194,10 @@ var hubStatus = []struct {
 }{
 	{hub.ErrNotFound, http.StatusNotFound, wire.NotFound},
 	{hub.ErrName, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrTaken, http.StatusConflict, wire.Invalid},
+	{hub.ErrFile, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrDigest, http.StatusBadRequest, wire.Invalid},
+	{hub.ErrSize, http.StatusRequestEntityTooLarge, wire.Invalid},
 	{hub.ErrBusy, http.StatusConflict, wire.Invalid},
 	{hub.ErrBlocked, http.StatusForbidden, wire.Forbidden},
 	{hub.ErrAuth, http.StatusBadGateway, wire.Forbidden},

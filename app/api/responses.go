@@ -156,7 +156,7 @@ func (s *Server) inputTokens(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return s.with(r, c.Model, func(ctx context.Context, l *pool.Lease) error {
-		chat, err := c.Conversation(&wire.Model{Engine: l.Engine, Defaults: s.live.Load().defaults})
+		chat, err := c.Conversation(&wire.Model{Info: l.Model, Engine: l.Engine, Defaults: s.live.Load().defaults})
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"godwit/app/api/wire"
+	"godwit/app/hub"
 	"godwit/app/pool"
 	"godwit/engine"
 )
@@ -107,7 +108,7 @@ func (s *Server) acquire(ctx context.Context, name string, keep *time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	return s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep})
+	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: keep}))
 }
 
 // lease loads the model of a call.
@@ -117,6 +118,9 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 		return nil, err
 	}
 	least := head.Context
+	if o, err := wire.ProfileOptions(m.Profile); err == nil && o.Context != nil && least == 0 {
+		least = *o.Context
+	}
 	if trained := m.Info.Context; trained > 0 {
 		least = min(least, trained)
 	}
@@ -127,7 +131,18 @@ func (s *Server) lease(ctx context.Context, head *wire.Head) (*pool.Lease, error
 	case err != nil:
 		return nil, err
 	}
-	return s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least})
+	return named(m)(s.pool.Acquire(ctx, m, pool.Terms{KeepAlive: head.KeepAlive, Context: least}))
+}
+
+// named gives a lease the model that was asked for: several can share the files
+// of the one that is loaded.
+func named(m hub.Model) func(*pool.Lease, error) (*pool.Lease, error) {
+	return func(l *pool.Lease, err error) (*pool.Lease, error) {
+		if err == nil && l.Model.Name != m.Name {
+			l.Model = m
+		}
+		return l, err
+	}
 }
 
 // noMemory is the error about a context that does not fit.

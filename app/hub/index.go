@@ -36,6 +36,7 @@ type entry struct {
 	Files   []entryFile `json:"files"`
 	Linked  bool        `json:"linked,omitempty"` // the files lie elsewhere and stay there
 	Added   time.Time   `json:"added"`
+	Profile *Profile    `json:"profile,omitempty"` // of a model that shares the files of another one
 
 	found bool // as a file, not in the index
 }
@@ -105,7 +106,7 @@ func (l *Library) change(ctx context.Context, do func(x *index) error) error {
 // gives it a name that no other model has.
 func (l *Library) add(ctx context.Context, e entry) (Model, error) {
 	err := l.change(ctx, func(x *index) error {
-		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Files[0].Path == e.Files[0].Path })
+		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Profile == nil && old.Files[0].Path == e.Files[0].Path })
 		taken := func(name string) bool {
 			return slices.ContainsFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) })
 		}

@@ -31,13 +31,14 @@ type Model struct {
 	Source  string    `json:"source,omitempty"` // owner/repo@commit, or package==version
 	Linked  bool      `json:"linked"`           // lies elsewhere and is never deleted
 	Added   time.Time `json:"added,omitzero"`
-	Error   string    `json:"error,omitempty"` // why it cannot be used
+	Error   string    `json:"error,omitempty"`   // why it cannot be used
+	Profile *Profile  `json:"profile,omitempty"` // of a model that shares the files of another one
 	Info
 }
 
 // model completes an entry from its file.
 func (l *Library) model(e entry, template bool) Model {
-	m := Model{Name: e.Name, Licence: e.Licence, Ref: e.Ref, Source: e.Source, Linked: e.Linked, Added: e.Added, SHA256: e.Files[0].SHA256}
+	m := Model{Name: e.Name, Licence: e.Licence, Ref: e.Ref, Source: e.Source, Linked: e.Linked, Added: e.Added, SHA256: e.Files[0].SHA256, Profile: e.Profile}
 	for _, f := range e.Files {
 		p := filepath.FromSlash(f.Path)
 		if !filepath.IsAbs(p) {
@@ -225,7 +226,9 @@ func (l *Library) Find(name string) (Model, error) {
 		func(e entry) bool { return e.Name == name },
 		func(e entry) bool { return strings.EqualFold(e.Name, name) },
 		func(e entry) bool { return e.Ref != "" && strings.EqualFold(e.Ref, name) },
-		func(e entry) bool { return strings.EqualFold(stem(e.Files[0].Path), strings.TrimSuffix(name, ".gguf")) },
+		func(e entry) bool {
+			return e.Profile == nil && strings.EqualFold(stem(e.Files[0].Path), strings.TrimSuffix(name, ".gguf"))
+		},
 		func(e entry) bool { repo, _, ok := strings.Cut(e.Ref, ":"); return ok && strings.EqualFold(repo, name) },
 	}
 	for _, ok := range tests {
@@ -267,7 +270,7 @@ func (l *Library) atPath(p string) (Model, error) {
 		return Model{}, err
 	}
 	for _, e := range entries {
-		if slices.ContainsFunc(e.Files, func(f entryFile) bool { return l.abs(f.Path) == p }) {
+		if e.Profile == nil && slices.ContainsFunc(e.Files, func(f entryFile) bool { return l.abs(f.Path) == p }) {
 			return l.model(e, true), nil
 		}
 	}
@@ -297,7 +300,7 @@ func (l *Library) Import(ctx context.Context, p string, progress func(Progress))
 		return Model{}, err
 	}
 	for _, e := range x.Models {
-		if l.abs(e.Files[0].Path) == paths[0] {
+		if e.Profile == nil && l.abs(e.Files[0].Path) == paths[0] {
 			return l.model(e, true), fmt.Errorf("%w: %s, as %s", ErrExists, paths[0], e.Name)
 		}
 	}
@@ -366,7 +369,7 @@ func (l *Library) Verify(ctx context.Context, name string, progress func(Progres
 }
 
 // Remove takes a model out of the library. Files in the model folder are
-// deleted, linked ones stay. Models in Options.Folders are not ours to remove.
+// deleted unless a model made of it shares them, linked ones stay. Models in Options.Folders are not ours to remove.
 func (l *Library) Remove(ctx context.Context, name string) error {
 	m, err := l.Find(name)
 	if err != nil {
@@ -376,11 +379,20 @@ func (l *Library) Remove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(entries, func(e entry) bool { return l.abs(e.Files[0].Path) == m.Path })
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == m.Name && l.abs(e.Files[0].Path) == m.Path })
 	if i < 0 || entries[i].Linked && entries[i].found {
 		return fmt.Errorf("%w: %s lies outside of %s; delete the file yourself", ErrNotFound, m.Path, l.dir)
 	}
 	e := entries[i]
+	if e.Profile != nil {
+		return l.forget(ctx, &e)
+	}
+	if entries = slices.Delete(entries, i, i+1); slices.ContainsFunc(entries, func(o entry) bool { return o.Files[0].Path == e.Files[0].Path }) {
+		return l.change(ctx, func(x *index) error { // models made of it keep the files
+			x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Name == e.Name && old.Profile == nil })
+			return nil
+		})
+	}
 	root, err := os.OpenRoot(l.dir)
 	if err != nil {
 		return err

@@ -218,7 +218,7 @@ func (p *Pool) Remove(ctx context.Context, m hub.Model) error {
 	if p.fixed != nil {
 		return ErrFixed
 	}
-	if err := p.Unload(m.Path); err != nil {
+	if err := p.Unload(m.Path); err != nil && m.Profile == nil { // another model may be in use with the files of a made one
 		return err
 	}
 	return p.library.Remove(ctx, m.Name)

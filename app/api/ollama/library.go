@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
+	"godwit/app/api/wire"
 	"godwit/app/hub"
 )
 
@@ -118,6 +120,7 @@ type Show struct {
 	Modelfile    string         `json:"modelfile"`
 	Parameters   string         `json:"parameters"`
 	Template     string         `json:"template"`
+	System       string         `json:"system,omitempty"`
 	Details      Details        `json:"details"`
 	Info         map[string]any `json:"model_info"`
 	Capabilities []string       `json:"capabilities"`
@@ -128,7 +131,7 @@ type Show struct {
 // NewShow describes a model.
 func NewShow(m *hub.Model, capabilities []string) Show {
 	key := func(s string) string { return m.Arch + "." + s }
-	return Show{
+	show := Show{
 		Modelfile: "FROM " + m.Name, Template: m.Template, Details: NewDetails(m), Capabilities: capabilities,
 		Licence: m.Licence, Modified: modified(m),
 		Info: map[string]any{
@@ -138,6 +141,40 @@ func NewShow(m *hub.Model, capabilities []string) Show {
 			key("attention.key_length"): m.HeadDim, key("vocab_size"): m.Vocab,
 		},
 	}
+	if p := m.Profile; p != nil {
+		show.tell(p)
+	}
+	return show
+}
+
+// tell adds what a model that was made of another one has besides its files.
+func (s *Show) tell(p *hub.Profile) {
+	s.System, s.Details.Parent = p.System, p.From
+	if p.Template != "" {
+		s.Template = p.Template
+	}
+	if p.From != "" {
+		s.Modelfile = "FROM " + p.From
+	}
+	for _, part := range [][2]string{{"TEMPLATE", p.Template}, {"SYSTEM", p.System}} {
+		if part[1] != "" {
+			s.Modelfile += fmt.Sprintf("\n%s \"\"\"%s\"\"\"", part[0], part[1])
+		}
+	}
+	if o, err := wire.ReadObject(p.Parameters, ""); err == nil {
+		for _, f := range o {
+			values, err := wire.List(f.Value, "")
+			if err != nil { // one value
+				values = []json.RawMessage{f.Value}
+			}
+			for _, v := range values {
+				line := fmt.Sprintf("%s %s", f.Key, v)
+				s.Modelfile += "\nPARAMETER " + line
+				s.Parameters += line + "\n"
+			}
+		}
+	}
+	s.Parameters = strings.TrimSuffix(s.Parameters, "\n")
 }
 
 // Status is a line of POST /api/pull.

@@ -26,13 +26,7 @@ type Common struct {
 }
 
 // Options are how the answer is generated.
-type Options struct {
-	wire.Sampling
-	Predict *int       `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
-	Stop    wire.Stops `json:"stop" doc:"Texts that end the answer."`
-	Keep    *int       `json:"num_keep" min:"-1"`
-	Context *int       `json:"num_ctx" min:"1" max:"16777216" doc:"Tokens that the context has to hold. The model is loaded again where it holds fewer, with at most its trained length."`
-}
+type Options = wire.Options
 
 // KeepAlive is a time: text in Go's form, or seconds.
 type KeepAlive struct{ Span *time.Duration }

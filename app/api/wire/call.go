@@ -83,6 +83,19 @@ type Defaults struct {
 func (m *Model) Base(s *Sampling) (engine.Request, error) {
 	r := engine.Request{Sampling: m.Defaults.Sampling, MaxTokens: m.Defaults.MaxTokens, Budget: m.Defaults.Budget}
 	r.Sampling.LogitBias = maps.Clone(r.Sampling.LogitBias)
+	o, err := m.options()
+	if err != nil {
+		return r, err
+	}
+	if err := o.Sampling.Apply(&r.Sampling, m.Words); err != nil {
+		return r, err
+	}
+	if o.Predict != nil {
+		r.MaxTokens = max(*o.Predict, 0)
+	}
+	if o.Keep != nil {
+		r.Keep = *o.Keep
+	}
 	if err := s.Apply(&r.Sampling, m.Words); err != nil {
 		return r, err
 	}

@@ -29,5 +29,6 @@ func (m *Model) Chat(c engine.Chat) *engine.Chat {
 	if c.Kwargs == nil {
 		c.Kwargs = m.Defaults.Kwargs
 	}
+	m.introduce(&c)
 	return &c
 }

@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// Options are the sampling options that a model made of another one brings, in
+// the names of Ollama's.
+type Options struct {
+	Sampling
+	Predict *int  `json:"num_predict" min:"-2" doc:"Most tokens of the answer; negative: until the context is full."`
+	Stop    Stops `json:"stop" doc:"Texts that end the answer."`
+	Keep    *int  `json:"num_keep" min:"-1"`
+	Context *int  `json:"num_ctx" min:"1" max:"16777216" doc:"Tokens that the context has to hold. The model is loaded again where it holds fewer, with at most its trained length."`
+}
+
+// ProfileOptions are the options of a model; none for one without a profile.
+func ProfileOptions(p *hub.Profile) (o Options, err error) {
+	if p == nil || IsNull(p.Parameters) {
+		return o, nil
+	}
+	return o, Decode(p.Parameters, &o)
+}
+
+// options are the model's own.
+func (m *Model) options() (Options, error) { return ProfileOptions(m.Info.Profile) }
+
+// Complete gives a request what the model's profile says and the request does not.
+func (m *Model) Complete(r *engine.Request) error {
+	o, err := m.options()
+	if err != nil {
+		return err
+	}
+	if len(r.Stop) == 0 {
+		r.Stop = o.Stop
+	}
+	return nil
+}
+
+// introduce puts the system prompt and the messages of the model's profile in
+// front of a conversation. One with a system prompt of its own keeps it.
+func (m *Model) introduce(c *engine.Chat) {
+	p := m.Info.Profile
+	if p == nil {
+		return
+	}
+	if c.Template == "" {
+		c.Template = p.Template
+	}
+	list, err := List(c.Messages, "messages")
+	if err != nil {
+		return // the conversation is refused later, with its own error
+	}
+	var first []json.RawMessage
+	if p.System != "" && !(len(list) > 0 && instructs(list[0])) {
+		o := Object{}
+		o.SetText("role", "system")
+		o.SetText("content", p.System)
+		first = append(first, o.Raw())
+	}
+	if len(list) > 0 && instructs(list[0]) {
+		first, list = append(first, list[0]), list[1:]
+	}
+	if shots, err := List(p.Messages, "messages"); err == nil && !IsNull(p.Messages) {
+		first = append(first, shots...)
+	}
+	if len(first) > 0 {
+		c.Messages = RawList(append(first, list...))
+	}
+}
+
+// instructs reports whether a message is a system prompt.
+func instructs(raw json.RawMessage) bool {
+	o, err := ReadObject(raw, "")
+	if err != nil {
+		return false
+	}
+	role, err := Text(o.Value("role"), "")
+	return err == nil && (role == "system" || role == "developer")
+}

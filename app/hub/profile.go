@@ -1,0 +1,135 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Profile is what a model that was made of another one adds to it. The two
+// share their files.
+type Profile struct {
+	From       string          `json:"from"` // name of the other one at that time
+	System     string          `json:"system,omitempty"`
+	Template   string          `json:"template,omitempty"`   // Jinja
+	Parameters json.RawMessage `json:"parameters,omitempty"` // an object of sampling options
+	Messages   json.RawMessage `json:"messages,omitempty"`   // a list that begins every conversation
+	Licence    string          `json:"licence,omitempty"`
+}
+
+// ErrTaken is the class of errors about names that another model has.
+var ErrTaken = errors.New("the name is taken")
+
+// profileName is the form of names of models that are made here.
+var profileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+
+// checkDerived refuses names that a model made here cannot have.
+func checkDerived(name string) error {
+	if !profileName.MatchString(name) || strings.Contains(name, "..") || strings.Contains(name, "//") {
+		return fmt.Errorf("%w: %.64q: up to 128 letters, digits and . _ - / :, beginning with a letter or digit", ErrName, name)
+	}
+	return nil
+}
+
+// Derive puts a model into the library that shares the files of another one. It
+// replaces an earlier one of its name, but no model with files of its own.
+func (l *Library) Derive(ctx context.Context, name string, from *Model, p Profile) (Model, error) {
+	if err := checkDerived(name); err != nil {
+		return Model{}, err
+	}
+	entries, err := l.entries()
+	if err != nil {
+		return Model{}, err
+	}
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == from.Name })
+	if i < 0 {
+		return Model{}, fmt.Errorf("%w: %q is not in the library", ErrNotFound, from.Name)
+	}
+	e := entries[i]
+	if old := e.Profile; old != nil {
+		p = p.over(old)
+	}
+	made := entry{Name: name, Source: e.Source, Licence: e.Licence, Files: e.Files, Linked: e.Linked, Added: time.Now().UTC().Truncate(time.Second), Profile: &p}
+	if p.Licence != "" {
+		made.Licence = p.Licence
+	}
+	err = l.change(ctx, func(x *index) error {
+		for _, old := range entries {
+			if strings.EqualFold(old.Name, name) && old.Profile == nil {
+				return fmt.Errorf("%w: %s is a model with files of its own", ErrTaken, old.Name)
+			}
+		}
+		if e.found { // its file is listed by the index from now on
+			x.Models = append(x.Models, e)
+		}
+		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return strings.EqualFold(old.Name, name) && old.Profile != nil })
+		x.Models = append(x.Models, made)
+		return nil
+	})
+	if err != nil {
+		return Model{}, err
+	}
+	return l.model(made, true), nil
+}
+
+// over is a profile on top of an older one.
+func (p Profile) over(old *Profile) Profile {
+	out := *old
+	if p.From != "" {
+		out.From = p.From
+	}
+	if p.System != "" {
+		out.System = p.System
+	}
+	if p.Template != "" {
+		out.Template = p.Template
+	}
+	if p.Parameters != nil {
+		out.Parameters = p.Parameters
+	}
+	if p.Messages != nil {
+		out.Messages = p.Messages
+	}
+	if p.Licence != "" {
+		out.Licence = p.Licence
+	}
+	return out
+}
+
+// forget takes a derived model out of the index. Files that only derived models
+// still use go with the last of them.
+func (l *Library) forget(ctx context.Context, e *entry) error {
+	var orphans []string
+	err := l.change(ctx, func(x *index) error {
+		x.Models = slices.DeleteFunc(x.Models, func(old entry) bool { return old.Name == e.Name && old.Profile != nil })
+		if !e.Linked && !x.uses(e.Files[0].Path) {
+			for _, f := range e.Files {
+				orphans = append(orphans, f.Path)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range orphans {
+		err = errors.Join(err, ignoreMissing(root.Remove(filepath.FromSlash(p))))
+	}
+	return errors.Join(err, root.Close())
+}
+
+// uses reports whether a model has a file as its first.
+func (x *index) uses(path string) bool {
+	return slices.ContainsFunc(x.Models, func(e entry) bool { return e.Files[0].Path == path })
+}
