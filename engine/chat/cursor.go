@@ -25,6 +25,7 @@ type cursor struct {
 	i     int
 	final bool   // nothing follows
 	gemma string // the function whose call of Gemma 4 is read
+	slip  bool   // something was read that is not written as it should be
 	p     *Parser
 }
 
@@ -246,7 +247,6 @@ func callOf(obj map[string]json.RawMessage) (Call, error) {
 	if raw, ok := obj["id"]; ok && json.Unmarshal(raw, &id) == nil && len(id) >= 9 {
 		c.ID = id
 	}
-	c.Arguments = "{}"
 	for _, key := range []string{"arguments", "parameters", "args"} {
 		if raw, ok := obj[key]; ok {
 			args, err := arguments(string(raw))
@@ -254,7 +254,12 @@ func callOf(obj map[string]json.RawMessage) (Call, error) {
 			return c, err
 		}
 	}
-	return c, nil
+	for _, key := range []string{"name", "tool_name", "tool_call_id", "id", "type", "function"} {
+		delete(obj, key)
+	}
+	flat, err := json.Marshal(obj) // the arguments beside the name
+	c.Arguments = string(flat)
+	return c, err
 }
 
 // arguments reads the arguments of a call.

@@ -19,5 +19,7 @@
 //	deltas := parser.Finish()
 //
 // A tool call is held back until it is whole and valid: its arguments always
-// are a JSON object, and what only looks like a call comes back as content.
+// are a JSON object, and what only looks like a call comes back as content. A
+// near miss is a call where it is whole, names a function on offer and its
+// arguments fit the function's schema; else all of it is content.
 package chat

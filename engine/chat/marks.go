@@ -52,6 +52,7 @@ type mark struct {
 	reasoning bool   // opens reasoning
 	closes    bool   // closes reasoning that is not open
 	control   bool   // is a control token of the models that use it
+	last      bool   // counts at the end of an answer alone
 	read      reader // reads the call that it opens; nil: the marker is dropped
 }
 

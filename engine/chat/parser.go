@@ -116,7 +116,7 @@ func NewParser(o ParserOptions) *Parser {
 // Push takes the next piece of the answer and returns what is now clear.
 func (p *Parser) Push(text string) []Delta {
 	p.new = append(p.new, text...)
-	if p.state == inCall || p.state == inHeld && len(p.rest) > 256 {
+	if (p.state == inCall || p.state == inHeld) && len(p.rest) > 256 {
 		// a long call is looked at again when it has grown by an eighth, so that
 		// the work does not grow with the square of its length
 		p.ending = p.ending || strings.ContainsAny(text, "}])>`;\n")

@@ -170,6 +170,10 @@ var answers = []struct {
 	{TagList, Tags{}, false, `<TOOLCALL>[{"name": "now", "arguments": {}}]</TOOLCALL>`, answer{"", "", []string{"now{}"}}},
 	{TagList, Tags{}, false, "<tool_calls>\n{\"name\": \"now\", \"arguments\": {}}\n{\"name\": \"now\"}\n</tool_calls>", answer{"", "", []string{"now{}", "now{}"}}},
 	{Functools, Tags{}, false, ` functools[{"name": "now", "arguments": {}}]`, answer{"", "", []string{"now{}"}}},
+	{GigaChat3, Tags{}, false, "Ok<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Bari\"}}<|message_sep|>", answer{"Ok", "", []string{`get_weather{"city": "Bari"}`}}},
+	{GigaChat31, Tags{}, false, `Ok<|function_call|>{"name": "get_weather", "arguments": {"city": "Bari"}}<|message_sep|>`, answer{"Ok", "", []string{`get_weather{"city": "Bari"}`}}},
+	{MiniCPM5, Tags{}, false, `Ok <function name="get_weather"><param name="city"><![CDATA[a<b>]]></param><param name="days">3</param></function>`, answer{"Ok", "", []string{`get_weather{"city": "a<b>", "days": 3}`}}},
+	{MiniCPM5, Tags{}, false, "<function name=\"now\"></function>\n<function name=\"now\"></function>", answer{"", "", []string{"now{}", "now{}"}}},
 	{Functionary, Tags{}, false, `Sure.<function=now>{}</function><function=now>{}</function>`, answer{"Sure.", "", []string{"now{}", "now{}"}}},
 }
 

@@ -279,6 +279,35 @@ func readJSON(c *cursor) ([]Call, error) {
 	}
 }
 
+// last is a marker of JSON that is a call only at the end of an answer, of functions
+// on offer and with arguments that fit: behind text or in a fence it may be an
+// example. start is what of the marker belongs to the JSON.
+func last(tag, start string) mark {
+	return mark{text: tag, last: true, read: func(c *cursor) ([]Call, error) {
+		in := &cursor{s: start + c.rest(), final: c.final, p: c.p}
+		in.space()
+		calls, err := readJSON(in)
+		if err != nil {
+			return nil, err
+		}
+		in.space()
+		if strings.HasPrefix(tag, "```") {
+			if err := in.lit("```"); err != nil {
+				return nil, err
+			}
+			in.space()
+		}
+		switch next, err := in.peek(); {
+		case err != nil:
+			return nil, err
+		case next != 0 || !c.p.allFit(calls):
+			return nil, errBad
+		}
+		c.i = len(c.s)
+		return calls, nil
+	}}
+}
+
 // known reports whether a function is on offer.
 func (c *cursor) known(name string) bool {
 	_, ok := c.p.schemas[name]

@@ -192,12 +192,24 @@ func (p *Parser) callStep(final bool) bool {
 			calls, err, c.i = whole, nil, len(c.s)
 		}
 	}
+	mention := p.from == inReasoning && !p.opener.control
+	if errors.Is(err, errBad) && !mention && !p.opener.last {
+		whole, n, more := p.repair(c.s, final)
+		if more {
+			return false
+		}
+		if len(whole) > 0 {
+			calls, err, c.i = whole, nil, n
+		} else if n > 0 {
+			p.notCall(n) // as a whole: what is inside is not read either
+			return true
+		}
+	}
 	if err != nil && final && p.calls > 0 && p.broken(c.s) {
 		p.rest, p.state = "", p.from // the rest of a call is not text beside the others
 		p.dropSpaces()
 		return true
 	}
-	mention := p.from == inReasoning && !p.opener.control
 	switch {
 	case errors.Is(err, errMore) && !final:
 		return false
@@ -225,6 +237,18 @@ func (p *Parser) callStep(final bool) bool {
 func (p *Parser) broken(s string) bool {
 	_, err := p.opener.read(&cursor{s: s, p: p})
 	return errors.Is(err, errMore)
+}
+
+// notCall takes a whole call of n bytes behind its opener for text.
+func (p *Parser) notCall(n int) {
+	text := p.rest[:n]
+	p.rest = p.rest[n:]
+	p.noCall()
+	if p.from == inReasoning {
+		p.emit(Reasoning, text)
+	} else {
+		p.emit(Content, text)
+	}
 }
 
 // noCall takes what began like a call for text.

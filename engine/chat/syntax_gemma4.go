@@ -48,13 +48,14 @@ func gemma4Call(c *cursor) ([]Call, error) {
 	}
 	if strings.HasPrefix(c.rest(), "{{") {
 		c.i++
+		c.slip = true
 	}
 	c.gemma = call.Name
 	var err error
 	if call.Arguments, err = c.gemmaValue(0); err != nil {
 		return nil, err
 	}
-	if !json.Valid([]byte(call.Arguments)) {
+	if !json.Valid([]byte(call.Arguments)) || c.slip && !c.known(call.Name) {
 		return nil, errBad
 	}
 	if err := c.jsonEnd([]string{"<tool_call|>"}); err != nil {
@@ -123,6 +124,7 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 	case 1:
 		return c.items("{", "}", func() (string, error) {
 			if depth == 0 && strings.HasPrefix(c.rest(), "<tool_call|>") {
+				c.slip = true
 				return "", errClosed
 			}
 			quoted, err := c.maybe(gemmaQuote)
@@ -151,6 +153,7 @@ func (c *cursor) gemmaValue(depth int) (string, error) {
 			if errors.Is(err, errBad) {
 				c.i = at
 				c.space()
+				c.slip = true
 				value, err = c.gemmaText(depth == 0 && c.gemmaType(key))
 			}
 			return quote(key) + ": " + value, err

@@ -23,6 +23,9 @@ func init() {
 // the closing tag.
 func glmCall(c *cursor, tag string) ([]Call, error) {
 	n := strings.IndexByte(c.rest(), '<')
+	if n < 0 && len(strings.Fields(c.rest())) > 1 {
+		return nil, errBad // a name has no blanks
+	}
 	if n < 0 {
 		return nil, c.end()
 	}

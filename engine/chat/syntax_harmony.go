@@ -96,11 +96,7 @@ func (p *Parser) harmonyHeader(final bool) bool {
 	channel, _, _ = strings.Cut(strings.TrimSpace(channel), " ")
 	channel, _, _ = strings.Cut(channel, "<|")
 	if _, to, ok := strings.Cut(header, "to="); ok {
-		if n := strings.IndexAny(to, " <\n\t"); n >= 0 {
-			to = to[:n]
-		}
-		name, isFunction := strings.CutPrefix(to, "functions.")
-		if _, known := p.schemas[name]; known || isFunction && len(p.schemas) > 0 && validName(name) {
+		if name := p.recipient(to); name != "" {
 			p.harmony.mode, p.harmony.kind, p.harmony.name = inBody, CallArgs, name
 			p.state = inCall
 			return true
@@ -112,6 +108,30 @@ func (p *Parser) harmonyHeader(final bool) bool {
 		p.harmonyOpen(Content)
 	}
 	return true
+}
+
+// recipient is the function that a message goes to, empty for none. Blanks in its
+// name are a slip where a function on offer has that name without them.
+func (p *Parser) recipient(to string) string {
+	to, _, _ = strings.Cut(to, "<|")
+	words := strings.Fields(to)
+	for n := len(words); n > 0; n-- {
+		for _, sep := range []string{"", "_"} {
+			name := strings.TrimPrefix(strings.Join(words[:n], sep), "functions.")
+			if _, known := p.schemas[strings.TrimPrefix(name, "_")]; known {
+				return strings.TrimPrefix(name, "_")
+			}
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	name, isFunction := strings.CutPrefix(words[0], "functions.")
+	plain := len(words) == 1 || words[1] == "json" || words[1] == "code"
+	if isFunction && plain && len(p.schemas) > 0 && validName(name) {
+		return name
+	}
+	return ""
 }
 
 // harmonyOpen begins a body; a second one of its kind stands apart.
@@ -165,6 +185,9 @@ func (p *Parser) harmonyCall(final bool) bool {
 	args, err := arguments(body)
 	if strings.TrimSpace(body) == "" {
 		args, err = "{}", nil
+	}
+	if err != nil && m != nil {
+		args, err = p.repairedArguments(p.harmony.name, body)
 	}
 	if err != nil {
 		p.harmonyOpen(Content)

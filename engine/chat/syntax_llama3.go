@@ -17,7 +17,10 @@ func init() {
 			{240, []string{"<|python_tag|>"}},
 			{250, []string{"<|start_header_id|>", `"parameters"`}},
 		},
-		Marks: []mark{token("<|python_tag|>", pythonTag), opens("<function=", functionJSON)},
+		Marks: []mark{
+			token("<|python_tag|>", pythonTag), opens("<function=", functionJSON),
+			last("```json", ""), last("```\n{", "{"), last(`{"name"`, `{"name"`), last(`{"type"`, `{"type"`), last(`{"function"`, `{"function"`),
+		},
 		Bare:  bareJSON("{["),
 		Read:  readJSON,
 		Frame: frame{sep: "; "},

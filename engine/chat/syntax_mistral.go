@@ -1,5 +1,7 @@
 package chat
 
+import "strings"
+
 // Mistral is the syntax
 //
 //	[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}], or [TOOL_CALLS]f[ARGS]{"a": 1}
@@ -41,6 +43,22 @@ func mistralCall(c *cursor) ([]Call, error) {
 		}
 	}
 	c.space()
-	call.Arguments, err = c.arguments()
-	return []Call{call}, err
+	if call.Arguments, err = c.arguments(); err != nil {
+		return nil, err
+	}
+	return []Call{call}, c.extraBraces()
+}
+
+// extraBraces reads closing braces too many, behind which the answer or the next
+// call follows.
+func (c *cursor) extraBraces() error {
+	s := strings.TrimLeft(c.rest(), "} \t\r\n")
+	const next = "[TOOL_CALLS]"
+	switch {
+	case !c.final && strings.HasPrefix(next, s):
+		return errMore
+	case s == "" || strings.HasPrefix(s, next):
+		c.i = len(c.s) - len(s)
+	}
+	return nil
 }

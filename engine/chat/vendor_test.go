@@ -45,6 +45,8 @@ var kindsOf = map[string]ParserKind{
 	"CohereForAI-c4ai-command-r7b-12-2024-tool_use": CommandR,
 	"GLM-4.6":                             GLM,
 	"GLM-4.7-Flash":                       GLM,
+	"GigaChat3-10B-A1.8B":                 GigaChat3,
+	"GigaChat3.1-10B-A1.8B":               GigaChat31,
 	"Kimi-K2-Instruct":                    Kimi,
 	"Kimi-K2-Thinking":                    Kimi,
 	"LFM2-8B-A1B":                         LFM2,
@@ -85,6 +87,7 @@ var kindsOf = map[string]ParserKind{
 	"mistralai-Mistral-Nemo-Instruct-2407":     Mistral,
 	"moonshotai-Kimi-K2":                       Kimi,
 	"openai-gpt-oss-120b":                      Harmony,
+	"openbmb-MiniCPM5-1B":                      MiniCPM5,
 	"poolside-Laguna-S-2.1":                    GLM,
 	"unsloth-Apriel-1.5":                       TagList,
 	"unsloth-mistral-Devstral-Small-2507":      Mistral,
@@ -102,7 +105,7 @@ func TestParserFor(t *testing.T) {
 // oneCall lists templates that print at most one call of a turn.
 var oneCall = map[string]bool{
 	"openai-gpt-oss-120b": true, "meta-llama-Llama-3.1-8B-Instruct": true, "meta-llama-Llama-3.2-3B-Instruct": true,
-	"meta-llama-Llama-3.3-70B-Instruct": true,
+	"meta-llama-Llama-3.3-70B-Instruct": true, "GigaChat3-10B-A1.8B": true, "GigaChat3.1-10B-A1.8B": true,
 }
 
 // unread lists templates of known syntax whose own rendering of a call cannot

@@ -1,0 +1,306 @@
+package chat
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"godwit/engine/chat/jinja"
+)
+
+// Bounds of repairs.
+const (
+	maxRepair  = 64 << 10 // bytes of a call that is repaired
+	nameWithin = 256      // bytes in which the name of its function has to stand
+)
+
+// closerOf is the marker that ends what an opener begins, empty where the syntax
+// has none.
+func closerOf(opener string) string {
+	for _, pair := range [][2]string{{"begin", "end"}, {"start", "end"}, {"START", "END"}, {"prefix", "suffix"}} {
+		if strings.Contains(opener, pair[0]) {
+			return strings.Replace(opener, pair[0], pair[1], 1)
+		}
+	}
+	switch {
+	case strings.HasPrefix(opener, "```"):
+		return "```"
+	case strings.HasPrefix(opener, "<|") && strings.HasSuffix(opener, "|>"):
+		return "<|/" + opener[2:]
+	case strings.HasPrefix(opener, "<|") && strings.HasSuffix(opener, ">"):
+		return "<" + opener[2:len(opener)-1] + "|>"
+	case strings.HasPrefix(opener, "<") && strings.HasSuffix(opener, ">"):
+		return "</" + opener[1:]
+	case strings.HasPrefix(opener, "<") && strings.HasSuffix(opener, ` name="`):
+		return "</" + strings.TrimSuffix(opener[1:], ` name="`) + ">"
+	case strings.HasPrefix(opener, "<") && strings.HasSuffix(opener, "="):
+		return "</" + opener[1:len(opener)-1] + ">"
+	}
+	return ""
+}
+
+// repair reads calls that no reader takes, as a whole: from their opener to the
+// marker that ends them. They count where there is no doubt, because they name
+// functions on offer and have arguments that fit. n is the length of what was
+// read, more asks for more text. Without the marker a call may be cut off, and
+// stays text.
+func (p *Parser) repair(s string, final bool) (calls []Call, n int, more bool) {
+	end := closerOf(p.opener.text)
+	if end == "" {
+		return nil, 0, false
+	}
+	i := strings.Index(s, end)
+	head := s
+	if i >= 0 {
+		head = s[:i]
+	}
+	switch likely, open := p.likely(head); {
+	case !likely && (final || i >= 0 || !open), i < 0 && (final || len(s) > maxRepair):
+		return nil, 0, false
+	case i < 0:
+		return nil, 0, true
+	}
+	return p.repaired(head), i + len(end), false
+}
+
+// likely reports whether a text begins like a call of a function on offer, and
+// open whether more of it may tell.
+func (p *Parser) likely(s string) (yes, open bool) {
+	if len(s) > nameWithin {
+		s = s[:nameWithin]
+		defer func() { open = false }()
+	}
+	s = strings.TrimSpace(s)
+	markup := s != "" && strings.IndexByte("{[(<`", s[0]) >= 0
+	name, at := p.offeredIn(s)
+	if name == "" {
+		const longest = 40 // of what stands in front of a name
+		return false, markup || len(s) < longest && !strings.ContainsAny(s, " \t\n")
+	}
+	return markup || before(s[:at-len(name)]) == "", false
+}
+
+// repaired reads the calls of a whole text, nil where there is a doubt.
+func (p *Parser) repaired(body string) []Call {
+	for _, read := range []func(string) []Call{p.taggedCall, p.documentCalls, p.namedCalls} {
+		if calls := read(body); len(calls) > 0 && p.allFit(calls) {
+			return calls
+		}
+	}
+	return nil
+}
+
+// repairedArguments reads the arguments of a function alone.
+func (p *Parser) repairedArguments(name, body string) (string, error) {
+	params, known := p.schemas[name]
+	r := &slack{s: unfenced(body), root: params}
+	args, ok := r.value(orObject(params), 0, func(string) bool { return true })
+	if !known || !ok || !leftovers(r.rest()) || !p.allFit([]Call{{Name: name, Arguments: args}}) {
+		return "", errBad
+	}
+	return args, nil
+}
+
+func (p *Parser) allFit(calls []Call) bool {
+	for _, c := range calls {
+		params, ok := p.schemas[c.Name]
+		if !ok || !json.Valid([]byte(c.Arguments)) || !fits(params, params, c.Arguments, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// documentCalls reads a document with the names and arguments of calls.
+func (p *Parser) documentCalls(body string) []Call {
+	body = unfenced(body)
+	name, _ := p.offeredIn(body)
+	if name == "" || body == "" || strings.IndexByte("{[(", body[0]) < 0 {
+		return nil
+	}
+	params := p.schemas[name]
+	if params == nil {
+		params = dict("type", "object")
+	}
+	call := jinja.NewDict()
+	for _, key := range []string{"name", "tool_name", "id", "type"} {
+		call.Set(key, dict("type", "string"))
+	}
+	for _, key := range []string{"arguments", "parameters", "args"} {
+		call.Set(key, params)
+	}
+	whole := dict("properties", call)
+	call.Set("function", whole)
+	r := &slack{s: body, root: p.schemas[name]}
+	text, ok := r.value(dict("items", whole, "properties", call), 0, func(string) bool { return true })
+	if !ok || !leftovers(r.rest()) {
+		return nil
+	}
+	calls, err := callsOf(text)
+	if err != nil {
+		return nil
+	}
+	return calls
+}
+
+// namedCalls reads names with arguments in brackets behind them.
+func (p *Parser) namedCalls(body string) []Call {
+	var out []Call
+	s := unfenced(controlTags.ReplaceAllStringFunc(body, func(tag string) string {
+		if tag == gemmaQuote {
+			return tag
+		}
+		return " "
+	}))
+	for s != "" && len(out) < maxFailed {
+		name, at := p.offeredIn(s)
+		if name == "" || before(s[:at-len(name)]) != "" {
+			return nil
+		}
+		params := p.schemas[name]
+		r := &slack{s: unfenced(strings.TrimLeft(numbered.ReplaceAllString(s[at:], ""), " \t\r\n\"'>:")), root: params}
+		args := "{}"
+		if strings.HasPrefix(r.s, "{") || strings.HasPrefix(r.s, "(") {
+			var ok bool
+			if args, ok = r.value(orObject(params), 0, func(string) bool { return true }); !ok {
+				return nil
+			}
+		}
+		out = append(out, Call{Name: name, Arguments: args})
+		if leftovers(r.rest()) {
+			break
+		}
+		s = r.rest()
+	}
+	return out
+}
+
+var (
+	controlTags = regexp.MustCompile(`<[|｜][^<>]*[|｜]>`)   // control tokens inside calls
+	numbered    = regexp.MustCompile(`^:\d+|^\s*\[ARGS\]`) // what may stand behind a name
+)
+
+// before drops what syntaxes write in front of a name.
+func before(s string) string {
+	const marks = " \t\r\n\"'[]}){(`,;<"
+	s = strings.TrimRight(s, marks)
+	for _, word := range []string{"<function=", "<function name=", "<invoke name=", "<tool name=", "functions.", "functions", "function", "call:", "json"} {
+		s = strings.TrimRight(strings.TrimSuffix(s, word), marks)
+	}
+	return s
+}
+
+func orObject(params *Dict) Value {
+	if params == nil {
+		return dict("type", "object")
+	}
+	return params
+}
+
+// unfenced is a text without a fence of code around it.
+func unfenced(s string) string {
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutPrefix(s, "```"); ok {
+		s = strings.TrimSpace(strings.TrimPrefix(rest, "json"))
+	}
+	return strings.TrimSpace(strings.TrimSuffix(s, "```"))
+}
+
+// leftovers reports whether nothing is left but brackets and quotes too many.
+func leftovers(s string) bool { return strings.Trim(s, " \t\r\n}])\"'`;,") == "" }
+
+// taggedCall reads a name and parameters in tags, of which some are missing or
+// have another form: <parameter=K>, <parameter name="K">, <K>, <arg_key>K</arg_key>.
+func (p *Parser) taggedCall(body string) []Call {
+	name, at := p.offeredIn(body)
+	if name == "" || before(body[:at-len(name)]) != "" {
+		return nil
+	}
+	params := p.schemas[name]
+	props, _ := lookup(params, "properties").(*Dict)
+	if props == nil {
+		return nil
+	}
+	var found []tagged
+	for key := range props.All() {
+		for _, open := range []string{"<parameter=" + key + ">", `<parameter="` + key + `">`, `<parameter name="` + key + `">`, `<param name="` + key + `">`, "<arg_key>" + key + "</arg_key>", "<" + key + ">"} {
+			if i := strings.Index(body[at:], open); i >= 0 {
+				found = append(found, tagged{key, at + i, at + i + len(open)})
+				break
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	slices.SortFunc(found, func(a, b tagged) int { return a.from - b.from })
+	if strings.Trim(body[at:found[0].from], " \t\r\n\"'>") != "" {
+		return nil
+	}
+	var args argList
+	for i, f := range found {
+		to := len(body)
+		if i+1 < len(found) {
+			to = found[i+1].from
+		}
+		if f.to > to {
+			return nil
+		}
+		value := untagged(body[f.to:to], f.key, name)
+		args.add(f.key, p.typed(name, f.key, value))
+	}
+	return []Call{{Name: name, Arguments: args.String()}}
+}
+
+// tagged is a parameter's opening tag in a text.
+type tagged struct {
+	key      string
+	from, to int
+}
+
+// untagged is the value of a parameter without the tags behind it.
+func untagged(s, key, function string) string {
+	s = strings.TrimPrefix(strings.TrimLeft(s, " \t\r\n"), "<arg_value>")
+	s = strings.TrimPrefix(s, "\n")
+	for again := true; again; {
+		again = false
+		s = strings.TrimRight(s, " \t\r\n")
+		for _, tag := range []string{"</parameter>", "</param>", "</arg_value>", "</" + key + ">", "</function>", "</" + function + ">", "</invoke>"} {
+			if rest, ok := strings.CutSuffix(s, tag); ok {
+				s, again = rest, true
+			}
+		}
+	}
+	return s
+}
+
+// offeredIn finds the first name of a function on offer that stands by itself in a
+// text, and where it ends.
+func (p *Parser) offeredIn(s string) (name string, end int) {
+	first := len(s)
+	for have := range p.schemas {
+		for at := 0; ; {
+			i := strings.Index(s[at:], have)
+			if i < 0 {
+				break
+			}
+			i += at
+			if at = i + len(have); apart(s, i, at) {
+				if i < first || i == first && len(have) > len(name) {
+					name, end, first = have, at, i
+				}
+				break
+			}
+		}
+	}
+	return name, end
+}
+
+// apart reports whether no letters or digits touch s[i:j].
+func apart(s string, i, j int) bool {
+	word := func(c rune) bool { return c == '_' || c == '-' || unicode.IsLetter(c) || unicode.IsDigit(c) }
+	before, after := []rune(s[:i]), []rune(s[j:])
+	return (len(before) == 0 || !word(before[len(before)-1])) && (len(after) == 0 || !word(after[0]))
+}

@@ -1,0 +1,329 @@
+package chat
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"godwit/engine/chat/jinja"
+)
+
+// slack reads a value as models write it when they slip: keys and strings in any
+// quotes or none, parentheses for braces, = for a colon, commas too many, words
+// of Python, a missing bracket at the end. It needs the schema to tell where a
+// string without quotes ends.
+type slack struct {
+	s    string
+	i    int
+	root *Dict // parameters of the function, to which references lead
+}
+
+// quoteMarks may stand around a string, the longest first.
+var quoteMarks = []string{gemmaQuote, `"""`, `"`, `'`, "`"}
+
+func (r *slack) rest() string { return r.s[r.i:] }
+
+func (r *slack) space() {
+	r.i = len(r.s) - len(strings.TrimLeftFunc(r.rest(), unicode.IsSpace))
+}
+
+// take reads one of several texts and returns it, empty for none.
+func (r *slack) take(texts ...string) string {
+	for _, t := range texts {
+		if strings.HasPrefix(r.rest(), t) {
+			r.i += len(t)
+			return t
+		}
+	}
+	return ""
+}
+
+// value reads a value of a schema and returns it as JSON. end says what may
+// follow a word that is not in quotes.
+func (r *slack) value(schema Value, depth int, end func(rest string) bool) (string, bool) {
+	if depth > maxArgDepth {
+		return "", false
+	}
+	r.space()
+	types := schemaTypes(r.root, schema, 0)
+	for _, q := range quoteMarks {
+		if strings.HasPrefix(r.rest(), q) {
+			at := r.i
+			s, ok := r.quoted(q)
+			switch {
+			case ok:
+				return unquote(s, types), true
+			case q != gemmaQuote:
+				return "", false
+			}
+			r.i = at + len(q) // its end is missing
+			return r.word(map[string]bool{"string": true}, end)
+		}
+	}
+	switch {
+	case r.take("{", "(") != "":
+		return r.object(schema, depth)
+	case r.take("[") != "":
+		return r.list(schema, depth)
+	}
+	return r.word(types, end)
+}
+
+// unquote is a string as JSON, or the value in it where the schema allows no
+// string.
+func unquote(s string, types map[string]bool) string {
+	if len(types) > 0 && !types["string"] {
+		if v := strings.TrimSpace(s); json.Valid([]byte(v)) && types[jsonType(v)] {
+			return v
+		}
+	}
+	return quote(s)
+}
+
+// quoted reads a string that q opens. It ends at the first mark behind which a
+// comma, a colon or a bracket follows.
+func (r *slack) quoted(q string) (string, bool) {
+	r.i += len(q)
+	s := r.rest()
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		end := ""
+		for _, mark := range []string{gemmaQuote, q} {
+			if strings.HasPrefix(s[i:], mark) {
+				end = mark
+				break
+			}
+		}
+		if end != "" && closes(s[i+len(end):]) {
+			r.i += i + len(end)
+			return b.String(), true
+		}
+		if s[i] == '\\' && q != gemmaQuote && i+1 < len(s) {
+			c := &cursor{s: s[i:], final: true}
+			if c.pythonEscape(&b) != nil {
+				return "", false
+			}
+			i += c.i
+			continue
+		}
+		b.WriteByte(s[i])
+		i++
+	}
+	return "", false
+}
+
+// closes reports whether s can follow a string.
+func closes(s string) bool {
+	s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	return s == "" || strings.IndexByte(",:=}])", s[0]) >= 0
+}
+
+// word reads a value without quotes.
+func (r *slack) word(types map[string]bool, end func(rest string) bool) (string, bool) {
+	s := r.rest()
+	n := strings.IndexFunc(s, func(c rune) bool { return strings.ContainsRune("}])\n", c) })
+	if n < 0 {
+		n = len(s)
+	}
+	for i := range n {
+		if s[i] == ',' && end(s[i+1:]) {
+			n = i
+			break
+		}
+	}
+	word := strings.TrimSpace(s[:n])
+	r.i += n
+	if closed, ok := strings.CutSuffix(word, gemmaQuote); ok {
+		word = closed
+		types = map[string]bool{"string": true}
+	}
+	switch {
+	case word == "" || strings.ContainsAny(word, "{[(\"<"):
+		return "", false
+	case word == "True", word == "False":
+		word = strings.ToLower(word)
+	case word == "None":
+		word = "null"
+	}
+	if json.Valid([]byte(word)) && (len(types) == 0 || types[jsonType(word)]) {
+		return word, true
+	}
+	if !types["string"] {
+		return "", false
+	}
+	return quote(word), true
+}
+
+// object reads members up to a closing bracket, or to the end.
+func (r *slack) object(schema Value, depth int) (string, bool) {
+	r.space()
+	doubled := depth == 0 && r.take("{") != "" // {{…}} and ({…})
+	schema = deref(r.root, schema)
+	props, _ := field(schema, "properties").(*Dict)
+	var args argList
+	for {
+		r.space()
+		if r.take(",", ";") != "" {
+			continue
+		}
+		if r.rest() == "" {
+			break
+		}
+		if r.take("}", ")") != "" {
+			if doubled {
+				r.space()
+				r.take("}", ")")
+			}
+			break
+		}
+		key, ok := r.key()
+		if !ok {
+			return "", false
+		}
+		value, ok := r.value(field(props, key), depth+1, func(rest string) bool { return props == nil || nextKey(rest, props) })
+		if !ok {
+			return "", false
+		}
+		args.add(key, value)
+	}
+	return args.String(), true
+}
+
+// nextKey reports whether a member of the object follows, or its end.
+func nextKey(rest string, props *Dict) bool {
+	r := &slack{s: rest}
+	if r.space(); r.rest() == "" || strings.ContainsRune("})", rune(r.rest()[0])) {
+		return true
+	}
+	key, ok := r.key()
+	return ok && lookup(props, key) != nil
+}
+
+// key reads the name of a member and what stands between it and its value.
+func (r *slack) key() (string, bool) {
+	var key string
+	for _, q := range quoteMarks {
+		if strings.HasPrefix(r.rest(), q) {
+			s, ok := r.quoted(q)
+			if !ok {
+				return "", false
+			}
+			key = s
+			break
+		}
+	}
+	if key == "" {
+		n := strings.IndexFunc(r.rest(), func(c rune) bool {
+			return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_-.@$", c)
+		})
+		if n <= 0 {
+			return "", false
+		}
+		key = r.rest()[:n]
+		r.i += n
+	}
+	r.space()
+	return key, r.take(":", "=") != ""
+}
+
+// list reads items up to a closing bracket, or to the end.
+func (r *slack) list(schema Value, depth int) (string, bool) {
+	items := field(deref(r.root, schema), "items")
+	var out []string
+	for {
+		r.space()
+		if r.take(",") != "" {
+			continue
+		}
+		if r.rest() == "" || r.take("]") != "" {
+			return "[" + strings.Join(out, ", ") + "]", true
+		}
+		v, ok := r.value(items, depth+1, func(string) bool { return true })
+		if !ok {
+			return "", false
+		}
+		out = append(out, v)
+	}
+}
+
+// fits reports whether arguments in JSON are what the schema of a function asks
+// for: all that is required, nothing that is unknown, and values of the right types.
+func fits(root *Dict, schema Value, raw string, depth int) bool {
+	raw = strings.TrimSpace(raw)
+	if raw == "" || depth > maxArgDepth {
+		return false
+	}
+	schema = deref(root, schema)
+	if types := schemaTypes(root, schema, 0); len(types) > 0 {
+		kind := jsonType(raw)
+		if raw[0] == '"' {
+			kind = "string"
+		}
+		if !types[kind] {
+			return false
+		}
+	}
+	if !enumerated(schema, raw) {
+		return false
+	}
+	switch raw[0] {
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal([]byte(raw), &list) != nil {
+			return false
+		}
+		items := field(schema, "items")
+		return !slices.ContainsFunc(list, func(item json.RawMessage) bool { return !fits(root, items, string(item), depth+1) })
+	case '{':
+		return membersFit(root, schema, raw, depth)
+	}
+	return true
+}
+
+func membersFit(root *Dict, schema Value, raw string, depth int) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(raw), &members) != nil {
+		return false
+	}
+	if req, ok := field(schema, "required").(*List); ok {
+		for i := range req.Len() {
+			if key, ok := text(req.At(i)); ok && members[key] == nil {
+				return false
+			}
+		}
+	}
+	props, _ := field(schema, "properties").(*Dict)
+	open := props == nil || field(schema, "patternProperties") != nil
+	if more := field(schema, "additionalProperties"); more != nil && more != Value(jinja.Bool(false)) {
+		open = true
+	}
+	for key, value := range members {
+		to := lookup(props, key)
+		if to == nil && !open || !fits(root, to, string(value), depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// enumerated reports whether a value is among those that a schema lists, if it
+// lists any.
+func enumerated(schema Value, raw string) bool {
+	enum, ok := field(schema, "enum").(*List)
+	if !ok {
+		return true
+	}
+	var v any
+	if json.Unmarshal([]byte(raw), &v) != nil {
+		return false
+	}
+	for i := range enum.Len() {
+		var e any
+		if b, err := jinja.EncodeJSON(enum.At(i)); err == nil && json.Unmarshal(b, &e) == nil && reflect.DeepEqual(e, v) {
+			return true
+		}
+	}
+	return false
+}
