@@ -206,7 +206,7 @@ func FuzzRepair(f *testing.F) {
 	tools := slipTools(f)
 	f.Fuzz(func(t *testing.T, kind, text string) {
 		if _, err := syntaxOf(ParserKind(kind)); err != nil || len(text) > 4096 {
-			t.Skip()
+			return
 		}
 		_, _, calls := Parse(ParserOptions{Kind: ParserKind(kind), Tags: think, Tools: tools}, text)
 		for _, c := range calls {
