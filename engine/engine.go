@@ -329,18 +329,6 @@ func (x *opened) engine(p *Prepared, c *compiled, claim *claim) *Engine {
 	return e
 }
 
-// identity is all that decides what the bytes in the cache mean, for the keys of
-// kept prefixes.
-func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
-	id, err := cache.Identity()
-	o := &p.Options
-	layers := -1
-	if o.GPULayers != nil {
-		layers = *o.GPULayers
-	}
-	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
-}
-
 // noticed is words that logs what the vocabulary has to say about itself.
 func noticed(words func() (*tokenizer.Tokenizer, error), log *slog.Logger) func() (*tokenizer.Tokenizer, error) {
 	return sync.OnceValues(func() (*tokenizer.Tokenizer, error) {

@@ -347,7 +347,7 @@ func TestSessionsOnKernels(t *testing.T) {
 				if _, err := a.SaveSlot(t.Context(), first.Slot, &saved); err != nil {
 					t.Fatal(err)
 				}
-				if n, err := b.RestoreSlot(t.Context(), 0, bytes.NewReader(saved.Bytes())); err != nil || n < len(prompt) {
+				if n, err := b.RestoreSlot(t.Context(), 0, "", bytes.NewReader(saved.Bytes())); err != nil || n < len(prompt) {
 					t.Fatalf("restored %d tokens: %v", n, err)
 				}
 				restored := answer(b)

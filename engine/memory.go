@@ -9,6 +9,15 @@ import (
 	"godwit/engine/cpu"
 )
 
+// HostMemory is the memory that this process may have, in bytes; 0 if unknown.
+func HostMemory() int64 {
+	list, err := (cpu.Driver{}).Devices()
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	return list[0].Memory
+}
+
 // Memory counts what the models of one process have reserved on the host and not
 // touched yet, since the system still calls that free. Engines that share one
 // never promise the same bytes twice. The zero value is ready, and nil counts

@@ -195,7 +195,7 @@ func (p *partial) resumeKeys(ctx context.Context, t *trial, stats *headStats, to
 		stats.clear()
 		return 0
 	}
-	n, err := t.sched.Restore(ctx, 0, io.NewSectionReader(p.file, at, partialSlot))
+	n, err := t.sched.Restore(ctx, 0, "", io.NewSectionReader(p.file, at, partialSlot))
 	if err != nil || n < p.Read {
 		stats.clear()
 		return 0

@@ -186,7 +186,7 @@ func TestCalibrateLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, e := range []*engine.Engine{second, first} {
-		if _, err := e.RestoreSlot(t.Context(), 0, strings.NewReader(cells[i].String())); !errors.Is(err, engine.ErrSession) {
+		if _, err := e.RestoreSlot(t.Context(), 0, "", strings.NewReader(cells[i].String())); !errors.Is(err, engine.ErrSession) {
 			t.Errorf("cells of another calibration: %v", err)
 		}
 	}

@@ -113,7 +113,7 @@ func (r *reuseRig) conversations(t *testing.T, rng *rand.Rand, vocab, slots int)
 		}
 	}
 	slot := rng.IntN(slots)
-	if _, err := r.warm.RestoreSlot(t.Context(), slot, bytes.NewReader(file.Bytes())); err != nil {
+	if _, err := r.warm.RestoreSlot(t.Context(), slot, "", bytes.NewReader(file.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	if from, err := r.warm.ReuseFrom(t.Context(), slot); err != nil || from <= 0 || from > st.Cached {

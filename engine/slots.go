@@ -49,9 +49,10 @@ func (e *Engine) SaveSlot(ctx context.Context, slot int, w io.Writer) (int, erro
 }
 
 // RestoreSlot fills an idle slot from what SaveSlot wrote. Where cells of other
-// idle slots have to go for it, it reads r twice.
-func (e *Engine) RestoreSlot(ctx context.Context, slot int, r io.ReadSeeker) (int, error) {
-	return e.sched.Restore(ctx, slot, r)
+// idle slots have to go for it, it reads r twice. Requests with the salt can
+// continue it.
+func (e *Engine) RestoreSlot(ctx context.Context, slot int, salt string, r io.ReadSeeker) (int, error) {
+	return e.sched.Restore(ctx, slot, salt, r)
 }
 
 // ReuseFrom is the length of the shortest beginning of an idle slot's text that

@@ -51,7 +51,7 @@ func TestBrokenSlot(t *testing.T) {
 				if _, err := e.SaveSlot(t.Context(), first.Slot, &saved); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := e.RestoreSlot(t.Context(), 0, bytes.NewReader(brokenRows(saved.Bytes()))); err != nil {
+				if _, err := e.RestoreSlot(t.Context(), 0, "", bytes.NewReader(brokenRows(saved.Bytes()))); err != nil {
 					t.Fatal(err)
 				}
 				_, _, err = e.Answer(t.Context(), request)

@@ -131,7 +131,7 @@ func TestWindowRepeats(t *testing.T) {
 			}
 			fresh := openWindow(t, m.file, m.k, m.v, m.newest, m.pinned, 96)
 			fresh.answer(t, other, 20)
-			if _, err := fresh.sched.Restore(t.Context(), 2, bytes.NewReader(file.Bytes())); err != nil {
+			if _, err := fresh.sched.Restore(t.Context(), 2, "", bytes.NewReader(file.Bytes())); err != nil {
 				t.Fatal(err)
 			}
 			check("restored", fresh)

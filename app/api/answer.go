@@ -51,7 +51,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call wire.Call) 
 	ctx, cancel := s.context(r)
 	defer cancel()
 	items := make(chan item, 16)
-	s.work.Go(func() { s.produce(ctx, call, items) }) // may end after its request, with the device's step
+	whose := s.whose(r)
+	s.work.Go(func() { s.produce(ctx, call, whose, items) }) // may end after its request, with the device's step
 	if head.Stream {
 		return s.sendStream(ctx, newStream(w, head.Lines), call, items)
 	}
@@ -191,9 +192,14 @@ func (s *Server) sendStream(ctx context.Context, out *stream, call wire.Call, it
 	}
 }
 
+// whose says with whose requests one shares what was read.
+func (s *Server) whose(r *http.Request) wire.Whose {
+	return wire.WhoseIs(r, s.guard.keyOf(r), s.o.Settings.Server.SharePrefixes)
+}
+
 // produce has a call answered and closes items when everything it started has
 // ended.
-func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item) {
+func (s *Server) produce(ctx context.Context, call wire.Call, whose wire.Whose, items chan<- item) {
 	defer close(items)
 	send := func(it item) bool {
 		select {
@@ -236,6 +242,7 @@ func (s *Server) produce(ctx context.Context, call wire.Call, items chan<- item)
 			plain.Add("%s", text)
 			send(item{notice: plain[0]})
 		}
+		whose.Apply(&requests[i])
 		ready := make(chan struct{})
 		choices.Go(func() {
 			s.choice(ctx, l.Engine, i, requests[i], send, sync.OnceFunc(func() { close(ready) }))

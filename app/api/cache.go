@@ -36,6 +36,50 @@ func (s *Server) kv(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
+// keptPrefixes is what is kept of what models have read.
+type keptPrefixes struct {
+	Memory     int64       `json:"memory_bytes"`
+	MostMemory int64       `json:"memory_limit"`
+	Disk       int64       `json:"disk_bytes"`
+	MostDisk   int64       `json:"disk_limit"`
+	Texts      []keptTexts `json:"texts"`
+}
+
+// keptTexts is what is kept of the texts of one model, cache layout and key.
+type keptTexts struct {
+	Name       string `json:"name"`
+	Tokens     int    `json:"tokens"`
+	PageBytes  int64  `json:"page_bytes"`
+	Points     int    `json:"points"`
+	PointBytes int64  `json:"point_bytes"`
+	Used       int64  `json:"used"` // seconds since 1970
+}
+
+// prefixes answers GET /api/prefixes.
+func (s *Server) prefixes(w http.ResponseWriter, _ *http.Request) error {
+	k := keptPrefixes{Texts: []keptTexts{}}
+	p := s.o.Prefixes
+	if p != nil && (len(s.guard.keys) <= 1 || s.o.Settings.Server.SharePrefixes) { // else one client would learn of another
+		u := p.Usage()
+		k.Memory, k.MostMemory, k.Disk, k.MostDisk = u.Memory, u.MostMemory, u.Disk, u.MostDisk
+		for _, c := range p.List() {
+			k.Texts = append(k.Texts, keptTexts{c.Name, c.Tokens(), c.PageBytes, c.Points, c.PointBytes, c.Used.Unix()})
+		}
+	}
+	writeJSON(w, http.StatusOK, k)
+	return nil
+}
+
+// clearPrefixes answers DELETE /api/prefixes.
+func (s *Server) clearPrefixes(w http.ResponseWriter, r *http.Request) error {
+	if s.o.Prefixes != nil {
+		if err := s.o.Prefixes.Clear(); err != nil {
+			return err
+		}
+	}
+	return s.prefixes(w, r)
+}
+
 // maxContext bounds a context to plan for.
 const maxContext = 1 << 24
 

@@ -149,16 +149,23 @@ func (g *guard) originAllowed(origin, host string) bool {
 	return err == nil && u.Scheme == "http" && u.Host != "" && u.Host == strings.ToLower(host)
 }
 
+// keyOf is the API key of a request; empty if it has none, or none is needed.
+func (g *guard) keyOf(r *http.Request) string {
+	if len(g.keys) == 0 {
+		return ""
+	}
+	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(key)
+	}
+	return r.Header.Get("X-Api-Key")
+}
+
 // authorise checks the key, where keys are set.
 func (g *guard) authorise(r *http.Request) error {
 	if len(g.keys) == 0 {
 		return nil
 	}
-	given := r.Header.Get("X-Api-Key")
-	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		given = strings.TrimSpace(key)
-	}
-	sum := sha256.Sum256([]byte(given))
+	sum := sha256.Sum256([]byte(g.keyOf(r)))
 	match := 0
 	for i := range g.keys { // all of them, whatever matches
 		match |= subtle.ConstantTimeCompare(sum[:], g.keys[i][:])

@@ -139,7 +139,7 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 			}
 			writeJSON(w, http.StatusOK, llamaserver.SlotSaved{Slot: id, File: file.Filename, Saved: n, Written: size, Timings: llamaserver.SlotTimes{Save: ms()}})
 		case "restore":
-			n, size, err := s.states.restore(ctx, l.Engine, id, file.Filename)
+			n, size, err := s.states.restore(ctx, l.Engine, id, s.whose(r).Salt(""), file.Filename)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	case c.Empty:
 		return s.emptyResponse(w, c)
 	case c.Background:
-		return s.background(w, c)
+		return s.background(w, r, c)
 	}
 	return s.answer(w, r, c)
 }
@@ -60,20 +60,20 @@ func (s *Server) emptyResponse(w http.ResponseWriter, c *openai.Responses) error
 
 // background has a response made behind the request. It ends with the server or
 // when it is cancelled.
-func (s *Server) background(w http.ResponseWriter, c *openai.Responses) error {
+func (s *Server) background(w http.ResponseWriter, r *http.Request, c *openai.Responses) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	body, done, err := s.memory.Begin(c, cancel)
 	if err != nil {
 		cancel()
 		return err
 	}
-	head := c.Head()
+	head, whose := c.Head(), s.whose(r)
 	s.note(w, head.Notices, head.Unused)
 	s.work.Go(func() {
 		defer done()
 		defer cancel()
 		items := make(chan item, 16)
-		s.work.Go(func() { s.produce(ctx, c, items) })
+		s.work.Go(func() { s.produce(ctx, c, whose, items) })
 		if _, err := collect(ctx, c, items, func(text string) { s.log.Info("request notice", "notice", text) }); err != nil && ctx.Err() == nil {
 			s.memory.Fail(c, s.explain(err))
 		}

@@ -146,6 +146,8 @@ func (s *Server) ownRoutes() []route {
 	return []route{
 		{"GET", "/api/kv", "What each layer of the loaded model keeps, as its memory says.", s.kv, nil, engine.Plan{}, []string{"model"}},
 		{"GET", "/api/kv/plan", "What a model would keep, before a load.", s.kvPlan, nil, engine.Plan{}, []string{"model", "ctx", "k", "v"}},
+		{"GET", "/api/prefixes", "What is kept of what models have read: sizes and ages, never text.", s.prefixes, nil, keptPrefixes{}, nil},
+		{"DELETE", "/api/prefixes", "Forget what models have read, in memory and on disk.", s.clearPrefixes, nil, keptPrefixes{}, nil},
 		{"GET", "/api/v0/models", "List the models in LM Studio's form.", s.studioModels, nil, lmstudio.Models{}, nil},
 		{"GET", "/api/v0/models/{id...}", "Describe a model in LM Studio's form.", s.studioModel, nil, lmstudio.Model{}, nil},
 		{"GET", "/openapi.json", "This document.", s.openapiDocument, nil, nil, nil},
@@ -188,7 +190,7 @@ func pageFile(path string) string {
 
 // forms are the error objects of the dialects other than OpenAI's, by path.
 var forms = map[string]func(*wire.Error) any{
-	"/v1/messages": anthropic.ErrorForm, "/api/kv": (*wire.Error).Body,
+	"/v1/messages": anthropic.ErrorForm, "/api/kv": (*wire.Error).Body, "/api/prefixes": (*wire.Error).Body,
 	"/health": llamaserver.ErrorForm, "/v1/health": llamaserver.ErrorForm, "/props": llamaserver.ErrorForm,
 	"/slots": llamaserver.ErrorForm, "/metrics": llamaserver.ErrorForm, "/tokenize": llamaserver.ErrorForm,
 	"/detokenize": llamaserver.ErrorForm, "/apply-template": llamaserver.ErrorForm, "/completion": llamaserver.ErrorForm,

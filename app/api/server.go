@@ -36,7 +36,8 @@ import (
 // Options of a server.
 type Options struct {
 	Settings config.Settings
-	States   string // folder of saved slots
+	Prefixes *engine.Prefixes // what models have read; may be nil
+	States   string           // folder of saved slots
 	Version  string
 	Log      *slog.Logger // nil: none
 	Page     fs.FS        // served at /; nil: no page

@@ -179,7 +179,7 @@ func (s *states) trim(root *os.Root, keep string) error {
 }
 
 // restore fills a slot from a file and counts as using it.
-func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, name string) (tokens int, size int64, err error) {
+func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, salt, name string) (tokens int, size int64, err error) {
 	if err := checkStateName(name); err != nil {
 		return 0, 0, err
 	}
@@ -205,7 +205,7 @@ func (s *states) restore(ctx context.Context, e *engine.Engine, slot int, name s
 		return 0, 0, err
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	if tokens, err = e.RestoreSlot(ctx, slot, f); err != nil {
+	if tokens, err = e.RestoreSlot(ctx, slot, salt, f); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", name, err)
 	}
 	now := time.Now()

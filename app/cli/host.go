@@ -76,8 +76,10 @@ func (r *run) host(o hosting) (_ *host, err error) {
 			return r.paging(&s.Engine)
 		}
 	}
+	kept := r.prefixes(&o.settings.Server)
+	h.close = append(h.close, kept.Close)
 	h.models, err = pool.New(pool.Options{
-		Library: o.library, Model: o.model, Engine: load, Watch: o.watch, Log: r.log,
+		Library: o.library, Model: o.model, Engine: keeping(load, kept), Watch: o.watch, Log: r.log,
 		KeepAlive: time.Duration(o.settings.Server.KeepAlive),
 	})
 	if err != nil {
@@ -88,7 +90,7 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	if states == "" {
 		states = filepath.Join(r.home.Data, "slots")
 	}
-	to := api.Options{Settings: o.settings, States: states, Version: Version, Log: r.log}
+	to := api.Options{Settings: o.settings, Prefixes: kept, States: states, Version: Version, Log: r.log}
 	if o.page != nil && o.page.native == nil {
 		to.Page = r.page // a window has it already, and no other web page needs it
 	}
@@ -106,6 +108,15 @@ func (r *run) host(o hosting) (_ *host, err error) {
 	}
 	h.models.Preload()
 	return h, nil
+}
+
+// keeping is load with a store of what models have read.
+func keeping(load func() (engine.Options, error), kept *engine.Prefixes) func() (engine.Options, error) {
+	return func() (engine.Options, error) {
+		o, err := load()
+		o.Prefixes = kept
+		return o, err
+	}
 }
 
 // serve answers until ctx ends, then closes the host.

@@ -11,11 +11,17 @@ import (
 
 // freeSpace is the number of bytes that this user may still write below dir.
 func freeSpace(dir string) (int64, error) {
+	free, _, err := Space(dir)
+	return free, err
+}
+
+// Space is freeSpace with the size of the whole file system.
+func Space(dir string) (free, size int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, os.NewSyscallError("statfs", err)
+		return 0, 0, os.NewSyscallError("statfs", err)
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // the fields differ between systems
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil //nolint:unconvert // the fields differ between systems
 }
 
 // diskFull reports whether a write failed for want of space.

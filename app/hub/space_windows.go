@@ -9,15 +9,21 @@ import (
 
 // freeSpace is the number of bytes that this user may still write below dir.
 func freeSpace(dir string) (int64, error) {
+	free, _, err := Space(dir)
+	return free, err
+}
+
+// Space is freeSpace with the size of the whole file system.
+func Space(dir string) (free, size int64, err error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var free uint64
-	if err := windows.GetDiskFreeSpaceEx(path, &free, nil, nil); err != nil {
-		return 0, os.NewSyscallError("GetDiskFreeSpaceEx", err)
+	var left, whole uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &left, &whole, nil); err != nil {
+		return 0, 0, os.NewSyscallError("GetDiskFreeSpaceEx", err)
 	}
-	return int64(min(free, 1<<62)), nil
+	return int64(min(left, 1<<62)), int64(min(whole, 1<<62)), nil
 }
 
 // diskFull reports whether a write failed for want of space.

@@ -86,7 +86,11 @@ func (s *Store) openDisk() error {
 		return err
 	}
 	if !ok {
-		return errors.New("another process uses the folder")
+		return ErrBusy
+	}
+	if err := os.Chmod(filepath.Join(dir, lockFile), 0o600); err != nil {
+		unlock()
+		return err
 	}
 	d := &disk{dir: dir, unlock: unlock, most: min(max(s.o.Disk/16, leastChunk), mostChunk)}
 	if err := s.load(d); err != nil {
@@ -168,7 +172,11 @@ func (s *Store) load(d *disk) error {
 		c := &chunk{number: number, file: f}
 		d.chunks = append(d.chunks, c)
 		d.last = max(d.last, number)
-		if err := s.scan(c, m.used); err != nil {
+		end, err := s.scan(c, m.used)
+		if err == nil && end > c.size && !c.sealed {
+			err = c.file.Truncate(c.size) // a write was cut short
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -198,27 +206,28 @@ func (d *disk) name(secret []byte, number uint64) string {
 	return hex.EncodeToString(k[:12]) + chunkEnding
 }
 
-// scan enters the records of a chunk. What is behind the last whole one is cut
-// off, or where it is more than an unfinished record, left alone.
-func (s *Store) scan(c *chunk, used map[[8]byte]int64) error {
+// scan enters the records of a chunk and returns where its file ends: behind the
+// last record there may be one that was not finished. A chunk with something else
+// there is sealed.
+func (s *Store) scan(c *chunk, used map[[8]byte]int64) (end int64, err error) {
 	info, err := c.file.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	end := info.Size()
+	end = info.Size()
 	for c.size < end {
 		h, tokens, err := readHeader(c.file, c.size)
 		if errors.Is(err, io.EOF) || err == nil && c.size+h.length() > end {
-			return errors.Join(c.file.Truncate(c.size)) // a write that was cut short
+			break
 		}
 		if err != nil {
 			c.sealed = true
-			return nil
+			break
 		}
 		s.found(c, h, tokens, used)
 		c.size += h.length()
 	}
-	return nil
+	return end, nil
 }
 
 // found enters a record that a chunk has.

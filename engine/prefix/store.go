@@ -108,13 +108,7 @@ type tier struct {
 // Open opens a store. A folder that cannot be used is reported in the log, and
 // the store does without.
 func Open(o Options) *Store {
-	s := &Store{o: o, log: o.Log, nodes: map[Key]*node{}}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	s.work.L, s.done.L = &s.mu, &s.mu
-	s.mem = tier{which: memory, most: o.Memory, order: list.New()}
-	s.held = tier{which: onDisk, most: o.Disk, order: list.New()}
+	s := bare(o)
 	s.secret = newSecret()
 	if o.Dir != "" && o.Disk > 0 {
 		if err := s.openDisk(); err != nil {
@@ -123,6 +117,18 @@ func Open(o Options) *Store {
 	}
 	s.ends.Add(1)
 	go s.write()
+	return s
+}
+
+// bare is an empty store that writes nothing.
+func bare(o Options) *Store {
+	s := &Store{o: o, log: o.Log, nodes: map[Key]*node{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.work.L, s.done.L = &s.mu, &s.mu
+	s.mem = tier{which: memory, most: o.Memory, order: list.New()}
+	s.held = tier{which: onDisk, most: o.Disk, order: list.New()}
 	return s
 }
 

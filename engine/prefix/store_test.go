@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"godwit/engine/llm"
 )
@@ -342,5 +343,49 @@ func TestConcurrent(t *testing.T) {
 	s.Sync()
 	if s.dirty != 0 || s.held.bytes > 20<<20 {
 		t.Error(s.dirty, s.held.bytes)
+	}
+}
+
+// A folder is listed while a store writes it, and cleared; the store works on.
+func TestInspectAndClear(t *testing.T) {
+	dir := t.TempDir()
+	if list, _, err := Inspect(dir); err != nil || len(list) > 0 {
+		t.Fatal(list, err)
+	}
+	s, _ := open(t, dir, 1<<30, 1<<20)
+	for i := range 3 {
+		keep(s, s.Root([]byte{byte(i % 2)}), text(uint64(i), 300), 5000)
+	}
+	s.Sync()
+	list, size, err := Inspect(dir)
+	if err != nil || len(list) != 2 || list[0].Pages+list[1].Pages != 12 || list[0].PageBytes+list[1].PageBytes != 12*2*5000 ||
+		list[0].Points+list[1].Points != 3 || list[0].PointBytes+list[1].PointBytes != 3*2500 || time.Since(list[0].Used) > time.Hour {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if most := int64(12*2*5000+3*2500) * 112 / 100; size > most {
+		t.Errorf("%d bytes of files, want at most %d", size, most)
+	}
+	if err := ClearFolder(dir); !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		if u := s.Usage(); u.Memory != 0 || u.Disk != 0 || len(s.nodes) > 0 || len(files(t, dir, chunkEnding)) > 0 {
+			t.Fatalf("%+v, %d nodes", u, len(s.nodes))
+		}
+		keep(s, s.Root(), text(1, 300), 5000)
+		want(t, s, s.Root(), text(1, 300), 5000, 4, 1)
+	}
+	s.Close()
+	s, _ = open(t, dir, 1<<30, 0)
+	want(t, s, s.Root(), text(1, 300), 5000, 4, 1)
+	s.Close()
+	if err := ClearFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	if list := append(files(t, dir, chunkEnding), files(t, dir, secretFile)...); len(list) > 0 {
+		t.Error(list)
 	}
 }

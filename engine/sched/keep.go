@@ -34,7 +34,7 @@ func (c *chain) cut(n int) {
 // keeps reports whether anything of a slot may be kept.
 func (s *Sched) keeps(i int) bool {
 	sl := &s.slots[i]
-	return s.o.Prefixes != nil && sl.chain.dirty && !sl.private && len(sl.tokens) > 0
+	return s.o.Prefixes != nil && sl.chain.dirty && !sl.private && !sl.copied && len(sl.tokens) > 0
 }
 
 // extent is the number of tokens of a slot that are the beginning of a text: those

@@ -230,7 +230,7 @@ func (s *Sched) empty(i int) {
 func (s *Sched) forget(i int) {
 	sl := &s.slots[i]
 	s.cache.Drop(sl.seq)
-	sl.tokens, sl.mixed, sl.prompt = sl.tokens[:0], 0, 0
+	sl.tokens, sl.mixed, sl.prompt, sl.copied = sl.tokens[:0], 0, 0, false
 	sl.chain.cut(0)
 }
 

@@ -204,6 +204,7 @@ type slot struct {
 
 	salt    string // of the job that filled it
 	private bool   // nothing of it is shared or kept
+	copied  bool   // its cells are not those of its tokens
 	prompt  int    // tokens of the last job's prompt
 	chain   chain
 

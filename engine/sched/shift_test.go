@@ -114,7 +114,7 @@ func TestShiftedIsNotReused(t *testing.T) {
 		t.Errorf("saved %d tokens, want the 128 of the start; %v", n, err)
 	}
 	s2, _ := newTiny(t, tiny{cells: 2048, seqs: 3, context: context, rows: 32, shift: true, seed: 5})
-	if n, err := s2.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); err != nil || n != 128 {
+	if n, err := s2.Restore(t.Context(), 1, "", bytes.NewReader(file.Bytes())); err != nil || n != 128 {
 		t.Fatalf("restored %d tokens, %v", n, err)
 	}
 	r = run(t, s2, sched.Job{Prompt: now, Slot: -1}, 2)

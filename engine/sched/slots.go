@@ -100,10 +100,10 @@ func (s *Sched) Save(ctx context.Context, i int, w io.Writer) (n int, err error)
 	return n, errors.Join(e, err)
 }
 
-// Restore fills a slot from what Save wrote, and drops idle sequences where
+// Restore fills a slot, for jobs with a salt, from what Save wrote, and drops idle sequences where
 // there are too few cells for it. On an error the slot is empty, and a file
 // that is damaged or made for something else costs no other sequence anything.
-func (s *Sched) Restore(ctx context.Context, i int, r io.ReadSeeker) (n int, err error) {
+func (s *Sched) Restore(ctx context.Context, i int, salt string, r io.ReadSeeker) (n int, err error) {
 	e := s.do(ctx, func() {
 		if _, err = s.idleSlot(i); err != nil {
 			return
@@ -112,6 +112,7 @@ func (s *Sched) Restore(ctx context.Context, i int, r io.ReadSeeker) (n int, err
 		if n, err = s.restore(i, r); err != nil {
 			s.forget(i)
 		}
+		s.slots[i].salt, s.slots[i].private = salt, false
 		if errors.Is(err, kv.ErrSession) {
 			err = fmt.Errorf("%w: %w", ErrSession, err)
 		}
@@ -294,7 +295,7 @@ func (s *Sched) Stretch(ctx context.Context, i int, tokens []llm.Token) (err err
 			return
 		}
 		sl.tokens = append(sl.tokens[:0], tokens...)
-		sl.private = true // its cells are not those of its tokens
+		sl.copied = true
 	})
 	return errors.Join(e, err)
 }

@@ -34,7 +34,7 @@ func TestSaveRestore(t *testing.T) {
 			c.seed = 99
 			s2, f2 := newTiny(t, c)
 			run(t, s2, sched.Job{Prompt: text(6, 70), Slot: 0}, 1)
-			n, err = s2.Restore(t.Context(), 2, bytes.NewReader(file.Bytes()))
+			n, err = s2.Restore(t.Context(), 2, "", bytes.NewReader(file.Bytes()))
 			if err != nil || n != 153 {
 				t.Fatalf("restored %d tokens, %v", n, err)
 			}
@@ -67,7 +67,7 @@ func TestDamage(t *testing.T) {
 	whole := file.Bytes()
 	check := func(what string, data []byte) {
 		t.Helper()
-		n, err := s.Restore(t.Context(), 1, bytes.NewReader(data))
+		n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(data))
 		if !errors.Is(err, sched.ErrSession) || n != 0 {
 			t.Errorf("%s: %d tokens, %v", what, n, err)
 		}
@@ -90,7 +90,7 @@ func TestDamage(t *testing.T) {
 		{cells: 1024, seqs: 2, context: 64, rows: 32},
 	} {
 		s2, _ := newTiny(t, other)
-		if _, err := s2.Restore(t.Context(), 1, bytes.NewReader(whole)); !errors.Is(err, sched.ErrSession) {
+		if _, err := s2.Restore(t.Context(), 1, "", bytes.NewReader(whole)); !errors.Is(err, sched.ErrSession) {
 			t.Errorf("into another cache: %v", err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestRestoreMakesRoom(t *testing.T) {
 	if use, err := s.Usage(t.Context()); err != nil || use.Free != 0 {
 		t.Fatalf("%d cells are free, %v; want a full cache", use.Free, err)
 	}
-	if n, err := s.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); err != nil || n != 202 {
+	if n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(file.Bytes())); err != nil || n != 202 {
 		t.Fatalf("restored %d tokens, %v", n, err)
 	}
 	r := run(t, s, sched.Job{Prompt: prompt, Slot: -1}, 3)
@@ -135,7 +135,7 @@ func TestRestoreMakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-running
-	if n, err := s.Restore(t.Context(), 1, bytes.NewReader(file.Bytes())); !errors.Is(err, kv.ErrFull) || n != 0 {
+	if n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(file.Bytes())); !errors.Is(err, kv.ErrFull) || n != 0 {
 		t.Errorf("restored %d tokens beside an answer that has all cells, %v", n, err)
 	}
 	close(tried)
@@ -184,7 +184,7 @@ func TestRestoreSparesOthers(t *testing.T) {
 		{"another window", save(window, 300), "window"},
 		{"tokens of another", slices.Concat(whole[:len(sched.SlotMagic)+4+4*300+4], shorter[len(sched.SlotMagic)+4+4*299+4:]), "300 tokens and 299 cells"},
 	} {
-		n, err := s.Restore(t.Context(), 0, bytes.NewReader(f.file))
+		n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(f.file))
 		if !errors.Is(err, sched.ErrSession) || !strings.Contains(err.Error(), f.why) || n != 0 {
 			t.Errorf("%s: %d tokens, %v, want %q", f.name, n, err, f.why)
 		}
@@ -198,12 +198,12 @@ func TestRestoreSparesOthers(t *testing.T) {
 			}
 		}
 	}
-	if n, err := s.Restore(t.Context(), 0, bytes.NewReader(whole)); err != nil || n != 300 {
+	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(whole)); err != nil || n != 300 {
 		t.Errorf("restored %d tokens, %v", n, err)
 	}
 	// With room for its tokens, but not for the cells that a damaged header has.
 	b := bytes.Replace(whole, []byte(`"len":300`), []byte(`"len":900`), 1)
-	if n, err := s.Restore(t.Context(), 0, bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, kv.ErrFull) || n != 0 {
+	if n, err := s.Restore(t.Context(), 0, "", bytes.NewReader(b)); !errors.Is(err, sched.ErrSession) || errors.Is(err, kv.ErrFull) || n != 0 {
 		t.Errorf("another length in the header: %d tokens, %v", n, err)
 	}
 }
@@ -227,7 +227,7 @@ func TestSlotErrors(t *testing.T) {
 		if _, err := s.Save(t.Context(), slot, &file); !errors.Is(err, sched.ErrSlot) || file.Len() > 0 {
 			t.Errorf("save of slot %d: %v, %d bytes", slot, err, file.Len())
 		}
-		if _, err := s.Restore(t.Context(), slot, bytes.NewReader(nil)); !errors.Is(err, sched.ErrSlot) {
+		if _, err := s.Restore(t.Context(), slot, "", bytes.NewReader(nil)); !errors.Is(err, sched.ErrSlot) {
 			t.Errorf("restore of slot %d: %v", slot, err)
 		}
 		if _, err := s.Erase(t.Context(), slot); !errors.Is(err, sched.ErrSlot) {
@@ -259,7 +259,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(sched.SlotMagic))
 	f.Add(file.Bytes()[:300])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := s.Restore(t.Context(), 1, bytes.NewReader(data))
+		n, err := s.Restore(t.Context(), 1, "", bytes.NewReader(data))
 		if err == nil && !bytes.HasPrefix(data, file.Bytes()) {
 			t.Errorf("%d tokens of a file that was not saved", n)
 		}

@@ -38,11 +38,12 @@ type Usage struct {
 	Input         int `json:"input_tokens"`
 	CacheCreation int `json:"cache_creation_input_tokens"`
 	CacheRead     int `json:"cache_read_input_tokens"`
+	CacheDisk     int `json:"cache_read_disk_input_tokens"` // of these, those that were on disk
 	Output        int `json:"output_tokens"`
 }
 
 func usage(r *engine.Result) Usage {
-	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, Output: r.Completion}
+	return Usage{Input: r.Prompt - r.Cached, CacheRead: r.Cached, CacheDisk: r.FromDisk, Output: r.Completion}
 }
 
 // stopReason is why an answer of at most that many tokens ended, in

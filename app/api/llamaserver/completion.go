@@ -31,7 +31,6 @@ type Options struct {
 	Grammar       string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
 	JSONSchema    json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
 	Probs         *int            `json:"n_probs" min:"0" max:"100" doc:"Tell the log-probability of each token and of this many alternatives."`
-	CachePrompt   *bool           `json:"cache_prompt" doc:"false: compute the whole prompt again."`
 	IgnoreEOS     bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
 	Slot          *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
 	Keep          *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
@@ -198,7 +197,6 @@ func (c *Call) Requests(m *wire.Model) ([]engine.Request, error) {
 		return nil, err
 	}
 	r.Stop, r.Grammar, r.IgnoreEOG, r.Special = c.Stop, c.grammar, c.IgnoreEOS, c.SpecialTokens
-	r.Fresh = c.CachePrompt != nil && !*c.CachePrompt
 	if c.Slot != nil && *c.Slot >= 0 {
 		r.Slot = c.Slot
 	}

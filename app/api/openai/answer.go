@@ -18,9 +18,12 @@ type Usage struct {
 	Generated  OutputDetails `json:"completion_tokens_details"`
 }
 
-// PromptDetails says how much of the prompt was taken from the cache.
+// PromptDetails says how much of the prompt was not read again, and how much of
+// that was kept in memory and on disk.
 type PromptDetails struct {
 	Cached int `json:"cached_tokens"`
+	Memory int `json:"cached_memory_tokens"`
+	Disk   int `json:"cached_disk_tokens"`
 }
 
 // add counts a choice; all choices of a prompt share its tokens.
@@ -28,6 +31,8 @@ func (u *Usage) add(r *engine.Result, first bool) {
 	if first {
 		u.Prompt += r.Prompt
 		u.Details.Cached += r.Cached
+		u.Details.Memory += r.Cached - r.FromDisk
+		u.Details.Disk += r.FromDisk
 	}
 	u.Completion += r.Completion
 	u.Generated.Reasoning += r.Reasoning

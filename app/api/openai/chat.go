@@ -50,7 +50,6 @@ type ChatRequest struct {
 type Local struct {
 	Grammar         string          `json:"grammar" most:"1048576" doc:"GBNF grammar of the answer."`
 	JSONSchema      json.RawMessage `json:"json_schema" doc:"JSON schema of the answer."`
-	CachePrompt     *bool           `json:"cache_prompt" doc:"false: compute the whole prompt again."`
 	IgnoreEOS       bool            `json:"ignore_eos" doc:"Go on behind the end of the answer."`
 	Slot            *int            `json:"id_slot" min:"-1" max:"1023" doc:"Slot to use; -1: any."`
 	Keep            *int            `json:"n_keep" min:"-1" doc:"Tokens of the start that a context shift keeps; -1: the whole prompt."`
@@ -238,7 +237,6 @@ func (l *Local) answerGrammar(f *ResponseFormat) (*engine.Grammar, error) {
 
 // apply copies the extensions into a request.
 func (l *Local) apply(r *engine.Request) {
-	r.Fresh = l.CachePrompt != nil && !*l.CachePrompt
 	r.IgnoreEOG = l.IgnoreEOS
 	if l.Slot != nil && *l.Slot >= 0 {
 		r.Slot = l.Slot

@@ -56,10 +56,12 @@ type ResponseUsage struct {
 	Total         int           `json:"total_tokens"`
 }
 
-// InputDetails says how much of the input was taken from the cache. Writing to
-// it is not counted.
+// InputDetails says how much of the input was not read again, and how much of
+// that was kept in memory and on disk. Writing to the cache is not counted.
 type InputDetails struct {
 	Cached  int `json:"cached_tokens"`
+	Memory  int `json:"cached_memory_tokens"`
+	Disk    int `json:"cached_disk_tokens"`
 	Written int `json:"cache_write_tokens"`
 }
 
@@ -360,7 +362,7 @@ func (b *builder) end(r *engine.Result) {
 	}
 	b.finish(b.r.Status)
 	b.r.Usage = &ResponseUsage{
-		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached}, Output: r.Completion,
+		Input: r.Prompt, InputDetails: InputDetails{Cached: r.Cached, Memory: r.Cached - r.FromDisk, Disk: r.FromDisk}, Output: r.Completion,
 		OutputDetails: OutputDetails{r.Reasoning}, Total: r.Prompt + r.Completion,
 	}
 	b.keep()

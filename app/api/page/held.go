@@ -197,7 +197,7 @@ func (p *Page) restore(ctx context.Context, lease *pool.Lease, chat int64) int {
 	if slot < 0 || st.Key != keyed(e) {
 		return 0
 	}
-	n, err := e.RestoreSlot(ctx, slot, file)
+	n, err := e.RestoreSlot(ctx, slot, "", file)
 	if err != nil {
 		p.log.Info("saved state of a chat not used", "err", err)
 		if ctx.Err() == nil {

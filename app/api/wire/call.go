@@ -99,6 +99,7 @@ func (m *Model) Base(s *Sampling) (engine.Request, error) {
 	if err := s.Apply(&r.Sampling, m.Words); err != nil {
 		return r, err
 	}
+	s.reuse.apply(&r)
 	for t := range r.Sampling.LogitBias {
 		if err := m.check(t, "logit_bias"); err != nil {
 			return r, err

@@ -21,6 +21,8 @@ type Sampling struct {
 	text []bias
 	stop []string // dry_sequence_breakers
 	dry  bool
+
+	reuse reuse
 }
 
 type value struct {
@@ -64,7 +66,7 @@ func (s *Sampling) decode(object map[string]json.RawMessage, path string) error 
 		}
 		s.stop, s.dry = list, true
 	}
-	return nil
+	return s.reuse.decode(object, path)
 }
 
 func (s *Sampling) decodeField(f engine.SamplingField, raw json.RawMessage, path string) error {

@@ -52,6 +52,9 @@ func (Sampling) fields(properties map[string]any) {
 		map[string]any{"type": []string{"object", "null"}, "additionalProperties": number}, map[string]any{"type": "array"},
 	}}
 	properties["dry_sequence_breakers"] = Strings(nil).schema()
+	for _, f := range reuseFields {
+		properties[f.name] = map[string]any{"type": []string{f.kind, "null"}, "description": f.help}
+	}
 }
 
 // Request is the schema of a request's wire type: fields that are not required

@@ -101,7 +101,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 // Timings are the counts and times of an answer, as llama-server has them.
 type Timings struct {
 	Cached          int     `json:"cache_n"`
-	Prompt          int     `json:"prompt_n"` // computed, not taken from the cache
+	CachedDisk      int     `json:"cache_disk_n"` // of these, on disk before
+	Prompt          int     `json:"prompt_n"`     // computed, not taken from the cache
 	PromptMS        float64 `json:"prompt_ms"`
 	PromptPerToken  float64 `json:"prompt_per_token_ms"`
 	PromptPerSecond float64 `json:"prompt_per_second"`
@@ -113,7 +114,9 @@ type Timings struct {
 
 // NewTimings describes a finished answer.
 func NewTimings(r *engine.Result) Timings {
-	return newTimings(r.Prompt, r.Cached, r.Completion, r.Prefill, r.Decode)
+	t := newTimings(r.Prompt, r.Cached, r.Completion, r.Prefill, r.Decode)
+	t.CachedDisk = r.FromDisk
+	return t
 }
 
 func newTimings(prompt, cached, decoded int, prefill, decode time.Duration) Timings {

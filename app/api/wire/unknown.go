@@ -97,6 +97,9 @@ func knownOf(t reflect.Type) map[string]reflect.Type {
 			}
 		}
 		m["logit_bias"], m["dry_sequence_breakers"] = nil, nil
+		for _, f := range reuseFields {
+			m[f.name] = nil
+		}
 	}
 	known.Store(t, m)
 	return m

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"godwit/app/api/wire"
+	"godwit/engine"
+)
+
+// keeping has a server keep what its model reads.
+func keeping(t testing.TB, o *setup, dir string) {
+	store := engine.OpenPrefixes(engine.PrefixOptions{Dir: dir, Disk: 1 << 30, Memory: 256 << 20})
+	o.Prefixes, o.Engine.Prefixes = store, store
+	t.Cleanup(func() { // behind the server, whose cleanup was registered later or ends by itself
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// prefixDialects are the same chat in every dialect, with where its answer says how
+// many tokens were not read again.
+var prefixDialects = []struct {
+	path string
+	body func(text string) object
+	at   []any
+}{
+	{"/v1/chat/completions", func(text string) object { return object{"messages": user(text), "max_tokens": 2} }, []any{"usage", "prompt_tokens_details", "cached_tokens"}},
+	{"/v1/responses", func(text string) object { return object{"input": text, "max_output_tokens": 2, "store": false} }, []any{"usage", "input_tokens_details", "cached_tokens"}},
+	{"/v1/messages", func(text string) object { return object{"messages": user(text), "max_tokens": 2} }, []any{"usage", "cache_read_input_tokens"}},
+	{"/completion", func(text string) object { return object{"prompt": text, "n_predict": 2} }, []any{"timings", "cache_n"}},
+	{"/v1/completions", func(text string) object { return object{"prompt": text, "max_tokens": 2} }, []any{"usage", "prompt_tokens_details", "cached_tokens"}},
+}
+
+func (v *live) cached(i int, text string, edits ...func(*http.Request)) float64 {
+	v.t.Helper()
+	d := prefixDialects[i]
+	r := v.ask("POST", d.path, d.body(text), edits...)
+	n, ok := at(r.json(v.t), d.at...).(float64)
+	if r.status != 200 || !ok {
+		v.t.Fatalf("%s: %d %s", d.path, r.status, r.body)
+	}
+	return n
+}
+
+func withHeader(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// A text is not read again in another dialect, behind other texts, nor after a
+// restart; nothing is left of a private request in any dialect.
+func TestPrefixDialects(t *testing.T) {
+	dir := t.TempDir()
+	about := func(what string) string { return strings.Repeat("The "+what+" and the sand. ", 30) }
+	v := startModel(t, func(o *setup) {
+		o.Engine.Parallel, o.Engine.Cells = 1, 1024
+		keeping(t, o, dir)
+	})
+	others := func() { v.cached(3, about("mountain")); v.cached(3, about("river")) }
+	for _, i := range []int{0, 1, 2} { // messages become the same prompt
+		if n := v.cached(i, about("sea")); i > 0 && n < 128 {
+			t.Errorf("%s: %v tokens from the cache", prefixDialects[i].path, n)
+		}
+		others()
+	}
+	for i := range prefixDialects {
+		text := about([]string{"cat", "dog", "bird", "fish", "horse"}[i])
+		v.cached(i, text, withHeader(wire.PrivateHeader, "1"))
+		if n := v.cached(i, text, withHeader(wire.PrivateHeader, "0")); n > 64 {
+			t.Errorf("%s: %v tokens are left of a private request", prefixDialects[i].path, n)
+		}
+		others()
+		if n := v.cached(i, text); n < 128 {
+			t.Errorf("%s: %v tokens are left of a request", prefixDialects[i].path, n)
+		}
+	}
+	body := prefixDialects[0].body(about("moon"))
+	body["cache_store"] = false
+	v.post("/v1/chat/completions", body)
+	if n := v.cached(0, about("moon")); n > 64 {
+		t.Errorf("%v tokens are left of a request that was not to be stored", n)
+	}
+	salted := prefixDialects[0].body(about("moon"))
+	salted["cache_salt"] = "pepper"
+	if n := at(v.post("/v1/chat/completions", salted), prefixDialects[0].at...); n != 0.0 {
+		t.Errorf("another salt takes %v tokens", n)
+	}
+	v.end()
+	<-v.done
+	v.done <- nil // the cleanup waits too
+	if err := v.o.Prefixes.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v = startModel(t, func(o *setup) { keeping(t, o, dir) })
+	r := v.post("/v1/chat/completions", prefixDialects[0].body(about("sea")))
+	if n := at(r, "usage", "prompt_tokens_details", "cached_disk_tokens").(float64); n < 128 || n != at(r, prefixDialects[0].at...) {
+		t.Errorf("after a restart %v tokens come from disk: %v", n, r["usage"])
+	}
+	k := v.ask("GET", "/api/prefixes", nil).json(t)
+	if k["disk_bytes"].(float64) < 1e6 || at(k, "texts", 0, "tokens").(float64) < 256 {
+		t.Errorf("kept: %v", k)
+	}
+	if k := v.ask("DELETE", "/api/prefixes", nil).json(t); k["disk_bytes"] != 0.0 || k["memory_bytes"] != 0.0 {
+		t.Errorf("cleared: %v", k)
+	}
+}
+
+// Clients with different keys share nothing unless they are to.
+func TestPrefixKeys(t *testing.T) {
+	text := strings.Repeat("The sea and the sand. ", 30)
+	for _, share := range []bool{false, true} {
+		v := startModel(t, func(o *setup) {
+			o.Settings.Server.APIKey, o.Settings.Server.SharePrefixes = []string{"one-key", "two-key"}, share
+			keeping(t, o, t.TempDir())
+		})
+		one, two := withHeader("Authorization", "Bearer one-key"), withHeader("X-Api-Key", "two-key")
+		v.cached(0, text, one)
+		n := v.cached(0, text, two)
+		if share != (n >= 128) {
+			t.Errorf("sharing %v: the second key takes %v tokens", share, n)
+		}
+		if n := v.cached(0, text, one); n < 128 {
+			t.Errorf("the first key takes %v", n)
+		}
+		k := v.ask("GET", "/api/prefixes", nil, two).json(t)
+		if !share && k["disk_bytes"] != 0.0 {
+			t.Errorf("one key sees what others have: %v", k)
+		}
+	}
+}

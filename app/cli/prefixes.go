@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"godwit/app/config"
+	"godwit/app/hub"
+	"godwit/engine"
+)
+
+// What prefixes may take where nobody says.
+const (
+	mostPrefixDisk   = 8 << 30
+	mostPrefixMemory = 1 << 30
+)
+
+// prefixFolder is where what models have read is kept.
+func (r *run) prefixFolder() string { return filepath.Join(r.home.Data, "cache", "prefixes") }
+
+// prefixes opens the store of what models have read, and says where it is.
+func (r *run) prefixes(s *config.Server) *engine.Prefixes {
+	o := engine.PrefixOptions{Dir: r.prefixFolder(), Space: hub.Space, Log: r.log, Disk: mostPrefixDisk, Memory: mostPrefixMemory}
+	if s.PrefixDisk != nil {
+		o.Disk = int64(*s.PrefixDisk)
+	} else if free, _, err := hub.Space(nearest(o.Dir)); err == nil {
+		o.Disk = min(o.Disk, free/10)
+	}
+	if s.PrefixMemory != nil {
+		o.Memory = int64(*s.PrefixMemory)
+	} else if total := engine.HostMemory(); total > 0 {
+		o.Memory = min(o.Memory, total/16)
+	}
+	if o.Disk == 0 {
+		o.Dir = ""
+	}
+	store := engine.OpenPrefixes(o)
+	if store.OnDisk() {
+		r.log.Info("what models have read is kept on disk; --prefix-disk 0 turns it off", "folder", o.Dir, "bytes", o.Disk)
+	}
+	return store
+}
+
+// nearest is a folder, or the nearest one above it that is there.
+func nearest(dir string) string {
+	for {
+		if _, _, err := hub.Space(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+type cacheCmd struct {
+	List  cacheListCmd  `cmd:"" help:"Show what is kept of what models have read: sizes and ages, never text."`
+	Clear cacheClearCmd `cmd:"" help:"Delete it."`
+}
+
+type cacheListCmd struct {
+	JSON bool `name:"json" help:"Machine-readable output."`
+}
+
+// keptRow is what is kept of one model, cache and key as cache list prints it.
+type keptRow struct {
+	Name       string    `json:"name"`
+	Tokens     int       `json:"tokens"`
+	PageBytes  int64     `json:"page_bytes"`  // packed
+	Points     int       `json:"points"`      // positions at which texts are continued
+	PointBytes int64     `json:"point_bytes"` // exact rows and recurrent states there
+	Used       time.Time `json:"used"`
+}
+
+// Run lists the folder.
+func (c *cacheListCmd) Run(r *run) error {
+	list, bytes, err := engine.PrefixFolder(r.prefixFolder()).List()
+	if err != nil {
+		return err
+	}
+	rows := make([]keptRow, len(list))
+	for i, x := range list {
+		rows[i] = keptRow{x.Name, x.Tokens(), x.PageBytes, x.Points, x.PointBytes, x.Used.UTC().Truncate(time.Second)}
+	}
+	if c.JSON {
+		return r.json(struct {
+			Folder string    `json:"folder"`
+			Bytes  int64     `json:"bytes"`
+			Texts  []keptRow `json:"texts"`
+		}{r.prefixFolder(), bytes, rows})
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintf(r.out, "nothing is kept in %s\n", r.prefixFolder())
+		return err
+	}
+	t := newTable("TEXTS OF", "TOKENS", "PACKED", "POINTS", "IN POINTS", "LAST USED")
+	for _, x := range rows {
+		t.add(x.Name, fmt.Sprint(x.Tokens), size(x.PageBytes), fmt.Sprint(x.Points), size(x.PointBytes), ago(x.Used))
+	}
+	if err := t.write(r.out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(r.out, "\n%s in %s. A line is one model with one cache layout, and one API key where there are several.\n", size(bytes), r.prefixFolder())
+	return err
+}
+
+// ago is how long ago something was, roughly.
+func ago(t time.Time) string {
+	switch d := time.Since(t); {
+	case d < time.Minute:
+		return "now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	default:
+		return fmt.Sprintf("%d days ago", d/(24*time.Hour))
+	}
+}
+
+type cacheClearCmd struct{}
+
+// Run deletes what the folder has.
+func (c *cacheClearCmd) Run(r *run) error {
+	err := engine.PrefixFolder(r.prefixFolder()).Clear()
+	if errors.Is(err, engine.ErrPrefixesBusy) {
+		return errors.New("a running Godwit uses the cache; stop it, or send it DELETE /api/prefixes")
+	}
+	return err
+}

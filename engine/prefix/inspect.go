@@ -1,0 +1,193 @@
+package prefix
+
+import (
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"godwit/engine/fetch"
+)
+
+// ErrBusy says that another process uses a folder.
+var ErrBusy = errors.New("another process uses the folder")
+
+// Chains is what a store has of the texts of one model, cache and key.
+type Chains struct {
+	Name       string // of the root, which says nothing to those without the secret
+	Pages      int
+	PageBytes  int64
+	Points     int
+	PointBytes int64
+	Used       time.Time // the last time
+}
+
+// Tokens is the number of tokens in its pages.
+func (c *Chains) Tokens() int { return c.Pages * PageTokens }
+
+// Inspect lists what a folder has, the most recently used first, and the bytes of
+// its files. It changes nothing, and a process that writes the folder is not in
+// its way.
+func Inspect(dir string) (list []Chains, size int64, err error) {
+	secret, err := os.ReadFile(filepath.Join(dir, secretFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil || len(secret) != 32 {
+		return nil, 0, errors.Join(err, errors.New("the folder of prefixes has no secret"))
+	}
+	s := bare(Options{})
+	d := &disk{dir: dir}
+	defer d.closeFiles()
+	m := readManifest(dir, secret)
+	for _, number := range m.chunks {
+		f, err := os.Open(filepath.Join(dir, d.name(secret, number)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was rewritten meanwhile
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		c := &chunk{number: number, file: f}
+		d.chunks = append(d.chunks, c)
+		if _, err := s.scan(c, m.used); err != nil {
+			return nil, 0, err
+		}
+		size += c.size
+	}
+	s.settleLoaded()
+	return s.chains(), size, nil
+}
+
+// chains sums up the tree by its roots.
+func (s *Store) chains() []Chains {
+	by := map[Key]*Chains{}
+	for _, n := range s.nodes {
+		root := n
+		for p := s.nodes[root.parent]; p != nil; p = s.nodes[root.parent] {
+			root = p
+		}
+		if root == n {
+			continue
+		}
+		c := by[root.key]
+		if c == nil {
+			c = &Chains{Name: hex.EncodeToString(root.key[:4])}
+			by[root.key] = c
+		}
+		var bytes int64
+		for _, b := range n.parts {
+			if b != nil {
+				bytes += int64(b.size)
+			}
+		}
+		if n.point {
+			c.Points++
+			c.PointBytes += bytes
+		} else {
+			c.Pages++
+			c.PageBytes += bytes
+		}
+		if t := time.UnixMilli(n.used); t.After(c.Used) {
+			c.Used = t
+		}
+	}
+	list := make([]Chains, 0, len(by))
+	for _, c := range by {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b Chains) int { return b.Used.Compare(a.Used) })
+	return list
+}
+
+// List lists what the store has, in memory and on disk.
+func (s *Store) List() []Chains {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chains()
+}
+
+// Usage is the bytes that a store takes.
+type Usage struct{ Memory, MostMemory, Disk, MostDisk int64 }
+
+// Usage returns the bytes in memory and on disk.
+func (s *Store) Usage() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := Usage{Memory: s.mem.bytes, MostMemory: s.mem.most}
+	if s.disk != nil {
+		u.Disk, u.MostDisk = s.held.bytes, s.o.Disk
+	}
+	return u
+}
+
+// ClearFolder deletes what a folder has. It fails where another process uses it.
+func ClearFolder(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	unlock, ok, err := fetch.TryLock(filepath.Join(dir, lockFile))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrBusy
+	}
+	defer unlock()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range list {
+		if n := e.Name(); strings.HasSuffix(n, chunkEnding) || n == manifestFile || n == secretFile || strings.HasSuffix(n, ".new") {
+			errs = append(errs, os.Remove(filepath.Join(dir, n)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Clear forgets everything, in memory and on disk.
+func (s *Store) Clear() error {
+	unlock := s.still()
+	defer unlock()
+	for _, t := range []*tier{&s.mem, &s.held} {
+		for t.order.Len() > 0 {
+			s.drop(t, t.order.Back().Value.(*node))
+		}
+	}
+	d := s.disk
+	if d == nil || s.ended {
+		return nil
+	}
+	var errs []error
+	for _, c := range d.chunks {
+		errs = append(errs, c.file.Close(), os.Remove(filepath.Join(d.dir, d.name(s.secret[:], c.number))))
+	}
+	d.chunks, d.active, d.stale = nil, nil, true
+	return errors.Join(errs...)
+}
+
+// still waits until nothing is read from the files or waits to be written, and
+// keeps it so until the function that it returns is called.
+func (s *Store) still() (unlock func()) {
+	var files sync.Locker = new(sync.Mutex)
+	if s.disk != nil {
+		files = &s.disk.files
+	}
+	for {
+		s.Sync()
+		files.Lock()
+		s.mu.Lock()
+		if len(s.queue) == 0 && !s.busy || s.ended {
+			return func() { s.mu.Unlock(); files.Unlock() }
+		}
+		s.mu.Unlock()
+		files.Unlock()
+	}
+}

@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"fmt"
+
+	"godwit/engine/backend"
+	"godwit/engine/kv"
+	"godwit/engine/prefix"
+)
+
+// Prefixes keeps what conversations have read, of all models of a process. See
+// package prefix.
+type (
+	Prefixes      = prefix.Store
+	PrefixOptions = prefix.Options
+	PrefixUsage   = prefix.Usage
+	PrefixChains  = prefix.Chains // what is kept of one model, cache and key
+
+	PrefixFolder string // the path of one
+)
+
+// ErrPrefixesBusy says that another process uses a folder of prefixes.
+var ErrPrefixesBusy = prefix.ErrBusy
+
+// OpenPrefixes opens a store, which engines use until it is closed behind them.
+func OpenPrefixes(o PrefixOptions) *Prefixes { return prefix.Open(o) }
+
+// List lists what a folder holds, with the bytes of its files.
+func (f PrefixFolder) List() ([]PrefixChains, int64, error) { return prefix.Inspect(string(f)) }
+
+// Clear deletes what a folder holds, unless a process uses it.
+func (f PrefixFolder) Clear() error { return prefix.ClearFolder(string(f)) }
+
+// identity is all that decides what the bytes in the cache mean, for the keys of
+// kept prefixes.
+func (p *Prepared) identity(cache *kv.Cache, dev backend.Info) ([]byte, error) {
+	id, err := cache.Identity()
+	o := &p.Options
+	layers := -1
+	if o.GPULayers != nil {
+		layers = *o.GPULayers
+	}
+	if x := p.model.projector; x != nil {
+		of := x.file.Identity()
+		id = append(id, of[:]...)
+	}
+	return fmt.Appendf(id, "\n%q %q layers %d float %v sparse %v repack %v", dev.Backend+" "+dev.Device, dev.Detail, layers, o.FloatAttn, o.SparseV, !o.NoRepack), err
+}
